@@ -21,7 +21,10 @@ test: $(VENV)/.dev  ## the quick suite
 
 test-lowest: $(VENV)/.lowest  ## the quick suite of the core on the oldest supported dependencies
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nvflare and not nightly" tests/scores tests/methods tests/wire \
-	  tests/federation tests/theory tests/conformance tests/test_quantile.py tests/test_sets.py tests/test_metrics.py
+	  tests/federation tests/theory tests/conformance tests/streaming tests/test_quantile.py tests/test_sets.py tests/test_metrics.py \
+	  tests/test_sklearn.py
+	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow" tests/kernels \
+	  -k "not python and not stay_within and not test_vectors"  # loops run as Python need the integers of numpy 2; compiled ones do not
 
 check: $(VENV)/.dev  ## format, lint, types, imports between packages, docstrings
 	$(BIN)/ruff format --check .
@@ -35,8 +38,8 @@ test-torch: $(VENV)/.torch  ## models and tensors
 	  tests/kernels/test_torch.py tests/kernels/test_triton.py \
 	  lab/src/fedwqcp_lab/models src/fedwqcp/torch.py src/fedwqcp/kernels -n 2 -m "not slow"
 
-paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
-	$(BIN)/fedwqcp-lab reproduce --data $(DATA) --out runs/paper
+paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder; without it, two embedded datasets
+	$(BIN)/fedwqcp-lab reproduce $(if $(DATA),--data $(DATA)) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
 	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py \
@@ -78,8 +81,9 @@ slow: $(VENV)/.dev  ## coverage against exact distributions
 $(VENV)/.lowest: $(VENV)/bin/python pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1" uv
-	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct -e ".[fast,sketch,parquet,sklearn]"
-	$(VENV)-lowest/bin/python -m pip install --quiet --group test
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct -e ".[fast,sketch,parquet,sklearn,report]"
+	$(VENV)-lowest/bin/python -m pip freeze --exclude-editable > $(VENV)-lowest/oldest.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --group test --constraint $(VENV)-lowest/oldest.txt  # test tools upgrade nothing
 	touch $@
 
 $(VENV)/.flower: $(VENV)/.dev
@@ -121,7 +125,7 @@ bench-peers:  ## times beside other libraries, in an environment of their own
 	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page
 
 clean:
-	rm -rf $(VENV) $(VENV)-lowest $(VENV)-flower out dist
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-flower out dist build
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("fedwqcp needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -132,7 +136,7 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 	$(PIP) install --quiet -e ".[demo]"
 	touch $@
 
-$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
-	$(PIP) install --quiet -e ".[fast,sketch,parquet,sklearn,demo,sign]" --group test --group check
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml lab/pyproject.toml
+	$(PIP) install --quiet -e ".[fast,sketch,parquet,sklearn,demo,sign]" --group dev
 	$(PIP) install --quiet --no-deps -e lab  # torch comes with test-torch and paper
 	touch $@

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +29,10 @@ import fedwqcp as fw
 from fedwqcp.quantile import conformal_rank, tail_ranks
 from fedwqcp.theory import judge
 from fedwqcp.theory.advice import own_suffices
+from fedwqcp_lab.comparison import markdown_table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from page_parts import put
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "assessment" / "kinds.csv"
@@ -316,7 +320,7 @@ def label_table(rows: list[dict[str, Any]]) -> str:
             row["people"], f"{row['n']:g}", f"{row['alpha']:g}",
             *(f"{row[f'worst {m}']:.3f}" for m in names), f"{label_shortfall(row):.3f}",
         ])  # fmt: skip
-    return _table(lines)
+    return markdown_table(lines)
 
 
 def read() -> list[dict[str, Any]]:
@@ -357,7 +361,7 @@ def _identical(rows: list[dict[str, Any]]) -> str:
                 str(n), f"{alpha:g}", str(len(own)), f"{int(sum(r['runs'] for r in own)):,}",
                 f"{max(r['unsafe'] for r in own):.1%}", f"{min(safe):.1%}", f"{max(safe):.1%}",
             ])  # fmt: skip
-    return _table(lines)
+    return markdown_table(lines)
 
 
 def _missed(rows: list[dict[str, Any]]) -> str:
@@ -373,7 +377,7 @@ def _missed(rows: list[dict[str, Any]]) -> str:
                 str(n), f"{alpha:g}", str(len(own)), f"{max(by.values()):.1%}", f"{by[0.55]:.1%}",
                 f"{by[1.0]:.1%}", f"{max(r['safe and lost'] for r in every):.1%}",
             ])  # fmt: skip
-    return _table(lines)
+    return markdown_table(lines)
 
 
 def _power(rows: list[dict[str, Any]]) -> str:
@@ -387,7 +391,7 @@ def _power(rows: list[dict[str, Any]]) -> str:
                     shares = [_unsafe(rows, alpha, who, cost, M, n) for n in SIZES]
                     line = [f"{alpha:g}", who, f"{cost:g} alpha", str(M)]
                     lines.append(line + [f"{share:.0%}" for share in shares])
-    return _table(lines)
+    return markdown_table(lines)
 
 
 def _unsafe(rows: list[dict[str, Any]], *key: object) -> float:
@@ -411,13 +415,7 @@ def _auto(rows: list[dict[str, Any]]) -> str:
                     f"{max(shortfall(r) for r in own):.3f}",
                     f"{np.mean([r['mean auto'] for r in own]):.3f}",
                 ])  # fmt: skip
-    return _table(lines)
-
-
-def _table(rows: list[list[str]]) -> str:
-    """Write rows as Markdown."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+    return markdown_table(lines)
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
@@ -454,11 +452,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     given = parser.parse_args()
     if given.page:
-        rows, page = read(), PAGE.read_text()
+        rows = read()
         for name, text in (*tables(rows), ("labels", label_table(read_labels()))):
-            mark = rf"(<!-- {name} -->\n\n).*?(\n\n|\Z)"
-            page = re.sub(mark, rf"\g<1>{text}\g<2>", page, count=1, flags=re.DOTALL)
-        PAGE.write_text(page.rstrip("\n") + "\n")
+            put(PAGE, name, f"\n{text}\n\n")
         draw(rows)
         return
     found: list[dict[str, Any]] = []

@@ -16,10 +16,12 @@ from collections.abc import Iterator, Sequence
 from math import exp, isfinite, log
 from pathlib import Path
 from statistics import fmean, geometric_mean, median
+from typing import Any
 
 import numpy as np
 
 import fedwqcp as fw
+from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.results import Result, read_results
 from fedwqcp_lab.studies.scale import size_at
 from fedwqcp_lab.studies.stress import StressResult, journal_of
@@ -92,15 +94,15 @@ def tables() -> Iterator[tuple[str, str]]:
     """Yield each table of the page with its name."""
     results = read_results(RESULTS)
     stressed = journal_of(ROOT / "results" / "stress").read()
-    yield "summary", _table(_summary(results))
-    yield "simulated", _table(_simulated())
-    yield "matched", _table(_matched(stressed))
-    yield "scale", _table(_scale(stressed))
-    yield "failures", _table(_failures(stressed))
-    yield "methods", _table(_methods(results))
-    yield "datasets", _table(_datasets(results))
-    yield "agents", _table(_agents(results))
-    yield "retina", _table(_retina(results))
+    yield "summary", markdown_table(_summary(results))
+    yield "simulated", markdown_table(_simulated())
+    yield "matched", markdown_table(_matched(stressed))
+    yield "scale", markdown_table(_scale(stressed))
+    yield "failures", markdown_table(_failures(stressed))
+    yield "methods", markdown_table(_methods(results))
+    yield "datasets", markdown_table(_datasets(results))
+    yield "agents", markdown_table(_agents(results))
+    yield "retina", markdown_table(_retina(results))
 
 
 def tuning() -> str:
@@ -112,7 +114,7 @@ def tuning() -> str:
             continue
         gaps, _, least, ratio = summary(results, row)
         rows.append([*row, f"{gaps:.4f}", f"{least:.3f}", f"{ratio:.3f}"])
-    return _table(iter(rows))
+    return markdown_table(rows)
 
 
 def gap(rows: Sequence[Result]) -> float:
@@ -256,7 +258,11 @@ def simulate(seed: int, models: str) -> list[dict[str, object]]:
             drawn.append((p / p.sum(axis=1, keepdims=True), y, rng.uniform(size=len(y))))
         agents.append(drawn)
     records: list[dict[str, object]] = []
-    for name, score in (("randomised APS", fw.APS()), ("tilted APS", fw.scores.get("tilted-aps"))):
+    scores: dict[str, Any] = {
+        "randomised APS": fw.APS(),
+        "tilted APS": fw.scores.get("tilted-aps"),
+    }
+    for name, score in scores.items():
         sent = {f"{k}": fw.Calibration(score.of(*own), own[1]) for k, (own, _) in enumerate(agents)}
         for method, settings in METHODS.items():
             chosen = fw.methods.get(method.partition(" (")[0], **settings)
@@ -393,13 +399,6 @@ def _title(results: Sequence[Result] | Sequence[StressResult], name: str) -> str
     """Return a dataset as tables show it."""
     first = next(r for r in results if r.dataset == name)
     return first.display_title
-
-
-def _table(rows: Iterator[list[str]]) -> str:
-    """Return rows as Markdown."""
-    head, *body = rows
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ for line in sys.stdin:
     score, n, C = eval(score), int(rows), int(classes)
     p = np.exp(2 * rng.normal(size=(n, C)))
     p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
-    y = rng.integers(0, C, n)
+    y = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)  # drawn from the probabilities
     given = {"u": np.linspace(0, 1, n, endpoint=False)} if getattr(score, "randomized", 0) else {}
     q = fw.conformal_quantile(score.of(p, y, **given), 0.1)
     arguments = {"of": (p, y), "invert": (p, q), "measure": (p, y, q)}[call]

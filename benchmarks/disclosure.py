@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
@@ -54,7 +55,7 @@ def sites(folder: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def models(seed: int) -> tuple[object, ...]:
+def models(seed: int) -> tuple[Any, ...]:
     """A model for each site."""
     return (
         RandomForestClassifier(100, min_samples_leaf=3, random_state=seed),

@@ -37,6 +37,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from page_parts import put
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 
@@ -436,7 +439,7 @@ def main() -> None:
     wanted = [kind for kind in kinds(options.quick) if options.only in str(kind)]
     sizes = (2**22,) if options.quick else SIZES
     rows = measure_all(wanted, sizes, ROOT / "build" / "first_call.jsonl", options)
-    from run import machine, put
+    from run import machine
 
     where = machine()
     command = " ".join(["python", "benchmarks/first_call.py", *sys.argv[1:]])

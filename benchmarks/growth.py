@@ -8,9 +8,11 @@ and the table in docs/performance.md.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,10 @@ import fedwqcp as fw
 from fedwqcp.methods import get
 from fedwqcp.wire.messages import Summary
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from page_parts import put
+
+ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 7
 SCORE = fw.APS(randomized=False)
 
@@ -66,7 +72,7 @@ def measuring(n: int, C: int) -> Callable[[], object]:
 
 def aggregating(agents: int) -> Callable[[], object]:
     """One threshold from those of many agents."""
-    method = get("fedwq-cp")
+    method: Any = get("fedwq-cp")
     rng = np.random.default_rng(0)
     some = [fw.Calibration(rng.random(50)) for _ in range(100)]
     summaries: list[Summary] = [method.summarize(cal, 0.1) for cal in some]
@@ -125,10 +131,7 @@ def main(page: bool = True) -> dict[str, float]:
     text = "\n".join(lines)
     text = f"`python benchmarks/growth.py`: processor time; load {load}\n\n{text}\n"
     out.write_text(text)
-    shown_in = Path(__file__).parents[1] / "docs" / "performance.md"
-    before, rest = shown_in.read_text().split("<!-- growth -->")
-    after = rest.split("<!-- end of growth -->")[1]
-    shown_in.write_text(f"{before}<!-- growth -->\n{text}<!-- end of growth -->{after}")
+    put(ROOT / "docs" / "performance.md", "growth", text)
     return slopes
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fedwqcp.federation.server import Server
-from fedwqcp.methods.fedwq_cp import weighted_mean
+from fedwqcp.methods._averages import weighted_mean
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
 

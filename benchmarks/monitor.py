@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from fedwqcp.monitor.sequential_tests import DropTest, advance
+from fedwqcp_lab.comparison import markdown_table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from page_parts import put
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "monitor" / "records.jsonl"
@@ -108,16 +112,10 @@ def tables() -> list[tuple[str, str]]:
         if r["kind"] == "drop"
     ]  # fmt: skip
     return [
-        ("false", table([["rows", "streams", "alarms", "share"], *none])),
-        ("delay", table([["good rows", "coverage then", "delay, median", "middle 80 %",
+        ("false", markdown_table([["rows", "streams", "alarms", "share"], *none])),
+        ("delay", markdown_table([["good rows", "coverage then", "delay, median", "middle 80 %",
                           "alarms", "beginning off by", "estimate"], *drop])),
     ]  # fmt: skip
-
-
-def table(rows: list[list[str]]) -> str:
-    """Write rows as Markdown."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
 def main() -> None:
@@ -131,12 +129,8 @@ def main() -> None:
         lines = [json.dumps(record) + "\n" for record in simulate(given.streams)]
         RECORDS.write_text("".join(lines))
         return
-    page = PAGE.read_text()
     for name, text in tables():
-        page = re.sub(
-            rf"(<!-- {name} -->\n\n).*?(\n\n)", rf"\g<1>{text}\g<2>", page, count=1, flags=re.DOTALL
-        )
-    PAGE.write_text(page)
+        put(PAGE, name, f"\n{text}\n\n")
 
 
 if __name__ == "__main__":

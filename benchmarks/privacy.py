@@ -11,18 +11,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
+import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp.methods import Method
-from fedwqcp.methods.private_fedwq_cp import count_bins, edges_of, mechanism
+from fedwqcp.methods._noise import count_bins, edges_of, mechanism
 from fedwqcp.wire.messages import LocalQuantile
+from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.datasets.loading import load
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from page_parts import put
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "privacy" / "records.jsonl"
@@ -115,7 +119,7 @@ def summed(found: tuple[np.ndarray, np.ndarray]) -> dict[str, float]:
 def round_of(pool: np.ndarray, epsilon: float | None, form: str, curve: Curve) -> dict[str, float]:
     """Return coverage and size of FedWQ-CP on the thresholds of six agents."""
     rng, edges = np.random.default_rng(2), edges_of(BINS, None)
-    rule: Method = fw.methods.get("fedwq-cp", overflow="exclude")
+    rule: Any = fw.methods.get("fedwq-cp", overflow="exclude")
     mechanisms = {
         n: None if epsilon is None else mechanism(
             n, ALPHA, epsilon=epsilon, bins=BINS, gamma=GAMMA, form=form, failure=GAMMA * ALPHA
@@ -155,10 +159,10 @@ def tables() -> list[tuple[str, str]]:
     found = []
     for form in FORMS:
         rows = [[f"{e:g}", *(shown(agent[n, e, form]) for n in SIZES)] for e in EPSILONS]
-        found.append((form, table([head, plain, *rows])))
+        found.append((form, markdown_table([head, plain, *rows])))
     rows = [[f"{e:g}", *(shown_mean(mean[e, form]) for form in FORMS)] for e in EPSILONS]
     both = ["none", *(shown_mean(mean[None, form]) for form in FORMS)]
-    found.append(("mean", table([["epsilon", *FORMS], both, *rows])))
+    found.append(("mean", markdown_table([["epsilon", *FORMS], both, *rows])))
     return found
 
 
@@ -176,12 +180,6 @@ def shown_mean(record: dict[str, float]) -> str:
     return f"{record['size']:.2f} ({record['coverage']:.3f}), {record['used']} of 6"
 
 
-def table(rows: list[list[str]]) -> str:
-    """Write rows as Markdown."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
-
-
 def main() -> None:
     """Measure, or write the page's tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -193,12 +191,8 @@ def main() -> None:
         lines = [json.dumps(record) + "\n" for record in measure(given.data)]
         RECORDS.write_text("".join(lines))
         return
-    page = PAGE.read_text()
     for name, text in tables():
-        page = re.sub(
-            rf"(<!-- {name} -->\n\n).*?(\n\n)", rf"\g<1>{text}\g<2>", page, count=1, flags=re.DOTALL
-        )
-    PAGE.write_text(page)
+        put(PAGE, name, f"\n{text}\n\n")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from fedwqcp_lab.comparison import (
     cells,
     half_width,
     judge,
+    markdown_table,
     published,
     published_key,
 )
@@ -59,32 +60,32 @@ def tables() -> Iterator[tuple[str, str]]:
     """Yield each table of the page with its name."""
     results, conventions = read_results(RESULTS), read_results(RESULTS / "conventions")
     found = [cell for cell in cells(results) if cell.preset == "paper"]
-    yield "verdicts", _table(_verdicts(found))
-    yield "outside", _table(_outside(found))
-    yield "against FedWQ-CP's figures", _table(_against(found, "fedwq-cp", ABLATION))
-    yield "half-widths", _table(_widths(found))
-    yield "power", _table(_power(found))
-    yield "others", _table(_others(found))
-    yield "cphet as split-cp", _table(_against(found, "cphet", UNWEIGHTED))
+    yield "verdicts", markdown_table(_verdicts(found))
+    yield "outside", markdown_table(_outside(found))
+    yield "against FedWQ-CP's figures", markdown_table(_against(found, "fedwq-cp", ABLATION))
+    yield "half-widths", markdown_table(_widths(found))
+    yield "power", markdown_table(_power(found))
+    yield "others", markdown_table(_others(found))
+    yield "cphet as split-cp", markdown_table(_against(found, "cphet", UNWEIGHTED))
     every = paper_cells(RESULTS)
-    yield "explained", _table(explained_rows(every))
-    yield "not explained", _table(unexplained_rows(every))
-    yield "tried", _table(tried_rows(every))
+    yield "explained", markdown_table(explained_rows(every))
+    yield "not explained", markdown_table(unexplained_rows(every))
+    yield "tried", markdown_table(tried_rows(every))
     readings = read_results(RESULTS / "readings")
-    yield "components", _table(_components(readings, results))
-    yield "components on RetinaMNIST", _table(_retina_components(readings))
+    yield "components", markdown_table(_components(readings, results))
+    yield "components on RetinaMNIST", markdown_table(_retina_components(readings))
     lines = journal_of(RESULTS / "weighting").read()
-    yield "weighting", _table(_weighting(lines))
-    yield "smallest", _table(_smallest(found))
-    yield "claims", _table(_claims(found, results, lines))
-    yield "conventions", _table(_conventions(conventions))
-    yield "saturation", _table(_saturation(results))
-    yield "overflow", _table(_overflow(results))
-    yield "ablation", _table(_ablation(results))
-    yield "ablation on RetinaMNIST", _table(_retina(results))
-    yield "dp-fedcp", _table(_dp(results, found))
-    yield "sound", _table(_sound(results))
-    yield "seconds", _table(_seconds(results))
+    yield "weighting", markdown_table(_weighting(lines))
+    yield "smallest", markdown_table(_smallest(found))
+    yield "claims", markdown_table(_claims(found, results, lines))
+    yield "conventions", markdown_table(_conventions(conventions))
+    yield "saturation", markdown_table(_saturation(results))
+    yield "overflow", markdown_table(_overflow(results))
+    yield "ablation", markdown_table(_ablation(results))
+    yield "ablation on RetinaMNIST", markdown_table(_retina(results))
+    yield "dp-fedcp", markdown_table(_dp(results, found))
+    yield "sound", markdown_table(_sound(results))
+    yield "seconds", markdown_table(_seconds(results))
 
 
 def _verdicts(found: Sequence[TableCell]) -> Iterator[list[str]]:
@@ -178,7 +179,7 @@ def _power(found: Sequence[TableCell]) -> Iterator[list[str]]:
 
 def _components(readings: Sequence[Result], results: Sequence[Result]) -> Iterator[list[str]]:
     """Show what CPhet covers with fewer components."""
-    derma = _title(_row(results, "dermamnist", "paper", "cphet"))
+    derma = _row(results, "dermamnist", "paper", "cphet")[0].display_title
     yield ["components", f"{derma}: mean", "worst agent", "six: worst"]
     rows = {f"{d}": (readings, f"cphet ({d} components)") for d in (1, 2, 4, 8, 16)}
     rows["32"] = results, "cphet"
@@ -409,7 +410,7 @@ def _conventions(results: Sequence[Result]) -> Iterator[list[str]]:
                 own = _row(results, dataset, preset, method)
                 numbers = [_middle(own, "S"), _middle(own, "W"), _middle(own, "SW", "size")]
                 texts = [f"{numbers[0]:.4f}", f"{numbers[1]:.4f}", f"{numbers[2]:.2f}"]
-                yield [_title(own), method, preset, *texts]
+                yield [own[0].display_title, method, preset, *texts]
 
 
 def _saturation(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -422,7 +423,12 @@ def _saturation(results: Sequence[Result]) -> Iterator[list[str]]:
         full = sum(r.threshold == 1 for r in pooled if r.agent == "S0")
         sizes = _by_seed(pooled, "SW", "size")
         said = [f"{count} of {len(local) // 2}" for count in ones]
-        yield [_title(local), *said, f"{full} of 10", f"{min(sizes):.2f}, {max(sizes):.2f}"]
+        yield [
+            local[0].display_title,
+            *said,
+            f"{full} of 10",
+            f"{min(sizes):.2f}, {max(sizes):.2f}",
+        ]
 
 
 def _overflow(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -439,7 +445,13 @@ def _overflow(results: Sequence[Result]) -> Iterator[list[str]]:
         few = [r for r in own if r.n_cal < 19]
         empty, seeds = sum(r.n_cal == 0 for r in few), len({r.seed for r in few})
         least = min(r.n_cal for r in own)
-        yield [_title(own), str(least), f"{len(few)} of {len(own)}", str(empty), f"{seeds} of 10"]
+        yield [
+            own[0].display_title,
+            str(least),
+            f"{len(few)} of {len(own)}",
+            str(empty),
+            f"{seeds} of 10",
+        ]
 
 
 def _ablation(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -454,7 +466,13 @@ def _ablation(results: Sequence[Result]) -> Iterator[list[str]]:
             gaps = [b - a for a, b in zip(one, other, strict=True)]
             signs = [sum(g < 0 for g in gaps), gaps.count(0), sum(g > 0 for g in gaps)]
             middles = [f"{median(one):.4f}", f"{median(other):.4f}"]
-            yield [preset, _title(weighted), *middles, _interval(gaps), ", ".join(map(str, signs))]
+            yield [
+                preset,
+                weighted[0].display_title,
+                *middles,
+                _interval(gaps),
+                ", ".join(map(str, signs)),
+            ]
 
 
 def _retina(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -483,7 +501,7 @@ def _dp(results: Sequence[Result], found: Sequence[TableCell]) -> Iterator[list[
             own = (_middle(_row(results, dataset, "paper", row), kind) for row in rows)
             line.append([printed, *own])
         both = (f"{strong:.3f} / {weak:.3f}" for strong, weak in zip(*line, strict=True))
-        yield [_title(_row(results, dataset, "paper", rows[0])), *both]
+        yield [_row(results, dataset, "paper", rows[0])[0].display_title, *both]
 
 
 def _sound(results: Sequence[Result]) -> Iterator[list[str]]:
@@ -498,7 +516,7 @@ def _sound(results: Sequence[Result]) -> Iterator[list[str]]:
                 worst = [min(r.coverage for r in own if r.seed == seed) for seed in range(10)]
                 line += [f"{_middle(own, 'S'):.3f} / {_middle(own, 'W'):.3f}"]
                 line += [f"{sizes:.2f}" if isfinite(sizes) else "inf", f"{median(worst):.3f}"]
-            yield [_title(own), method, *line]
+            yield [own[0].display_title, method, *line]
 
 
 WHAT = ("strong / weak", "size", "worst agent")
@@ -522,7 +540,7 @@ def _seconds(results: Sequence[Result]) -> Iterator[list[str]]:
             part.append(sums[0])
             whole.append(sums[1])
         spread = (min(part), median(part), max(part), median(whole))
-        yield [_title(rows), *(f"{value:.2f}" for value in spread)]
+        yield [rows[0].display_title, *(f"{value:.2f}" for value in spread)]
 
 
 def _row(results: Sequence[Result], dataset: str, preset: str, method: str) -> list[Result]:
@@ -544,18 +562,6 @@ def _by_seed(own: Sequence[Result], kinds: str, what: str = "coverage") -> list[
 def _middle(own: Sequence[Result], kinds: str, what: str = "coverage") -> float:
     """Return the median over seeds of the mean over agents."""
     return median(_by_seed(own, kinds, what))
-
-
-def _title(own: Sequence[Result]) -> str:
-    """Return the dataset as tables show it."""
-    first = own[0]
-    return first.title if first.status == "published" else f"{first.title} [{first.status}]"
-
-
-def _table(rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as Markdown, the first one as its head."""
-    head, *body = rows
-    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *body))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,11 @@ from fedwqcp.federation.transport.folder import open_round
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from page_parts import put
+
+ROOT = Path(__file__).resolve().parents[1]
 Case = Callable[[int], Callable[[], object]]
-PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 
 
 def in_process(method: str, target: str, agents: int) -> Callable[[], object]:
@@ -140,10 +143,7 @@ def main() -> None:
         lines.append(row(name, 10 if options.quick else 1))
         print(lines[-1], flush=True)
     if not options.quick:
-        before, rest = PAGE.read_text().split("<!-- scale -->\n")
-        after = rest.split("<!-- end of scale -->")[1]
-        text = "\n".join(lines)
-        PAGE.write_text(f"{before}<!-- scale -->\n{text}\n<!-- end of scale -->{after}")
+        put(ROOT / "docs" / "performance.md", "scale", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -45,11 +45,11 @@ def variants(unit: Unit) -> tuple[dict[str, Unit], dict[str, list[float]]]:
     own = uniforms("own", setting.rows) < SHARE
     truth = setting.test_labels
     fits: dict[str, list[float]] = {way: [] for way in WAYS}
-    for place, side in enumerate(unit.sides):
+    for place, agent in enumerate(unit.outputs):
         part = setting.part(place)
         fits["none"].append(1.0)
-        fits["own rows"].append(_fit(side.calibration[own[part]], setting.labels[part][own[part]]))
-        fits["rows like the target's"].append(_fit(side.test[aside], truth[aside]))
+        fits["own rows"].append(_fit(agent.calibration[own[part]], setting.labels[part][own[part]]))
+        fits["rows like the target's"].append(_fit(agent.test[aside], truth[aside]))
     found = {way: _heated(unit, temperatures, aside) for way, temperatures in fits.items()}
     found["own rows"] = _without(found["own rows"], own)
     return found, fits
@@ -65,23 +65,27 @@ def _fit(logits: np.ndarray, labels: np.ndarray) -> float:
 
 def _heated(unit: Unit, temperatures: list[float], aside: np.ndarray) -> Unit:
     """Return logits at temperatures, tested on the points that were not put aside."""
-    sides = tuple(
-        replace(side, calibration=side.calibration / t, test=side.test[~aside] / t)
-        for side, t in zip(unit.sides, temperatures, strict=True)
+    outputs = tuple(
+        replace(agent, calibration=agent.calibration / t, test=agent.test[~aside] / t)
+        for agent, t in zip(unit.outputs, temperatures, strict=True)
     )
-    setting = replace(unit.setting, test_labels=unit.setting.test_labels[~aside])
-    return Unit(setting, sides)
+    setting = replace(
+        unit.setting,
+        test_labels=unit.setting.test_labels[~aside],
+        test_groups=unit.setting.test_groups[~aside],
+    )
+    return Unit(setting, outputs)
 
 
 def _without(unit: Unit, rows: np.ndarray) -> Unit:
     """Return the unit without some calibration points."""
     setting = unit.setting
-    sides = tuple(
-        replace(side, calibration=side.calibration[~rows[setting.part(place)]])
-        for place, side in enumerate(unit.sides)
+    outputs = tuple(
+        replace(agent, calibration=agent.calibration[~rows[setting.part(place)]])
+        for place, agent in enumerate(unit.outputs)
     )
-    names = ("owners", "rows", "labels", "features")
-    return Unit(replace(setting, **{n: getattr(setting, n)[~rows] for n in names}), sides)
+    names = ("owners", "rows", "labels", "groups", "features")
+    return Unit(replace(setting, **{n: getattr(setting, n)[~rows] for n in names}), outputs)
 
 
 def main(folder: Path) -> None:

@@ -10,7 +10,7 @@ belong to an H200: dense TF32 and a measured copy.
 
 Bytes, in float32: of each image of a step the two convolutions' outputs, written and read forward
 and backward (4 passes), and of each weight what Adam reads and writes (7) and the two products'
-reads of it and the writing of its slope (3).
+reads of it and the writing of its gradient (3).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from math import prod
 import numpy as np
 import torch
 
-from fedwqcp_lab.datasets.embedded import stream
+from fedwqcp_lab.datasets.partition import stream
 from fedwqcp_lab.models.engine import Engine, find_device, place
 from fedwqcp_lab.models.networks import (
     FIRST,
@@ -104,7 +104,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
         passes = epochs * options.images * options.models
         least = floor(architecture, passes, epochs * steps, options)
         print(
-            f"{name:22} train {kind:6} {spent:8.2f} s  {passes / spent:12,.0f} images/s  "
+            f"{name:22} train   {kind:6} {spent:8.2f} s  {passes / spent:12,.0f} images/s  "
             f"floor {least:6.2f} s  ratio {spent / least:6.1f}",
             flush=True,
         )
@@ -112,7 +112,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
         rest = np.stack([test] * options.models)
         spent = seconds(lambda s=kept[0], r=rest: s.predict(pixels, r), device)
         print(
-            f"{name:22} say   {kind:6} {spent:8.2f} s  {rest.size / spent:12,.0f} images/s",
+            f"{name:22} predict {kind:6} {spent:8.2f} s  {rest.size / spent:12,.0f} images/s",
             flush=True,
         )
 

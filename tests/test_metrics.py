@@ -338,14 +338,14 @@ def test_wrong_input_is_refused():
 
 
 def test_thin_bins_join_their_neighbours():
-    # equal bins of 0.25: 3, 1, 0 and 1 people; two are the fewest
-    found = histogram([0.0, 0.1, 0.2, 0.3, 1.0], bins=4, fewest=2)
-    assert found == Histogram(edges=(0.0, 0.25, 1.0), people=(3, 2))
+    # equal bins of 0.25: 3, 1, 0 and 1 people; each bin needs two
+    found = histogram([0.0, 0.1, 0.2, 0.3, 1.0], bins=4, min_count=2)
+    assert found == Histogram(edges=(0.0, 0.25, 1.0), counts=(3, 2))
 
 
 def test_what_is_left_at_the_end_joins_the_last_bin():
     # equal bins of 0.5: 3 people and 1; the single one joins the others
-    assert histogram([0.0, 0.1, 0.2, 1.0], bins=2, fewest=2) == Histogram((0.0, 1.0), (4,))
+    assert histogram([0.0, 0.1, 0.2, 1.0], bins=2, min_count=2) == Histogram((0.0, 1.0), (4,))
 
 
 def test_the_ends_tell_nobodys_score():
@@ -360,25 +360,25 @@ def test_too_few_people_make_no_bin(values):
 
 def test_equal_scores_make_one_bin():
     found = histogram([2.5] * 12)
-    assert found.people == (12,)
+    assert found.counts == (12,)
     assert found.edges[0] <= 2.5 <= found.edges[-1]
 
 
 @given(scores(min_size=0, max_size=80, infinite=True), st.integers(1, 30), st.integers(1, 12))
-def test_nobody_is_lost_and_nobody_stands_alone(values, bins, fewest):
-    found = histogram(values, bins=bins, fewest=fewest)
+def test_nobody_is_lost_and_nobody_stands_alone(values, bins, min_count):
+    found = histogram(values, bins=bins, min_count=min_count)
     finite = values[np.isfinite(values)]
-    if len(finite) < fewest:
+    if len(finite) < min_count:
         assert found == Histogram((), ())
         return
-    assert sum(found.people) == len(finite)
-    assert min(found.people) >= fewest
-    assert len(found.edges) == len(found.people) + 1
+    assert sum(found.counts) == len(finite)
+    assert min(found.counts) >= min_count
+    assert len(found.edges) == len(found.counts) + 1
     assert list(found.edges) == sorted(set(found.edges))
     assert found.edges[0] <= finite.min() <= finite.max() <= found.edges[-1]
 
 
-@pytest.mark.parametrize("wrong", [{"bins": 0}, {"fewest": 0}])
+@pytest.mark.parametrize("wrong", [{"bins": 0}, {"min_count": 0}])
 def test_no_bins_are_refused(wrong):
     with pytest.raises(InputError, match="must be at least 1"):
         histogram([1.0], **wrong)

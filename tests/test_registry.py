@@ -10,7 +10,7 @@ import pytest
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score
-from fedwqcp.registry import Registry, settings_of
+from fedwqcp.registry import Registry, Setting, parse_setting, settings_of, typed
 from fedwqcp.scores import Score
 from fedwqcp.scores.lac import LAC
 from fedwqcp.scores.raps import RAPS
@@ -38,6 +38,7 @@ def other_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {
         "fedwqcp.scores": [
             metadata.EntryPoint("wrong", "other_scores:number", "fedwqcp.scores"),
+            metadata.EntryPoint("broken", "other_scores:missing", "fedwqcp.scores"),
             metadata.EntryPoint("foreign", "other_scores:Foreign", "fedwqcp.scores"),
         ]
     }
@@ -197,3 +198,16 @@ def test_a_setting_in_single_precision_is_the_number_that_it_prints_as() -> None
     assert RAPS(penalty=np.float32(0.1)) == RAPS(penalty=0.1) == RAPS(penalty=Fraction(1, 10))
     with pytest.raises(InputError, match=r"k_reg must be an integer, got 1\.0"):
         RAPS(k_reg=np.float64(1))
+
+
+@pytest.mark.usefixtures("other_distribution")
+def test_a_score_that_cannot_be_loaded_is_named() -> None:
+    with pytest.raises(InputError, match="score 'broken' of other_scores:missing cannot be loaded"):
+        scores.get("broken")
+
+
+@pytest.mark.parametrize(
+    "value", [True, False, None, 3, -2, 0.5, "exact", (50.0,), (0.2, 0.8), (1.0, 2.0, 3.0)]
+)
+def test_a_setting_is_read_as_it_is_written(value: Setting) -> None:
+    assert parse_setting(typed(value)) == value

@@ -68,12 +68,50 @@ def test_a_release_of_a_federation(iris):
     np.testing.assert_array_equal(sets.mask, same.mask)
     with pytest.raises(InputError, match="say which agent this is, one of: a, b"):
         agent.use(release)
-    with pytest.raises(InputError, match="unknown agent 'c'"):
+    with pytest.raises(InputError, match="agent 'c' is not in the round"):
         agent.use(release, "c")
     with pytest.raises(InputError, match=r"the release is of APS\(.*this adapter scores with LAC"):
         ConformalClassifier(model, fw.LAC()).use(release, "a")
     with pytest.raises(InputError, match="pass the release"):
         agent.use(0.5, "a")
+
+
+def test_a_release_that_is_refused_changes_nothing(iris):
+    X, y, model = iris
+    agent = ConformalClassifier(model, fw.LAC())
+    mine = agent.calibration(X[1::4], y[1::4])
+    release = fw.calibrate({"a": mine, "b": mine}, alpha=0.1, score="lac")
+    with pytest.raises(InputError, match="say which agent"):
+        agent.use(release)
+    assert not hasattr(agent, "release_")
+    assert not hasattr(agent, "threshold_")
+    agent.use(release, "a")
+    assert agent.release_ is release
+    agent.use(0.3)
+    assert agent.threshold_ == 0.3
+    assert not hasattr(agent, "release_")  # the threshold is none of it
+
+
+def test_a_release_of_another_rule_or_order_of_classes_is_refused(iris):
+    X, y, model = iris
+    plain = ConformalClassifier(model, fw.LAC())
+    mine = plain.calibration(X[1::4], y[1::4])
+    release = fw.calibrate({"a": mine}, alpha=0.1, score="lac")
+    for other in ({"rule": "leq_top1"}, {"allow_empty": False}):
+        with pytest.raises(InputError, match="the rule 'leq', this adapter 'leq_top1'"):
+            ConformalClassifier(model, fw.LAC(), **other).use(release)
+    full = fw.calibrate({"a": mine}, alpha=0.1, score="lac", allow_empty=False)
+    ConformalClassifier(model, fw.LAC(), allow_empty=False).use(full)
+
+    turned = ("virginica", "versicolor", "setosa")
+    probs = model.predict_proba(X[1::4])[:, ::-1]
+    outputs = fw.Outputs(probs, y[1::4], classes=turned)
+    other = fw.calibrate({"a": outputs}, alpha=0.1, score="lac", by="label", classes=turned)
+    with pytest.raises(InputError, match="must be in the round's order, 'virginica', 'versicolor'"):
+        plain.use(other)
+    two = fw.calibrate({"a": fw.Outputs([[0.4, 0.6]] * 30, [0] * 30)}, alpha=0.1, score="lac")
+    with pytest.raises(InputError, match="of 2 classes, the estimator has 3"):
+        plain.use(two)
 
 
 def test_conformalize_keeps_a_release_that_predicts(iris):
@@ -120,6 +158,13 @@ def test_a_regressor():
     residuals = np.sort(np.abs(y[200:300] - model.predict(X[200:300])))
     np.testing.assert_allclose(intervals.sizes(), 2 * residuals[80])
     assert 0.6 < intervals.cover(y[300:]).mean() <= 1
+
+
+def test_a_regressor_takes_no_ids():
+    X, y = make_regression(30, 2, random_state=0)
+    agent = ConformalRegressor(LinearRegression().fit(X, y))
+    with pytest.raises(TypeError, match="ids"):
+        agent.calibration(X, y, ids=np.arange(30))
 
 
 def test_a_regressor_with_two_columns_of_scores():

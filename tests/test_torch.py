@@ -195,6 +195,14 @@ def test_uniforms_are_those_of_numpy(ids, key) -> None:
     )
 
 
+def test_a_key_of_numpy_is_the_same_key() -> None:
+    ids = torch.arange(3)
+    assert uniforms(np.int64(7), ids).tolist() == uniforms(7, ids).tolist()
+    assert uniforms(np.str_("k"), ids).tolist() == uniforms("k", ids).tolist()
+    with pytest.raises(InputError, match=r"key must be text or an integer, got 7\.5"):
+        uniforms(7.5, ids)
+
+
 def test_unsound_input_is_refused() -> None:
     for way in (conformal_quantile, lambda s, alpha: _quantile_on_device(s, alpha, "clip")):
         with pytest.raises(InputError, match="NaN"):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from page_parts import replaced
 
 import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
@@ -22,7 +23,7 @@ from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration
-from fedwqcp.methods.fedls_cp import ranks_of
+from fedwqcp.methods.fedls_cp.class_sketches import ranks_of
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import Choice, Round
 
@@ -247,7 +248,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "the threshold, who was left out and how much coverage that can cost, the values asked for",
         (
             "methods/test_rob_fcp.py::test_an_agent_is_bound_to_its_histogram",
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_rob_fcp_moves_within_one_bin_for_an_agent_that_looks_honest_in_its_histogram",
             "methods/test_rob_fcp.py::test_two_byzantine_agents_of_six_are_left_out",
             "methods/test_rob_fcp.py::"
@@ -274,9 +275,9 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "one order statistic and n_k",
         "the threshold, its rank and its coverage",
         (
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_a_quantile_of_quantiles_stays_between_its_honest_neighbours",
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_with_truncated_samples_a_claim_of_one_leaves_one_score_of_each_agent",
         ),
     ),
@@ -285,8 +286,8 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "n_k and counts, or points of a sketch",
         "the threshold, which is one person's score, and the values asked for",
         (
-            "federation/test_byzantine.py::test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores",
-            "federation/test_byzantine.py::test_admitted_counts_are_those_of_one_sample",
+            "conformance/test_byzantine.py::test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores",
+            "conformance/test_byzantine.py::test_admitted_counts_are_those_of_one_sample",
         ),
     ),
     "fed-crc": (
@@ -294,7 +295,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "sums of losses on a grid, and n_k",
         "the threshold; with `correction=site` everyone's",
         (
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_fed_crc_moves_by_at_most_n_ranks_of_the_honest_scores",
         ),
     ),
@@ -317,7 +318,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "class counts, then increments or counts by class",
         "every agent's thresholds and ratios of label shares, where targets are `own`",
         (
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step",
         ),
     ),
@@ -328,12 +329,12 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "class shares, means and covariances of **every** agent's features, every agent's "
         "threshold and effective sample size; with `form=oracle` all scores",
         (
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has",
-            "federation/test_byzantine.py::test_cphet_refuses_a_thousandth_more_weight_than_that",
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::test_cphet_refuses_a_thousandth_more_weight_than_that",
+            "conformance/test_byzantine.py::"
             "test_cphet_refuses_the_largest_weight_towards_every_target",
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_a_descent_of_cphet_starts_at_a_mean_that_moves_by_the_agents_share_of_the_range",
         ),
     ),
@@ -342,7 +343,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         THRESHOLD,
         SHARED,
         (
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
         ),
     ),
@@ -351,7 +352,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "a private draw, and n_k (with noise where set)",
         SHARED,
         (
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
             "methods/test_private_fedwq_cp.py::test_an_answer_states_unit_and_budget",
         ),
@@ -361,7 +362,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         THRESHOLD,
         SHARED,
         (
-            "federation/test_byzantine.py::"
+            "conformance/test_byzantine.py::"
             "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
         ),
     ),
@@ -389,14 +390,12 @@ def parties() -> str:
 
 def page(text: str) -> str:
     """Return the page with the current table."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + table() + END + rest.split(END, 1)[1]
+    return replaced(text, BEGIN, END, table())
 
 
 def security(text: str) -> str:
     """Return SECURITY.md with the current table."""
-    before, rest = text.split(FIRST)
-    return before + FIRST + parties() + LAST + rest.split(LAST, 1)[1]
+    return replaced(text, FIRST, LAST, parties())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from page_parts import replaced
 
 from fedwqcp import methods
 from fedwqcp.errors import InputError
@@ -101,7 +102,7 @@ def _first(name: str, settings: dict[str, object]) -> str:
     terms = dict(settings)
     more = {"target": terms.pop("target", "own"), "max_n": 10**6, "n_classes": 2}
     choice = Choice(name, terms)
-    round = Round("r", choice, Choice("custom"), (0.1,), ("a", "b"), 2, **more)  # type: ignore[arg-type]  # as its fields
+    round = Round("r", choice, Choice("custom"), (0.1,), ("a", "b"), 2, **more)
 
     def answers(n: int) -> bool:
         try:
@@ -123,8 +124,7 @@ def _first(name: str, settings: dict[str, object]) -> str:
 
 def page(text: str) -> str:
     """Return the page with the current table."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + table() + END + rest.split(END)[1]
+    return replaced(text, BEGIN, END, table())
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
+from page_parts import replaced
+
 HEADER = f"{'package':34}{'files':>7}{'code':>8}{'doc':>8}{'public':>8}{'solo':>6}"
 
 
@@ -216,8 +218,7 @@ BEGIN, END = (
 def page(text: str) -> str:
     """Return CONTRIBUTING.md with the current import graph."""
     drawn = graph(read(PAGE.parent / "src" / "fedwqcp"))
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}```mermaid\n{drawn}\n```\n{END}{rest.split(END, 1)[1]}"
+    return replaced(text, BEGIN, END, f"```mermaid\n{drawn}\n```\n")
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ class AbsentPackages(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: Any) -> types.ModuleType:
         module = types.ModuleType(spec.name)
-        module.__path__ = []  # type: ignore[attr-defined]
+        module.__path__ = []
         module.__getattr__ = lambda key: type(key, (), {})  # type: ignore[method-assign]
         return module
 

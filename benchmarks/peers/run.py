@@ -35,6 +35,9 @@ from typing import Any
 
 import goals
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from page_parts import put
+
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ("mapie==1.6.0", "puncc==0.9.3", "crepes==0.9.1", "torchcp==1.2.1")
 SHARED = 50_000_000
@@ -355,13 +358,6 @@ def table(results: dict[str, Any]) -> str:
                 f"| {entry['seconds'] / base:.1f}x | {entry['peak'] / 2**20:.0f} MiB | {ratio} |"
             )
     return "\n".join(lines) + "\n"
-
-
-def put(page: Path, part: str, text: str) -> None:
-    """Replace the part of a page between two marks."""
-    start, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
-    before, rest = page.read_text().split(start)
-    page.write_text(f"{before}{start}\n{text}{end}{rest.split(end)[1]}")
 
 
 def main() -> None:

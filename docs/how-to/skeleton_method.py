@@ -49,7 +49,9 @@ class TrimmedCP(OneShot[LocalQuantile]):
 
     summaries = (LocalQuantile,)
     guarantee = NO_GUARANTEE
-    assumption = "none in finite samples: a trimmed mean of local thresholds is a heuristic"
+    assumption = (
+        "in finite samples nothing is proved: a trimmed mean of local thresholds is a heuristic"
+    )
 
     def __post_init__(self) -> None:
         if self.trim < 0:

@@ -310,17 +310,6 @@ def test_an_unknown_name_fetches_nothing(shelf, tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
-def test_digits_are_not_called_embedded_without_scikit_learn(monkeypatch):
-    listed = json.loads(run("list", "--json"))["datasets"]
-    monkeypatch.setattr("fedwqcp_lab.cli.find_spec", lambda name: None)
-    without = json.loads(run("list", "--json"))["datasets"]
-    found = {row["name"]: row["found"] for row in without}
-    assert found["digits"] == []
-    assert found["friedman"] == ["embedded"]
-    assert {row["name"]: row["found"] for row in listed}["digits"] == ["embedded"]
-    assert "no; needs fedwqcp[demo]" in " ".join(run("show", "digits").split())
-
-
 def test_without_model_outputs_it_says_how_to_make_them(tmp_path) -> None:
     result = call(bench.app, "byzantine", "--outputs", tmp_path)
     assert isinstance(result.exception, InputError)

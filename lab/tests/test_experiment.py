@@ -78,6 +78,7 @@ def test_a_file_is_read(tmp_path):
         (("alpha = 0.1", "alpha = 5"), "alpha must be strictly between 0 and 1"),
         (("alpha = 0.1", 'alpha = "x"'), "alpha: Expected `float`, got `str`"),
         (('seeds = "0,2-3"', 'seeds = "a"'), "seeds are written like"),
+        (('seeds = "0,2-3"', 'seeds = "0,9-5"'), "a range must rise, got '9-5' in '0,9-5'"),
         (('seeds = "0,2-3"', "seeds = [1, 1]"), "seeds must be different"),
         (('labels = { name = "aps" }', 'labels = { name = "apps" }'), "unknown score 'apps'"),
         (('labels = { name = "aps" }', 'rule = "lt"'), "rule: Invalid enum value 'lt'"),

@@ -616,7 +616,7 @@ def own_distributions():
     yield f"FedWQ-CP covers {lowest['fedwq-cp']['own: lowest']} where {1 - alpha} was asked"
     worst = hospitals["fedwq-cp"]["own: worst"]
     yield f"and {worst} where {1 - local} was asked"
-    yield f"at least {enough(alpha)} points at alpha = {alpha}, {enough(local)} at {local} |"
+    yield f"at least {enough(alpha)} points at alpha = {alpha}, {enough(local)} at {local}, it"
     yield f"{spent['own: training']} s of training, {spent['own: evaluation']} s of evaluation"
     yield f"two cores: {spent['own: quick']} s"
     yield f"alpha = {alpha}, label skew of concentration {paper().beta}."

@@ -17,7 +17,7 @@ import pytest
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.experiment import MethodPlan
-from fedwqcp_lab.pipeline import Folder, Keeper, Where, evaluate_saved, pending, run, workers
+from fedwqcp_lab.pipeline import Folder, RunOptions, pending, run, workers
 from units import experiment, labels_unit, lines_unit
 
 SMALL = experiment()
@@ -34,14 +34,14 @@ def test_a_run_on_saved_outputs_trains_nothing(tmp_path):
     folder = Folder(tmp_path / "out")
     fill(folder)
     seen = []
-    done = run(SMALL, Where(out=folder.root, jobs=2), on_step=lambda *step: seen.append(step))
+    done = run(SMALL, RunOptions(out=folder.root, jobs=2), on_step=lambda *step: seen.append(step))
     assert done == 4
     assert len(folder.results.read()) == 2 * (2 * 2 * 3) + 2 * (3 * 2 * 3)
     assert len(folder.partitions.read()) == 4 * 3
     assert seen[-1] == ("records", "done", 1.0)
     known = json.loads((tmp_path / "out" / "configs.json").read_text())
     assert {r.config for r in folder.results.read()} <= set(known)
-    assert run(SMALL, Where(out=folder.root), resume=True) == 0
+    assert run(SMALL, RunOptions(out=folder.root), resume=True) == 0
 
 
 @pytest.mark.parametrize("text", ["{bad", "[]", '{"0123": {"alpha": 0.1}}', '{"0123": 5}'])
@@ -50,14 +50,14 @@ def test_settings_that_were_not_written_by_a_run_are_refused(tmp_path, text):
     fill(folder)
     folder.configs.write_text(text)
     with pytest.raises(RecordError, match=r"configs\.json must hold settings.*another folder"):
-        run(SMALL, Where(out=folder.root))
+        run(SMALL, RunOptions(out=folder.root))
     assert folder.configs.read_text() == text
 
 
 def test_what_a_kill_left_is_completed(tmp_path):
     folder = Folder(tmp_path / "out")
     fill(folder)
-    run(SMALL, Where(out=folder.root))
+    run(SMALL, RunOptions(out=folder.root))
     wanted = sorted(folder.results.read(), key=lambda r: r.key)
     whole, parts = folder.results.path.read_bytes(), folder.partitions.path.read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -69,7 +69,7 @@ def test_what_a_kill_left_is_completed(tmp_path):
     for results, shares in cuts:
         folder.results.path.write_bytes(results)
         folder.partitions.path.write_bytes(shares)
-        assert run(SMALL, Where(out=folder.root), resume=True) > 0
+        assert run(SMALL, RunOptions(out=folder.root), resume=True) > 0
         assert sorted(folder.results.read(), key=lambda r: r.key) == wanted
         assert sorted(folder.partitions.path.read_bytes().splitlines()) == sorted(
             parts.splitlines()
@@ -80,50 +80,39 @@ def test_records_are_not_overwritten_by_accident(tmp_path):
     folder = Folder(tmp_path)
     folder.results.path.write_bytes(b"")
     with pytest.raises(InputError, match="go on with --resume"):
-        run(SMALL, Where(out=tmp_path))
+        run(SMALL, RunOptions(out=tmp_path))
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(InputError, match="--out must be a folder"):
-        run(SMALL, Where(out=file))
+        run(SMALL, RunOptions(out=file))
 
 
 def test_a_method_more_is_added_and_other_settings_are_refused(tmp_path):
     folder = Folder(tmp_path, tmp_path / "elsewhere")
     only = SMALL.only(["blobs"], (0,))
     fill(folder, replace(SMALL, seeds=(0,)))
-    where = Where(out=tmp_path, outputs=tmp_path / "elsewhere")
-    run(only, where)
+    options = RunOptions(out=tmp_path, outputs=tmp_path / "elsewhere")
+    run(only, options)
     before = set(folder.results.path.read_text().splitlines())
     more = replace(only, methods=(*only.methods, MethodPlan(name="qq", method="fedcp-qq")))
     assert pending(more, folder) == (("blobs", 0),)
-    assert run(more, where, resume=True) == 1
+    assert run(more, options, resume=True) == 1
     after = set(folder.results.path.read_text().splitlines())
     assert before < after
     assert {r.method for r in folder.results.read()} == {"split-cp", "fedwq-cp", "qq"}
     other = replace(only, presets=(replace(only.presets[0], overflow="exclude"),))
     with pytest.raises(RecordError, match="made with other settings"):
-        run(other, where, resume=True)
+        run(other, options, resume=True)
 
 
 def test_records_are_enough_outputs_may_be_gone(tmp_path):
     folder = Folder(tmp_path)
     fill(folder)
-    run(SMALL, Where(out=tmp_path))
+    run(SMALL, RunOptions(out=tmp_path))
     for task in (("blobs", 0), ("lines", 1)):
         for file in folder.unit(SMALL, task).iterdir():
             file.unlink()
-    assert run(SMALL, Where(out=tmp_path), resume=True) == 0
-
-
-def test_nothing_is_kept_twice(tmp_path):
-    folder = Folder(tmp_path)
-    fill(folder)
-    evaluated = evaluate_saved(folder.unit(SMALL, ("blobs", 0)), SMALL)
-    keeper = Keeper(folder)
-    keeper.keep(evaluated)
-    keeper.keep(evaluated)
-    Keeper(folder).keep(evaluated)
-    assert folder.results.read() == evaluated[0]
+    assert run(SMALL, RunOptions(out=tmp_path), resume=True) == 0
 
 
 def test_outputs_of_other_training_settings_lie_elsewhere(tmp_path):
@@ -140,7 +129,7 @@ def test_jobs_must_be_positive(tmp_path):
     folder = Folder(tmp_path)
     fill(folder)
     with pytest.raises(InputError, match="jobs must be at least 1"):
-        run(SMALL, Where(out=tmp_path, jobs=0))
+        run(SMALL, RunOptions(out=tmp_path, jobs=0))
 
 
 @pytest.mark.slow
@@ -149,7 +138,7 @@ def test_ray_gives_the_same_records(tmp_path):
     here, there = Folder(tmp_path / "here"), Folder(tmp_path / "there")
     for folder, executor in ((here, "processes"), (there, "ray")):
         fill(folder)
-        run(SMALL, Where(out=folder.root, executor=executor))
+        run(SMALL, RunOptions(out=folder.root, executor=executor))
     assert set(map(repr_without_times, here.results.read())) == set(
         map(repr_without_times, there.results.read())
     )
@@ -212,7 +201,7 @@ def test_ray_is_an_extra(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"fedwqcp\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install .fedwqcp-lab\[ray\]"):
         spread(threads, [(0,)], executor="ray")
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from math import inf, nan
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError, RecordError
@@ -169,6 +170,20 @@ def test_the_page_on_label_shift_shows_what_settings_were_chosen_on():
     assert f"\n\n{script['tuning']()}\n\n" in page
 
 
+def test_a_temperature_is_fitted_to_every_agents_outputs():
+    script, unit = benchmark("temperature"), labels_unit()
+    found, fits = script["variants"](unit)
+    assert [*found] == [*fits] == list(script["WAYS"])
+    assert {len(each) for each in fits.values()} == {len(unit.outputs)}
+    plain, own = found["none"], found["own rows"]
+    assert np.array_equal(plain.outputs[0].calibration, unit.outputs[0].calibration)
+    for at, (agent, t) in enumerate(zip(own.outputs, fits["own rows"], strict=True)):
+        assert 0 < len(agent.calibration) == len(own.setting.part(at))
+        assert len(agent.calibration) < len(unit.outputs[at].calibration)
+        assert np.allclose(agent.test * t, plain.outputs[at].test, rtol=1e-5)
+    assert evaluate(own, experiment())
+
+
 @pytest.fixture(scope="module")
 def results():
     return evaluate(labels_unit(), experiment())
@@ -177,13 +192,24 @@ def results():
 def test_records_survive_a_file_and_are_appended(tmp_path, results):
     journal = Journal(tmp_path / "r.jsonl", Result)
     assert journal.read() == ()
-    assert not journal.mend()
+    assert not journal.repair()
     journal.append(results[:2])
     journal.append(results[2:])
     assert journal.read() == results
-    assert not journal.mend()
+    assert not journal.repair()
     times = [r.calibration_s for r in journal.read()]
     assert times == [r.calibration_s for r in results]
+
+
+def test_nothing_is_appended_twice(tmp_path, results):
+    journal = Journal(tmp_path / "r.jsonl", Result)
+    journal.append(results[:1])
+    journal.append_new(results[:2])
+    journal.append(results[2:3])
+    journal.append_new(results)
+    journal.append_new(results)
+    Journal(tmp_path / "r.jsonl", Result).append_new(results)
+    assert journal.read() == results
 
 
 def test_regressions_and_partitions_survive_too(tmp_path):
@@ -205,7 +231,7 @@ def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path, results):
     for cut in (last + 1, (last + len(whole)) // 2, len(whole) - 1):
         path.write_bytes(whole[:cut])
         assert journal.read() == results[:2]
-        assert journal.mend()
+        assert journal.repair()
         assert path.read_bytes() == whole[:last]
         journal.append(results[2:3])
         assert journal.read() == results[:3]
@@ -251,7 +277,7 @@ def test_a_disk_that_takes_a_part_is_full(tmp_path, results):
             journal.append(results[1:4])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert journal.mend()
+    assert journal.repair()
     assert journal.read() == results[:2]
 
 
@@ -263,13 +289,13 @@ def test_a_packed_file_is_read_and_appended_to(tmp_path, results):
     journal.path.unlink()
     assert journal.exists
     assert journal.read() == results[:2]
-    assert not journal.mend()
+    assert not journal.repair()
     journal.append(results[2:])
     assert journal.read() == results
     journal.path.unlink()
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(RecordError, match="cannot be read"):
-        journal.mend()
+        journal.repair()
 
 
 def test_infinite_thresholds_come_back_and_nan_is_refused(tmp_path, results):

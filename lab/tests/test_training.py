@@ -8,8 +8,8 @@ import pytest
 from fedwqcp.errors import InputError
 from fedwqcp_lab import training
 from fedwqcp_lab.datasets import catalog
-from fedwqcp_lab.datasets.embedded import stream
 from fedwqcp_lab.datasets.loading import Loaded, split
+from fedwqcp_lab.datasets.partition import stream
 from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.experiment import DatasetPlan
 from fedwqcp_lab.training import TrainingData, division, fit_components, setting_of

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedwqcp.methods.cphet import density_of
-from fedwqcp_lab.datasets.embedded import by_label
+from fedwqcp_lab.datasets.partition import by_label
 from fedwqcp_lab.experiment import DatasetPlan, Experiment, MethodPlan, PresetPlan
 from fedwqcp_lab.unit import AgentOutputs, Unit, UnitSetting
 

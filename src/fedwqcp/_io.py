@@ -46,12 +46,10 @@ def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
                 os.replace(part, path)
                 return True
             return _link(part, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {_why(error)}") from None
     except InputError:
         raise
-    except ValueError:  # a name that no file can have
-        raise InputError(f"cannot write {str(path)!r}: it is no name of a file") from None
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from None
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -65,29 +63,33 @@ def append_line(path: Path, line: bytes) -> None:
             while data:  # a disk that becomes full takes a part, and only then refuses
                 data = data[file.write(data) :]
             os.fsync(file.fileno())
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {_why(error)}") from None
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from None
 
 
 def write_new(path: Path, data: bytes, *, private: bool) -> None:
-    """Write a file that must not exist; a private one for its owner alone."""
+    """Write a key that must not exist; a private one for its owner alone."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
     except FileExistsError:
         raise InputError(f"{path} exists; keys are never replaced: choose another name") from None
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {_why(error)}") from None
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from None
 
 
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, that survive a loss of power; it may exist."""
-    new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     try:
+        new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {_why(error)}") from None
+    except FileExistsError:
+        raise InputError(f"{folder} must be a folder, there is a file of that name") from None
+    except (OSError, ValueError) as error:
+        raise _unwritable(folder, error) from None
     for each in new or [folder]:
         sync_folder(each.parent)
 
@@ -307,7 +309,7 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
 def _open_plain(path: Path, flags: int) -> int:
-    """Open a plain file and nothing else; a pipe would let us wait for who writes into it."""
+    """Open a regular file only: opening a FIFO would block."""
     flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags, 0o666)  # the umask decides
     if stat.S_ISREG(os.fstat(handle).st_mode):
@@ -323,9 +325,25 @@ def _why(error: OSError) -> str:
 
 def _unreadable(path: Path, error: OSError | ValueError) -> InputError:
     """Say why a file cannot be read."""
+    return InputError(f"cannot read {_what(path, error)}")
+
+
+def _unwritable(path: Path, error: OSError | ValueError) -> InputError:
+    """Say why a file cannot be written."""
+    return InputError(f"cannot write {_what(path, error)}")
+
+
+def _what(path: Path, error: OSError | ValueError) -> str:
+    """Name a file and what is wrong with it; ValueError is about names that no file can have."""
     if isinstance(error, OSError):
-        return InputError(f"cannot read {path}: {_why(error)}")
-    return InputError(f"cannot read {str(path)!r}: it is not a file name")
+        return f"{path}: {_why(error)}"
+    return f"{str(path)!r}: it is not a file name"
+
+
+def check_file_name(path: Path) -> None:
+    """Refuse a path that names no file, such as that of an empty text."""
+    if not path.name:
+        raise InputError(f"{path} must name a file, got a folder")
 
 
 def _lock(handle: int) -> None:
@@ -355,8 +373,7 @@ def _part(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
 
     It has one name for each target, so that the next writer takes over what a killed one left.
     """
-    if not path.name:
-        raise InputError(f"{path} must name a file, got a folder")
+    check_file_name(path)
     part = path.with_name(f".{path.name}.part")
     while True:
         if _is_pipe(part):

@@ -323,9 +323,14 @@ def as_scores(scores: npt.ArrayLike) -> Floats:
     return array
 
 
+_BITS_OF_ONE = np.float64(1).view(np.uint64)
+
+
 def as_uniforms(u: npt.ArrayLike, n: int) -> Floats:
     """Return the random part of a score as float64 of shape (n,) with values in [0, 1]."""
     array = as_floats(u, "u", (n,), checked=False)
+    if array.size and array.view(np.uint64).max() <= _BITS_OF_ONE:
+        return array  # in one pass: as bits, negative numbers and NaN are larger
     if array.size and not (array.min() >= 0 and array.max() <= 1):
         as_floats(array, "u", (n,))
         raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
@@ -482,11 +487,8 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
     most = 2**63 if n_classes is None else n_classes
     wanted = "integers of at least 0" if n_classes is None else f"integers from 0 to {most - 1}"
     if array.dtype.kind not in "iu":
-        cure = _cure(array)
-        raise InputError(
-            f"labels must be {wanted}, got an array of {array.dtype}{cure}",
-            cure=_NAMES if cure.startswith(": name the classes") else _INTEGERS,
-        )
+        text, cure = _cure(array)
+        raise InputError(f"labels must be {wanted}, got an array of {array.dtype}{text}", cure=cure)
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= most:  # without a sign, negative ones are the largest
         outside = (array < 0) | (array >= most)
@@ -508,25 +510,25 @@ _INTEGERS = ("pass labels.astype(int)", "store them as integers")
 _NAMES = ("classes=[...]; of scikit-learn, classes=model.classes_", "classes = [...] in the roster")
 
 
-def _cure(labels: npt.NDArray[Any]) -> str:
-    """Say how labels of another type become integers."""
+def _cure(labels: npt.NDArray[Any]) -> tuple[str, tuple[str, str]]:
+    """Say how labels of another type become integers: the text, and its ``{cure}``."""
     if labels.dtype.kind == "b":
-        return ": {cure}, so that False is class 0 and True class 1"
+        return ": {cure}, so that False is class 0 and True class 1", _INTEGERS
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all():
-            return " with NaN or infinite entries: take these rows out first"
-        return ": {cure}" if (labels == np.rint(labels)).all() else ""
+            return " with NaN or infinite entries: take these rows out first", _INTEGERS
+        return ": {cure}" if (labels == np.rint(labels)).all() else "", _INTEGERS
     if labels.dtype.kind in "OUST":
         texts = [str(label).strip() for label in labels.flat]
         if any(map(_is_missing, labels.flat)):
-            return " with missing entries (None, NaN or empty): take these rows out first"
+            return " with missing entries (None, NaN or empty): take these rows out first", _NAMES
         if all(text.isascii() and text.isdecimal() for text in texts):
-            return ", which holds whole numbers: {cure}"
+            return ", which holds whole numbers: {cure}", _INTEGERS
         return (
             ": name the classes in the order of the columns of the probabilities ({cure}), or "
             "number them from 0 in this order"
-        )
-    return ""
+        ), _NAMES
+    return "", _INTEGERS
 
 
 def _is_missing(label: object) -> bool:

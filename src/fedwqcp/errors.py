@@ -40,7 +40,7 @@ LONGEST = 200
 
 
 _NOT_OURS = "\0("
-"""A brace of the caller's own words in a reason."""
+"""Stands for a ``{`` in a reason that begins no placeholder."""
 
 
 def verbatim(text: str) -> str:
@@ -246,18 +246,22 @@ class MissingExtraError(FedwqcpError, ImportError):
     what : str
         What was asked for.
     extra : str
-        The extra of this package that brings it.
+        The extra that brings it.
+    package : str
+        The distribution that has the extra.
     """
 
-    def __init__(self, what: str, extra: str) -> None:
-        self.what, self.extra = what, extra
+    def __init__(self, what: str, extra: str, package: str = "fedwqcp") -> None:
+        self.what, self.extra, self.package = what, extra, package
+        here = "." if package == "fedwqcp" else "./lab"
         super().__init__(
-            f"{what} needs an optional dependency: pip install 'fedwqcp[{extra}]' "
-            f"(in a checkout: pip install '.[{extra}]')"
+            f"{what} needs an optional dependency: pip install '{package}[{extra}]' "
+            f"(in a checkout: pip install '{here}[{extra}]')"
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.what, self.extra)  # ImportError keeps its text beside the others
+        # ImportError keeps its text beside the others
+        return type(self), (self.what, self.extra, self.package)
 
 
 class RecordError(FedwqcpError):

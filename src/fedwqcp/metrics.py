@@ -641,7 +641,7 @@ def _entropy(p: float, q: float) -> float:
     return sum(a * log(a / b) if b > 0 else inf for a, b in parts if a > 0)
 
 
-FEWEST = 10
+MIN_COUNT = 10
 """Fewest people that a bin of a shared histogram holds."""
 
 
@@ -653,15 +653,15 @@ class Histogram:
     ----------
     edges : tuple of float
         One more than bins, increasing; empty where there are fewer people than one bin needs.
-    people : tuple of int
+    counts : tuple of int
         How many scores lie in each bin; the last one holds its upper edge too.
     """
 
     edges: tuple[float, ...]
-    people: tuple[int, ...]
+    counts: tuple[int, ...]
 
 
-def histogram(scores: npt.ArrayLike, *, bins: int = 20, fewest: int = FEWEST) -> Histogram:
+def histogram(scores: npt.ArrayLike, *, bins: int = 20, min_count: int = MIN_COUNT) -> Histogram:
     """Count finite scores in equal bins, merged from the left until each holds enough people.
 
     The range is rounded outward to one digit of its width, so that its ends do not tell the lowest
@@ -673,7 +673,7 @@ def histogram(scores: npt.ArrayLike, *, bins: int = 20, fewest: int = FEWEST) ->
         The scores; +inf is left out.
     bins : int, optional
         Equal bins before merging.
-    fewest : int, optional
+    min_count : int, optional
         Fewest people in a bin.
 
     Returns
@@ -684,31 +684,30 @@ def histogram(scores: npt.ArrayLike, *, bins: int = 20, fewest: int = FEWEST) ->
     Raises
     ------
     InputError
-        If a score is NaN or -inf, or bins or fewest is below 1.
+        If a score is NaN or -inf, or bins or min_count is below 1.
 
     Examples
     --------
-    >>> histogram([0.0, 0.1, 0.2, 0.3, 1.0], bins=4, fewest=2)
-    Histogram(edges=(0.0, 0.25, 1.0), people=(3, 2))
+    >>> histogram([0.0, 0.1, 0.2, 0.3, 1.0], bins=4, min_count=2)
+    Histogram(edges=(0.0, 0.25, 1.0), counts=(3, 2))
     """
-    if bins < 1 or fewest < 1:
-        raise InputError(f"bins and fewest must be at least 1, got {bins} and {fewest}")
+    if bins < 1 or min_count < 1:
+        raise InputError(f"bins and min_count must be at least 1, got {bins} and {min_count}")
     values = as_scores(scores)
     values = values[np.isfinite(values)]
-    if len(values) < fewest:
+    if len(values) < min_count:
         return Histogram((), ())
     edges = _edges(float(values.min()), float(values.max()), bins)
-    counts = np.histogram(values, edges)[0]
-    kept, people, held = [float(edges[0])], [], 0
-    for edge, count in zip(edges[1:], counts, strict=True):
+    kept, counts, held = [float(edges[0])], [], 0
+    for edge, count in zip(edges[1:], np.histogram(values, edges)[0], strict=True):
         held += int(count)
-        if held >= fewest:
+        if held >= min_count:
             kept.append(float(edge))
-            people.append(held)
+            counts.append(held)
             held = 0
     kept[-1] = float(edges[-1])  # too few are left at the end: they join the last bin
-    people[-1] += held
-    return Histogram(tuple(kept), tuple(people))
+    counts[-1] += held
+    return Histogram(tuple(kept), tuple(counts))
 
 
 def _edges(low: float, high: float, bins: int) -> npt.NDArray[np.float64]:

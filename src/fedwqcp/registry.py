@@ -34,10 +34,23 @@ def settings_of(thing: Any) -> tuple[str, ...]:
 
 
 def typed(value: Setting) -> str:
-    """Write one value of a setting as the command line reads it."""
+    """Write one value of a setting as `parse_setting` reads it."""
     if isinstance(value, tuple):
-        return ",".join(map(repr, value))
+        return ",".join(map(repr, value)) + "," * (len(value) == 1)
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def parse_setting(text: str) -> Setting:
+    """Read one value of a setting: a number, numbers with commas, true, false, none or a text."""
+    words: dict[str, Setting] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        if "," in text:
+            return tuple(float(part) for part in text.split(",") if part.strip())
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        return text
 
 
 class Registry(Generic[T]):
@@ -68,7 +81,13 @@ class Registry(Generic[T]):
             return self._class_of(module.__dict__, module.__name__)
         registered = self._registered()
         if name in registered:
-            found = registered[name].load()
+            try:
+                found = registered[name].load()
+            except Exception as error:
+                raise InputError(
+                    f"{self._kind} {name!r} of {registered[name].value} cannot be loaded: "
+                    f"{type(error).__name__}; repair or remove the package that brings it"
+                ) from error
             if not (isinstance(found, type) and issubclass(found, self._base)):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
             return found
@@ -87,10 +106,10 @@ class Registry(Generic[T]):
         terms = {field.name for field in dataclasses.fields(found)} - set(known)  # type: ignore[arg-type]  # all are dataclasses
         for key, value in settings.items():
             if key in terms:
-                typed = ",".join(map(str, value)) if isinstance(value, tuple) else value
+                written = ",".join(map(str, value)) if isinstance(value, tuple) else value
                 raise InputError(
                     f"{key} is a term of the round, not a setting of {self._kind} {name!r}: write "
-                    f"calibrate(..., {key}={value!r}) or `server open --{key} {typed}`"
+                    f"calibrate(..., {key}={value!r}) or `server open --{key} {written}`"
                 )
             if key not in known:
                 raise InputError(

@@ -21,7 +21,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_classes, group_places
+from fedwqcp._validation import Floats, as_classes, check_same_classes, group_places
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs, row_uniforms
 from fedwqcp.federation.plan import set_rule
@@ -59,11 +59,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
     release_: Release
 
     def calibration(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        ids: npt.ArrayLike | None = None,
-        groups: npt.ArrayLike | None = None,
+        self, X: npt.ArrayLike, y: npt.ArrayLike, *, groups: npt.ArrayLike | None = None
     ) -> Calibration:
         """Score calibration points, for a federated round; they stay here."""
         raise NotImplementedError
@@ -140,7 +136,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         threshold : Release, float, Floats or mapping
             The release, kept as ``release_``; or the threshold alone, as
             ``release.threshold(agent)`` gives it; for a round by group, as
-            ``release.by_group(agent)`` does.
+            ``release.by_group(agent)`` does. With a threshold alone there is no ``release_``.
         agent : str, optional
             Which agent of the release this is; needed where it has several.
 
@@ -152,14 +148,17 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         Raises
         ------
         InputError
-            If the release is of another score or several levels, or the agent is not of it.
+            If the release is of another score, rule or order of classes, or of several levels, or
+            the agent is not of it; the adapter then stays as it was.
         """
         if isinstance(threshold, Release):
+            self.use(self._taken(threshold, agent))
             self.release_ = threshold
-            return self.use(self._taken(threshold, agent))
+            return self
         if agent is not None:
             raise InputError("agent says whose threshold of a release is used: pass the release")
         self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
+        self.__dict__.pop("release_", None)  # one of before
         return self
 
     def _taken(
@@ -176,6 +175,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
                 f"the release is of {theirs!r}, this adapter scores with {self._score()!r}: pass "
                 "the release's as conformity_score"
             )
+        self._check_terms(release)
         return release.by_group(name) if release.round.by == "group" else release.threshold(name)
 
     def _score(self) -> LabelScore | IntervalScore:
@@ -185,6 +185,9 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
     def _terms(self) -> dict[str, Any]:
         """Return what a round needs to know of the adapter beside its score."""
         return {}
+
+    def _check_terms(self, release: Release) -> None:
+        """Refuse a release whose sets would be others than the adapter's."""
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the estimator's own predictions.
@@ -458,6 +461,22 @@ class ConformalClassifier(_Conformal):
     def _terms(self) -> dict[str, Any]:
         return {"rule": self.rule, "key": self.key, "allow_empty": self.allow_empty}
 
+    def _check_terms(self, release: Release) -> None:
+        round, names = release.round, self._names()
+        mine = set_rule(self.rule, self.allow_empty)
+        if not isinstance(release.score, Custom) and mine != round.rule:
+            raise InputError(
+                f"the release has the rule {round.rule!r}, this adapter {mine!r}: pass the "
+                "release's as rule"
+            )
+        if names and round.classes:
+            check_same_classes(names, round.classes)
+        elif round.n_classes not in (None, len(self.classes_)):
+            raise InputError(
+                f"the release is of {round.n_classes} classes, the estimator has "
+                f"{len(self.classes_)}"
+            )
+
     def _uniforms(self, probs: Floats, ids: npt.ArrayLike | None) -> Floats | None:
         """Return the uniforms of a randomised score."""
         if not self._score().randomized:
@@ -492,11 +511,7 @@ class ConformalRegressor(_Conformal):
         self.alpha = alpha
 
     def calibration(
-        self,
-        X: npt.ArrayLike,
-        y: npt.ArrayLike,
-        ids: npt.ArrayLike | None = None,
-        groups: npt.ArrayLike | None = None,
+        self, X: npt.ArrayLike, y: npt.ArrayLike, *, groups: npt.ArrayLike | None = None
     ) -> Calibration:
         """Score calibration points, for a federated round; they stay here.
 
@@ -504,8 +519,6 @@ class ConformalRegressor(_Conformal):
         ----------
         X, y : array_like
             Points that the estimator was not trained on.
-        ids : array_like, optional
-            Not used: nothing is random.
         groups : array_like, shape (n,), optional
             Group of each point, for a round by group.
 
@@ -514,7 +527,6 @@ class ConformalRegressor(_Conformal):
         Calibration
             Scores and groups.
         """
-        del ids  # nothing is random
         outputs = self._outputs("predict", X)
         return Calibration(self._score().of(outputs, _numbers(y)), groups=groups)
 

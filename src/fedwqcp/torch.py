@@ -20,7 +20,6 @@ brings along); where that does not fit, plain torch operations do the same in bl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -30,7 +29,7 @@ from fedwqcp.kernels import torch as passes
 from fedwqcp.kernels.torch import Formula, FusedSets, distance, ratio, reach, stretch, torch
 from fedwqcp.quantile import Overflow, threshold_rank
 from fedwqcp.quantile import conformal_quantile as conformal_quantile_of_array
-from fedwqcp.scores import IntervalScore, LabelScore, Rule
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, key_digest
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
@@ -147,7 +146,7 @@ class TensorLabelScore:
         if _on_cpu(p):
             sets = self.score.invert(p.numpy(), q.numpy(), rule, _numpy(v))
             return torch.from_numpy(sets.mask)
-        self.score.fitting(rule)
+        self.score.check_rule(rule)
         formula = _formula(self.score)
         fused = _fused_sets(formula, p, v, q, rule=rule, y=None)
         if fused is not None:
@@ -192,7 +191,7 @@ class TensorLabelScore:
         if _on_cpu(p):
             found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
             return SetMeasures(*map(torch.from_numpy, found))
-        self.score.fitting(rule)
+        self.score.check_rule(rule)
         fused = _fused_sets(_formula(self.score), p, v, q, rule=rule, y=y)
         if fused is not None and fused.covered is not None and fused.sizes is not None:
             return SetMeasures(fused.covered, fused.sizes)
@@ -401,7 +400,7 @@ def uniforms(key: str | int, ids: Tensor) -> Tensor:
     """
     if ids.is_floating_point() or ids.dtype == torch.bool or ids.ndim != 1:
         raise InputError("ids must be a tensor of integers of shape (n,)")
-    salt = blake2b(f"{type(key).__name__}:{key}".encode(), digest_size=16).digest()
+    salt = key_digest(key)
     first, second = (int.from_bytes(salt[at : at + 8], "little") for at in (0, 8))
     bits = _mix(_mix(ids.to(torch.int64) ^ _signed(first)) ^ _signed(second))
     return _shifted(bits, 11).to(torch.float64) * 2.0**-53

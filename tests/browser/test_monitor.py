@@ -45,7 +45,7 @@ def test_the_report_of_a_monitor_draws_filters_and_tells_the_state(chromium, wat
     assert cards["lakeside"]["coverage"] == f"{other.coverage:.3f}"
     for name, standing in zip(AGENTS, (alarmed, other), strict=True):
         ends = f"{standing.low:.3f} to {standing.high:.3f}"
-        assert cards[name]["interval"] == f"95 % sequence {ends}, all rows"
+        assert cards[name]["interval"] == f"95 % confidence sequence {ends}, all rows"
 
     plots = opened.page.locator(".plot:visible")
     assert plots.count() == 2

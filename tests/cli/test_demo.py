@@ -58,7 +58,7 @@ def test_wrong_settings_write_nothing(tmp_path, settings):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "out").write_text("here")
-    with pytest.raises(InputError, match="--out must be a folder"):
+    with pytest.raises(InputError, match="out must be a folder, there is a file"):
         command.demo(out=tmp_path / "out")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,13 @@ pytest.importorskip("cryptography")
 def run(*words, code=0):
     """Run a command; one that is refused gives the text of its error."""
     return call(*words, code=code) if code <= 1 else refusal(*words, code=code)
+
+
+@pytest.mark.parametrize("name", ["st.mary", "köln", "north"])
+def test_what_is_printed_for_the_roster_is_toml(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    line = run("keys", "new", f"{name}.pem").splitlines()[-1]
+    assert list(tomllib.loads(line)) == [name]
 
 
 @pytest.fixture

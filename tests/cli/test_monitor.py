@@ -230,9 +230,22 @@ def test_a_command_that_fails_is_an_error_and_is_tried_again(state, tmp_path):
         on_alarm(state, "--on-alarm", f'{sys.executable} -c "{denies}"')
     with pytest.raises(InputError, match="No such file"):
         on_alarm(state, "--on-alarm", str(tmp_path / "nothing"))
-    with pytest.raises(InputError, match="must be a command"):
-        on_alarm(state, "--on-alarm", " ")
     assert json.loads(monitor("show", state, "--json"))["alarms"] > 0, "the rows were counted"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--on-alarm", " "), "must be a command"),
+        (("--on-alarm", "open 'it"), "must be a shell command: No closing quotation"),
+        (("--on-alarm", "true", "--on-alarm-days", "nan"), "days between two rounds"),
+    ],
+)
+def test_a_command_that_cannot_run_is_refused_before_the_rows_count(state, words, why):
+    before = Path(state).read_bytes()
+    with pytest.raises(InputError, match=why):
+        on_alarm(state, *words)
+    assert Path(state).read_bytes() == before
 
 
 def test_over_files_an_alarm_opens_a_round_that_runs_and_closes(state, tmp_path):

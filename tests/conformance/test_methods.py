@@ -9,13 +9,22 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, Choice, Outcome, Question, Round, Summary
+from fedwqcp.wire.messages import (
+    Answer,
+    Choice,
+    LocalQuantile,
+    Outcome,
+    Question,
+    Round,
+    Summary,
+)
 
 SETTINGS = {
     "dp-fedcp": {"solver": "exact"},  # the iterative solver is tested beside its source
@@ -42,7 +51,8 @@ def agents(order=(0, 1, 2), seed=3):
 @every_method
 def test_it_states_guarantee_and_assumption(method):
     assert isinstance(method.guarantee, fw.Guarantee)
-    assert method.assumption.startswith("none") == (not method.guarantee)
+    nothing = ("none: ", "in finite samples nothing is proved: ")
+    assert method.assumption.startswith(nothing) == (not method.guarantee)
     assert len(method.assumption) > 10
     doc = type(method).__doc__
     assert "**Guarantee**" in doc
@@ -294,3 +304,20 @@ def test_it_uses_the_rounds_target_where_it_says_so(method):
     fields = [field.name for field in dataclasses.fields(method)]
     assert (method.corrects_shift_of is not None) == ("target" in fields)
     assert list(method.settings()) == [name for name in fields if name != "target"]
+
+
+@every_variant
+def test_a_threshold_that_it_receives_is_the_agents_own_where_it_says_so(method):
+    if not method.ranked_threshold:
+        return
+    cals, rule = agents(), getattr(method, "overflow", "propagate")
+    release = fw.calibrate(cals, method=method, alpha=0.1, allow_samples=True)
+    for name, (answer,) in release.received.items():
+        if isinstance(answer, LocalQuantile):
+            own = fw.conformal_quantile(cals[name].scores, 0.1, rule)
+            assert (answer.threshold, answer.n) == (own, cals[name].n)
+
+
+def test_a_target_in_numbers_names_the_methods_that_take_one():
+    with pytest.raises(InputError, match=r"correct a shift \(cphet, dp-fedcp, fedls-cp\)"):
+        fw.methods.get("fcp").toward((0.5, 0.5))

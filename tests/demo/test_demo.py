@@ -211,6 +211,21 @@ def test_another_level_has_no_committed_spread_and_a_wrong_one_is_refused():
         run(alpha=5.0)
 
 
+def test_a_level_that_no_round_takes_is_refused_before_models_are_trained(monkeypatch):
+    monkeypatch.setattr("fedwqcp.demo.demo.hospitals", lambda seed: pytest.fail("trained"))
+    with pytest.raises(InputError, match=r"alpha must be at most 0\.5, got 0\.9"):
+        run(alpha=0.9)
+
+
+def test_the_progress_of_the_demo_goes_from_nothing_to_nearly_all():
+    seen = []
+    run(methods=("split-cp", "auto"), on_step=lambda what, share: seen.append((what, share)))
+    assert [what for what, _ in seen[:2]] == ["four: split-cp", "four: auto"]
+    steps = len(seen)
+    assert [share for _, share in seen] == [step / steps for step in range(steps)]
+    assert steps == 2 + 4 + 4 + 3
+
+
 @pytest.mark.parametrize("method", ["fedwq-cp", "fedavgq-cp"])
 def test_masked_sums_give_the_plain_threshold_at_the_hospitals(method):
     own = scores_of(hospitals(0))

@@ -356,7 +356,7 @@ def test_a_tail_that_contradicts_its_threshold_is_refused():
     wrong = replace(honest, threshold=0.1)
     with pytest.raises(InputError, match="in one order with the threshold"):
         FedWQCP(tail=16).check(Begin(), wrong, None, Terms(0.1))
-    with pytest.raises(InputError, match="must hold 16 more"):
+    with pytest.raises(InputError, match="must hold up to 16 more"):
         FedWQCP(tail=16).check(Begin(), LocalQuantile(0.5, 99), None, Terms(0.1))
     with pytest.raises(InputError, match="must hold no more"):
         FedWQCP().check(Begin(), honest, None, Terms(0.1))

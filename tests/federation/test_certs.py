@@ -27,6 +27,24 @@ def test_the_server_certificate_is_signed_by_the_ca_and_names_every_host(tmp_pat
     context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
 
 
+def test_a_name_does_not_make_a_private_key_public(tmp_path):
+    make_certs(tmp_path, ("site.pem", "x.crt"), ("localhost",))
+    for name in ("site.pem", "x.crt"):
+        assert stat.S_IMODE((tmp_path / "keys" / name).stat().st_mode) & 0o077 == 0
+
+
+def test_no_key_has_the_file_of_another(tmp_path):
+    with pytest.raises(InputError, match=r"'a.pub' must not be another agent's name"):
+        make_certs(tmp_path, ("a", "a.pub"), ("localhost",))
+    assert not (tmp_path / "keys").exists()
+
+
+@pytest.mark.parametrize("host", ["h" * 65, "", "köln.example"])
+def test_a_host_that_no_certificate_can_name_is_refused(tmp_path, host):
+    with pytest.raises(InputError, match="hosts must be IP addresses or ASCII host names"):
+        make_certs(tmp_path, ("north",), (host,))
+
+
 def test_private_keys_are_for_their_owner_alone(tmp_path):
     written = make_certs(tmp_path, ("north", "south"), ("localhost",))
     for path in written:

@@ -154,7 +154,7 @@ def test_own_outputs_may_be_larger_than_a_message(tmp_path):
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.csv", b"q,r\n1,2\n", "must have columns p0, p1"),
         ("a.csv", b"p0,p2\n1,2\n", "without a gap"),
-        ("a.csv", b"p0,p1\n0.5\n", "line 2: 1 fields, the header 2"),
+        ("a.csv", b"p0,p1\n0.5\n", "line 2 has 1 fields, the header has 2"),
         ("a.csv", b"p0,p1\n0.5,secret\n", "column 'p1' must hold numbers"),
     ],
 )
@@ -658,3 +658,9 @@ def test_it_prints_what_is_there_and_no_value():
 def test_outputs_that_are_no_array_are_named(values, came):
     with pytest.raises(InputError, match=f"one row for each input, .* got {came}$"):
         Outputs(values)
+
+
+def test_numbers_beyond_the_integers_stay_what_they_are(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("id,prediction,y\na,1.5,1e20\nb,2.5,2e20\n")
+    assert load_outputs(path).labels.tolist() == [1e20, 2e20]

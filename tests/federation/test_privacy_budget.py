@@ -167,7 +167,7 @@ def test_a_folder_that_cannot_be_read_stops_every_answer(tmp_path, monkeypatch):
             return call(path, *args, **more)
 
         monkeypatch.setattr(os, name, denied)
-    with pytest.raises(InputError, match=f"cannot read {closed}: Permission denied"):
+    with pytest.raises(InputError, match=f"cannot read {closed}.*: Permission denied"):
         agent(tmp_path / "p", round=replace(ROUND, id="r2")).answer()
 
 
@@ -312,6 +312,21 @@ def test_processes_that_race_cannot_spend_twice(tmp_path):
     assert sorted(codes) == [0, 0, 0, 1, 1, 1]
     assert Budget(tmp_path / "p", 3.0).left == 0
     assert len(list((tmp_path / "p").glob("0*"))) == 3
+
+
+def test_an_answer_that_comes_while_the_folder_is_read_is_no_damage(tmp_path, monkeypatch):
+    agent(tmp_path).answer()
+    listings = []
+
+    def then_another(folder, pattern):
+        found = _io.in_folder(folder, pattern)
+        listings.append(folder)
+        if len(listings) == 1:  # between reading the count and listing, or after both
+            agent(tmp_path, round=replace(ROUND, id="other")).answer()
+        return found
+
+    monkeypatch.setattr(privacy_budget, "in_folder", then_another)
+    assert Budget(tmp_path, 2.0).left == 1.0, "as it was when the reading began"
 
 
 @pytest.mark.parametrize("total", [2.0, 1.0])

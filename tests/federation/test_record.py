@@ -9,7 +9,7 @@ import pytest
 
 from fedwqcp import Calibration, calibrate, load, save
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.predict import check_terms, thresholds
+from fedwqcp.federation.predict import check_same_round, thresholds
 from fedwqcp.methods.cphet import CPhet
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Local, SharedThreshold
@@ -123,8 +123,8 @@ def test_a_threshold_for_each_is_for_each_agent_that_was_used(values, tmp_path):
 def test_a_long_roster_is_compared_as_agents_were_sent_it():
     names = {f"s{i}": [0.5] for i in range(300)}
     release = calibrate(names, alpha=0.5)
-    check_terms(release, release.round.brief())
-    check_terms(release, release.round)
+    check_same_round(release, release.round.brief())
+    check_same_round(release, release.round)
 
 
 def test_a_missing_file(tmp_path):

@@ -201,7 +201,7 @@ def test_a_method_that_needs_the_agents_data_takes_them_again(tmp_path):
             read.predict_set("a", NEW, ids=NEW_IDS, calibration=again).mask,
             release.predict_set("a", NEW, ids=NEW_IDS).mask,
         )
-    with pytest.raises(InputError, match="unknown agent 'b'; known: a"):
+    with pytest.raises(InputError, match="'b' is not in the round; its agents: a"):
         read.predict_set("b", NEW, ids=NEW_IDS, calibration=SITE)
 
 
@@ -227,7 +227,7 @@ def test_labels_that_occur_together_have_a_false_negative_rate():
 
 def test_wrong_calls_are_refused_with_the_cure():
     release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2)
-    with pytest.raises(InputError, match="unknown agent 'st-mary'; known: a, b"):
+    with pytest.raises(InputError, match="'st-mary' is not in the round; its agents: a, b"):
         release.predict_set("st-mary", NEW, ids=NEW_IDS)
     with pytest.raises(InputError, match="the round has 3 classes, the outputs have 2"):
         release.predict_set("a", NEW[:, :2], ids=NEW_IDS)
@@ -348,7 +348,7 @@ def test_a_release_tells_whose_threshold_is_infinite():
     two = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=(0.1, 0.4))
     assert [two.is_infinite("a", alpha) for alpha in (0.1, 0.4)] == [True, False]
     assert not two.public().is_infinite("a", 0.1)  # the agent's own data decide
-    with pytest.raises(InputError, match="unknown agent 'b'"):
+    with pytest.raises(InputError, match="agent 'b' is not in the round"):
         two.is_infinite("b", 0.4)
 
 

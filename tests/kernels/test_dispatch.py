@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
 from fedwqcp.scores.raps import RAPS
-from fedwqcp.scores.saps import SAPS
-from kernel_rows import KINDS, assert_sets_by_sorting, rows
+from kernel_rows import KINDS, RANKED, assert_sets_by_sorting, many_rows, rows
 from strategies import Labelled, labelled
 
 always_compiled = pytest.mark.usefixtures("always_compiled")
@@ -249,33 +247,10 @@ def test_a_least_probability_counts_itself(backend: str) -> None:
 
 # Sets --------------------------------------------------------------------------------------------
 
-RANKED = [
-    APS(),
-    APS(randomized=False),
-    RAPS(penalty=0.3, k_reg=2),
-    RAPS(penalty=0.01, randomized=False),
-    SAPS(),
-    SAPS(penalty=0.0, randomized=False),
-]
 ranked = pytest.mark.parametrize("score", RANKED, ids=repr)
 sets = settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-
-
-def many_rows(C: int, n: int = 70) -> Iterator[npt.NDArray[np.floating]]:
-    """Probabilities that are spread, tied, steep, flat, saturated, or halved at each label."""
-    rng = np.random.default_rng(C)
-    halves = rng.permuted(np.tile(2.0 ** -np.arange(C), (n, 1)), axis=1)
-    for weights in (
-        rng.exponential(size=(n, C)),
-        rng.integers(0, 4, (n, C)) + np.eye(C)[rng.integers(0, C, n)],
-        np.exp(8 * rng.normal(size=(n, C))),
-        np.ones((n, C)),
-        np.where(rng.random((n, C)) < 0.05, 1, 1e-18),
-        halves,
-    ):
-        yield weights / weights.sum(axis=1, keepdims=True)
 
 
 def assert_sets_of_every_label(score: RankedScore, case: Labelled, q: float) -> None:
@@ -317,81 +292,12 @@ def test_sets_of_many_rows(backend: str, score: RankedScore, n_classes: int) -> 
             assert_sets_of_every_label(score, case, q)
 
 
-def own_thresholds(score: RankedScore, case: Labelled) -> Iterator[Array]:
-    """Thresholds by label and by row: where rounding decides, and where nothing or all fits."""
-    u = case.u if score.randomized else None
-    scores = score.of_every_label(case.probs, u=u)
-    n, n_classes = scores.shape
-    up, down = np.nextafter(scores, np.inf), np.nextafter(scores, -np.inf)
-    some = np.choose(np.arange(n_classes) % 4, [scores[0], up[0], down[0], scores[-1]])
-    ends = np.resize([0.4, np.inf, 0.9, -np.inf, 1.0, -0.1, 3.0], n_classes)
-    yield from (some, np.linspace(0.8, 0.99, n_classes), np.full(n_classes, 0.9))
-    yield from (np.where(np.arange(n_classes) % 3, some, ends), ends)
-    own = np.take_along_axis(scores, case.labels[:, None], axis=1)
-    yield from (own, np.nextafter(own, -np.inf), np.linspace(0.7, 0.99, n)[:, None])
-    yield np.resize([0.4, np.inf, 0.9, -np.inf, 1.0, -0.1, 3.0], n)[:, None]
-
-
-def assert_own_thresholds(score: RankedScore, case: Labelled, some: slice = slice(None)) -> None:
-    """Compare sets, coverage and sizes with those of every label's score."""
-    u = case.u if score.randomized else None
-    p, rows = np.ascontiguousarray(case.probs), np.arange(len(case.probs))
-    for q in list(own_thresholds(score, case))[some]:
-        mask = score._block(p, q, "leq", u)
-        np.testing.assert_array_equal(score.invert(case.probs, q, u=u).mask, mask)
-        covered, sizes = score.measure(case.probs, case.labels, q, u=u)
-        assert covered.tolist() == mask[rows, case.labels].tolist()
-        assert sizes.tolist() == mask.sum(axis=1).tolist()
-
-
-@ranked
-@pytest.mark.parametrize("n_classes", [2, 10, 16, 49])
-def test_thresholds_by_label_and_by_row(backend: str, score: RankedScore, n_classes: int) -> None:
-    rng = np.random.default_rng(1)
-    few = 18 if n_classes <= 15 else 2
-    for k, spread in enumerate(many_rows(n_classes, few if backend == "python" else 70)):
-        probs = spread.astype(np.float32) if k % 2 else spread
-        n = len(probs)
-        case = Labelled(probs, rng.integers(0, n_classes, n), rng.random(n))
-        some = slice(k % 3, None, 3) if backend == "python" else slice(None)  # each one twice
-        assert_own_thresholds(score, case, some)
-
-
-@always_compiled
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n_classes", [10, 100, 600])
-def test_own_thresholds_of_any_rows(kind: str, n_classes: int) -> None:
-    p, rng = rows(kind, 40, n_classes), np.random.default_rng(2)
-    labels, u = rng.integers(0, n_classes, 40), rng.random(40)
-    for dtype, score in zip((np.float32, np.float64) * 3, RANKED[::-1], strict=True):
-        assert_own_thresholds(score, Labelled(p.astype(dtype), labels, u))
-        assert_own_thresholds(score, Labelled(p.astype(np.float32)[::2], labels[::2], u[::2]))
-
-
-@pytest.mark.parametrize("n_classes", [10, 60])
-def test_one_row_with_its_own_threshold(backend: str, n_classes: int) -> None:
-    for k, probs in enumerate(many_rows(n_classes, 1)):
-        for score in RANKED[k : k + 1] if backend == "python" else RANKED:
-            assert_own_thresholds(score, Labelled(probs, np.array([4]), np.array([0.3])))
-
-
-@pytest.mark.parametrize("n_classes", [10, 60])
-def test_wrong_rows_are_refused_with_thresholds_by_label(backend: str, n_classes: int) -> None:
-    probs = next(many_rows(n_classes, 40))
-    for wrong in (-1e-30, np.nan, np.inf):
-        bad = probs.copy()
-        bad[7, 0] = wrong
-        with pytest.raises(InputError, match="row 7 "):
-            APS(randomized=False).invert(bad, np.full(n_classes, 0.9))
-
-
 def test_any_layout_serves(backend: str) -> None:
     probs = next(many_rows(60, 8))
     rng = np.random.default_rng(2)
     for layout in (np.asfortranarray(probs), probs[::-1, ::-1], np.repeat(probs, 2, axis=0)[::2]):
         case = Labelled(layout, rng.integers(0, 60, 8), rng.random(8))
         assert_sets_of_every_label(APS(), case, 0.7)
-        assert_own_thresholds(APS(), case)
 
 
 @pytest.mark.parametrize("n_classes", [5, 60])

@@ -103,6 +103,8 @@ def test_what_is_promised() -> None:
         firm = {"tdigest": "none", "kll": "marginal-mixture, approximate"}
         assert str(method.guarantee) == firm.get(sketch, "marginal-mixture, finite-sample")
         assert ("99 %" in method.assumption) == (sketch == "kll")
+        given = "exchangeable with that agent's scores given the scores of the other agents"
+        assert (given in method.assumption) == bool(method.guarantee)
 
 
 @pytest.mark.guarantee("fcp", "give exactly s_(R).")

@@ -196,6 +196,15 @@ def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():
     assert few.threshold("half") < 1
 
 
+def test_a_class_of_too_few_points_to_be_sent_counts_as_unseen():
+    rng = np.random.default_rng(1)
+    labels = np.repeat([0, 1], [91, 9])
+    agents = {name: agent(rng.uniform(size=100), labels) for name in "ab"}
+    for least, unseen in ((9, 0.0), (10, 0.09)):
+        found = fw.calibrate(agents, method=FedLSCP(min_class=least), alpha=0.1).outcomes[0]
+        assert found.unseen == pytest.approx((unseen, unseen))
+
+
 def test_where_one_agent_alone_has_points_the_others_take_its_threshold():
     rng = np.random.default_rng(1)
     agents = {

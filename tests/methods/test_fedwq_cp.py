@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.methods import Terms
 from fedwqcp.methods.fedavgq_cp import FedAvgQCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
-from fedwqcp.wire.messages import LocalQuantile
+from fedwqcp.wire.messages import Begin, LocalQuantile, QuantileAndTail
 from strategies import alphas
 from worked import ABC, EMPTY, A, B, C, samples, threshold
 
@@ -69,6 +70,15 @@ def test_negative_scores() -> None:
     assert threshold({"a": A - 2, "b": C - 2}, "fedwq-cp", 0.2) == pytest.approx(
         (10 * -1.1 + 20 * -1.66) / 30
     )
+
+
+def test_an_answer_with_other_order_statistics_than_were_asked_for_is_refused() -> None:
+    bare, more = LocalQuantile(0.9, 50), QuantileAndTail(0.9, 50, (10,), (0.2,))
+    FedWQCP(tail=16).check(Begin(), more, None, Terms(0.1))  # a small sample sends fewer
+    with pytest.raises(InputError, match="must hold up to 16 more order statistics"):
+        FedWQCP(tail=16).check(Begin(), bare, None, Terms(0.1))
+    with pytest.raises(InputError, match="must hold no more order statistics"):
+        FedWQCP().check(Begin(), more, None, Terms(0.1))
 
 
 def test_unknown_overflow_rule() -> None:

@@ -135,6 +135,15 @@ def test_agents_that_all_agree_are_no_copies() -> None:
     assert found.value == 55 / 60  # R = ceil(305 * 0.9) = 275 of 300, the 55th of sixty
 
 
+def test_the_loss_is_that_of_the_samples_that_are_kept() -> None:
+    """An agent that is left out cannot make the bound say nothing by claiming few scores."""
+    rng = np.random.default_rng(1)
+    good = {f"h{k}": rng.random(20_000) for k in range(4)}
+    found = outcome({**good, "attacker": np.zeros(5)}, byzantine=1, bins=5)
+    assert found.left_out == (4,)
+    assert found.loss == coverage_loss(5, 20_000, honest=4, byzantine=1) < 1
+
+
 def test_nobody_is_left_out_of_two() -> None:
     two = {"a": A, "b": A / 2}
     assert outcome(two, 0.2).left_out == ()

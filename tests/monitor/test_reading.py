@@ -95,7 +95,7 @@ def test_what_rows_and_sets_both_say_must_be_the_same():
     ("text", "agent", "sets", "says"),
     [
         ("covered\n1\n", None, None, "row 1 must belong to one agent"),
-        ("agent,covered\nb,1\n", "a", None, "row 1 must belong"),
+        ("agent,covered\na,1\nb,1\n", "a", None, "row 2 names another agent than agent= does"),
         ("covered,label\n1\n", "a", None, "value for every column"),
         ("covered\n1,2\n", "a", None, "value for every column"),
         ("secret\nflu\n", "a", None, "one of"),

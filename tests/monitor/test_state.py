@@ -16,7 +16,7 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor import Monitor, MonitorTerms, append_log, changing, load_monitor, save_monitor
 from fedwqcp.monitor.state import (
     LogEntry,
-    OpenedRound,
+    RoundEvent,
     claim_round,
     note_round,
     read_log,
@@ -267,7 +267,7 @@ def test_each_alarm_opens_one_round_and_rounds_keep_their_distance(tmp_path):
     assert claim_round(path, {"a", "b"}, START + 30 * day, 7.0) == ((), None), "the same alarms"
     assert claim_round(path, {"a", "c"}, START + 6 * day, 7.0) == ((), START + 7 * day)
     assert claim_round(path, {"a", "c"}, START + 7 * day, 7.0) == (("c",), None)
-    note_round(path, OpenedRound(START + 8 * day, "recalibrated", ("a", "b")))
+    note_round(path, RoundEvent(START + 8 * day, "recalibrated", ("a", "b")))
     assert claim_round(path, {"a", "c"}, START + 8 * day, 7.0) == ((), START + 14 * day)
     assert claim_round(path, {"a", "c"}, START + 14 * day, 7.0) == (("a",), None)
     events = [line.event for line in read_rounds(path)]
@@ -277,7 +277,7 @@ def test_each_alarm_opens_one_round_and_rounds_keep_their_distance(tmp_path):
 def test_a_round_that_could_not_be_opened_is_tried_again(tmp_path):
     path = tmp_path / "m.json.rounds"
     claim_round(path, ("a",), START, 7.0)
-    note_round(path, OpenedRound(START, "failed", ("a",)))
+    note_round(path, RoundEvent(START, "failed", ("a",)))
     assert claim_round(path, ("a",), START, 7.0) == (("a",), None)
 
 

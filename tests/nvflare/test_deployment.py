@@ -91,6 +91,14 @@ def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
         allow(tmp_path)
 
 
+@pytest.mark.parametrize("text", ["{", "[]", '{"components": 3}', "{}"])
+def test_a_damaged_file_of_a_kit_is_named(tmp_path, text):
+    site = kit(tmp_path / "site", "fed_client.json")
+    (site / "local" / "resources.json").write_text(text)
+    with pytest.raises(InputError, match=r"resources.json must be JSON with 'components'"):
+        allow(site)
+
+
 def test_settings_of_a_site_are_all_known_to_it(tmp_path):
     """Each key of the template's comments can be set; another one is an error."""
     site = kit(tmp_path / "site", "fed_client.json")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedwqcp.errors import InputError
-from fedwqcp.scores import row_ids, uniforms
+from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
 
 MANY = np.arange(100_000)
 FAMILIES = {
@@ -84,6 +84,35 @@ def test_numbers_and_text_are_different_ids_and_keys() -> None:
     assert uniforms("k", [7])[0] != uniforms("k", ["7"])[0]
     assert uniforms(7, [1])[0] != uniforms("7", [1])[0]
     assert uniforms("k", np.array([7], np.uint8))[0] == uniforms("k", [7])[0]
+
+
+@pytest.mark.parametrize(("key", "same"), [(np.int64(7), 7), (np.uint8(7), 7), (np.str_("k"), "k")])
+def test_a_key_of_numpy_is_the_same_key(key, same) -> None:
+    assert uniforms(key, [1, 2]).tolist() == uniforms(same, [1, 2]).tolist()
+    assert uniforms(key, ["a"]).tolist() == uniforms(same, ["a"]).tolist()
+
+
+@pytest.mark.parametrize("key", [7.0, None, True, b"k", "\ud800"])
+def test_other_keys_are_refused(key) -> None:
+    with pytest.raises(InputError, match="key must be text or an integer"):
+        uniforms(key, [1])
+    with pytest.raises(InputError, match="key must be text or an integer"):
+        key_digest(key)
+
+
+def test_ids_as_text() -> None:
+    for ids in ([7, 12], np.array([7, 12]), ["7", "12"], np.array([7, "12"], object)):
+        assert text_ids(ids).tolist() == ["7", "12"]
+    assert text_ids([]).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    "ids", [[7.0], [7, None], ["a", None], [True], np.array([True], object), [b"\xff"], [10**5000]]
+)
+def test_ids_that_are_no_text_are_refused(ids) -> None:
+    """7.0 would be another id than 7, and all rows without one would share a uniform."""
+    with pytest.raises(InputError, match="ids must be integers"):
+        text_ids(ids)
 
 
 @pytest.mark.parametrize("ids", [[0.5], [[1, 2]], 3, [None], [True]])

@@ -118,7 +118,7 @@ def test_covariate_shift_is_corrected():
     "docs/explanation/which-method.md", "if honest agents' scores share one distribution"
 )
 @pytest.mark.slow
-@pytest.mark.guarantee("rob-fcp", "coverage misses that of FCP by at most H z / (2 sqrt(n))")
+@pytest.mark.guarantee("rob-fcp", "coverage misses 1 - alpha by at most H z / (2 sqrt(n))")
 @pytest.mark.parametrize("lie", [0.0, 1.0, 0.5])
 def test_the_loss_bounds_what_byzantine_agents_cost(lie):
     """Few bins and large samples make the stated loss less than what the attack would cost."""

@@ -151,9 +151,38 @@ def test_thresholds_from_batches_of_outputs():
 def test_rows_without_ids_are_known_by_their_content():
     aps = fw.APS()
     bare = Arrays(STREAMED_PROBS, STREAMED_LABELS, rows=30)
-    u = fw.uniforms("", fw.scores.row_ids(STREAMED_PROBS))
+    u = fw.uniforms("", fw.scores.row_ids(STREAMED_PROBS).astype(str))
     found = np.concatenate(list(scores_of(bare, aps)))
     np.testing.assert_array_equal(found, aps.of(STREAMED_PROBS, STREAMED_LABELS, u=u))
+
+
+def test_rows_without_ids_draw_what_an_agent_of_a_round_draws():
+    site = fw.Outputs(STREAMED_PROBS, STREAMED_LABELS, ids=fw.scores.row_ids(STREAMED_PROBS))
+    release = fw.calibrate({"a": site}, method="split-cp", alpha=0.1, score="aps", key="k")
+    bare = Arrays(STREAMED_PROBS, STREAMED_LABELS, rows=30)
+    (q,) = conformal_quantiles(scores_of(bare, fw.APS(), key="k"), [0.1])
+    assert q == release.threshold("a")
+    (sets,) = predict([STREAMED_PROBS], fw.APS(), q, key="k")
+    np.testing.assert_array_equal(sets.mask, release.predict_set("a", site).mask)
+
+
+@pytest.mark.parametrize("ids", [[7.0, 8.0], [7, None], ["a", None]])
+def test_ids_that_are_no_text_are_refused(ids):
+    batch = (STREAMED_PROBS[:2], STREAMED_LABELS[:2], ids)
+    for work in (
+        lambda: list(scores_of([batch], fw.APS())),
+        lambda: list(predict([batch], fw.APS(), 0.5)),
+        lambda: evaluate([batch], fw.APS(), 0.5),
+    ):
+        with pytest.raises(InputError, match="ids must be integers or text"):
+            work()
+
+
+def test_a_null_id_of_a_parquet_file_is_refused(tmp_path: Path):
+    columns = {f"p{j}": PROBS[:2, j] for j in range(3)}
+    path = table(tmp_path / "t.parquet", {**columns, "label": [0, 1], "id": ["a", None]})
+    with pytest.raises(InputError, match="ids must be integers or text in every row"):
+        list(scores_of(ParquetFile(path), fw.APS()))
 
 
 @pytest.mark.parametrize("rule", ["leq", "leq_top1", "until"])
@@ -182,6 +211,13 @@ def test_regression():
     assert found.mean_size == pytest.approx(2.0)
 
 
+def test_an_interval_of_length_0_is_not_empty():
+    source = [(np.array([[0.0, 1.0], [0.0, 2.0], [0.0, 4.0]]), np.zeros(3))]
+    found = evaluate(source, fw.CQR(), -1.0)  # [1, 0], [1, 1] and [1, 3]
+    assert found.empty == 1
+    assert found.mean_size == pytest.approx(2 / 3)
+
+
 def test_no_rows():
     found = evaluate([], fw.LAC(), 0.5)
     assert found.rate.n == 0
@@ -194,6 +230,9 @@ def test_what_cannot_be_done_is_refused():
             list(work([STREAMED_PROBS], fw.LAC()))
     with pytest.raises(InputError, match="caller's own"):
         list(scores_of(SOURCE, Custom()))
+    for work in (scores_of, lambda s, score: predict(s, score, 0.5)):
+        with pytest.raises(InputError, match=r"rows of several labels.* weights=score\.weights"):
+            list(work(SOURCE, fw.MultiLabel()))
 
 
 def test_a_pytorch_loader():

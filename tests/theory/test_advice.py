@@ -69,7 +69,7 @@ def test_identical_agents_with_few_points_keep_the_larger_threshold():
     found = advice_on(*uniform(60, 60, 60))
     assert (found.method, found.settings, found.code) == ("fcp", GUARDED, "cannot-tell")
     assert "do not show whether" in found.why
-    assert "misses at most 39.4% of its points where alpha=0.1 is asked (an upper" in found.why
+    assert "misses at most 39.4% of its points where alpha=0.1 is asked (95 % upper" in found.why
     assert "larger sets" in found.price
     assert "tail=16" not in str(found)  # they were sent
 

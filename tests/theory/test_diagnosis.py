@@ -34,7 +34,7 @@ from fedwqcp.theory import (
     diagnose_release,
     judge,
 )
-from fedwqcp.theory.diagnosis import excluded
+from fedwqcp.theory.diagnosis import excluded, worst_of
 from fedwqcp.wire.messages import LocalQuantile, QuantileAndTail
 
 Q = LocalQuantile
@@ -143,6 +143,26 @@ def test_ranks_of_the_tail(n: int, alpha: float, most: int) -> None:
     assert list(ranks) == sorted(set(ranks))
     assert all(1 <= rank <= n for rank in ranks)
     assert conformal_rank(n, alpha) not in ranks  # which is the threshold itself
+
+
+@pytest.mark.guarantee(
+    "docs/explanation/assessment.md",
+    "every agent's miscoverage is shown to be at most 1.5 alpha",
+)
+@pytest.mark.parametrize(
+    ("alpha", "most", "says"),
+    [(0.1, 0.15, "1.5 alpha"), (0.3, 0.45, "1.5 alpha"), (0.7, 0.85, "0.85")],
+)
+def test_safe_says_what_is_shown_of_every_agent(alpha: float, most: float, says: str) -> None:
+    rng = np.random.default_rng(2)
+    found = diagnose(sent([rng.uniform(size=3000) for _ in range(4)], alpha), alpha)
+    assert found.verdict == "safe"
+    missed = [1 - least for least, _ in found.coverage.values()]
+    assert max(missed) <= most + 1e-12
+    (said,) = (finding.says for finding in found.findings if finding.code == "coverage")
+    assert f"every agent's miscoverage is shown to be at most {says}: a" in said
+    assert f"misses at most {max(missed):.1%} of its points" in said
+    assert said.endswith("(95 % upper confidence bound, not an estimate)")
 
 
 def test_a_tail_decides_as_the_whole_sample_would() -> None:
@@ -459,6 +479,23 @@ def test_groups_without_a_finite_threshold_are_named():
     finite = diagnose_groups(release, 0.4)
     assert finite.infinite == {}
     assert "infinite" not in str(finite)
+
+
+def test_every_column_of_a_score_is_judged_and_the_worse_is_kept():
+    even = np.arange(1, 1001) / 1001
+    cals = {
+        "a": fw.Calibration(np.column_stack([even, even]), groups=["f"] * 1000),
+        "b": fw.Calibration(np.column_stack([even, 5 + even]), groups=["f"] * 1000),
+    }
+    method, score = fw.methods.get("fedwq-cp", tail=16), fw.CQR(symmetric=False)
+    release = fw.calibrate(cals, method=method, alpha=0.1, score=score, by="group")
+    first, second = (diagnose_release(release, task, 0.05) for task in (0, 1))
+    assert (first.verdict, second.verdict) == ("safe", "unsafe")
+    found = diagnose_groups(release)
+    assert found.averaged == {"f": second}
+    assert "averaging is safe in each" not in str(found)
+    assert worst_of([None, first]) == first
+    assert worst_of([None]) is None
 
 
 def test_methods_that_do_not_average_are_not_judged_as_if_they_did():

@@ -40,7 +40,7 @@ def test_who_was_used_refused_and_missing():
     assert RELEASE.refused == {"b": "n: too large"}
     assert RELEASE.missing == ("d",)
     assert (RELEASE.bytes_up("c"), RELEASE.bytes_down("b")) == (11, 20)
-    with pytest.raises(InputError, match="unknown agent 'z'; known: a, b, c, d"):
+    with pytest.raises(InputError, match="agent 'z' is not in the round; its agents: a, b, c, d"):
         RELEASE.bytes_up("z")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -37,7 +36,7 @@ from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.files import fetch as fetch_files
 from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
-from fedwqcp_lab.pipeline import OnStage, Where, run
+from fedwqcp_lab.pipeline import OnStage, RunOptions, run
 from fedwqcp_lab.results import read_results
 from fedwqcp_lab.studies import byzantine, byzantine_tables, own, scale, stress
 from fedwqcp_lab.tables import (
@@ -95,9 +94,11 @@ def run_command(
 ) -> None:
     """Train what is missing, evaluate every method, and append records to OUT."""
     experiment = _narrowed(load(config), datasets, seeds)
-    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    options = RunOptions(
+        out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
+    )
     output = Output(as_json)
-    units = _run(experiment, where, resume, output.console)
+    units = _run(experiment, options, resume, output.console)
     output.say(f"{units} units done; records: {out / 'records.jsonl'}")
     output.done(units=units, records=out / "records.jsonl")
 
@@ -125,8 +126,10 @@ def reproduce(
             "running on the embedded datasets, for which nothing was published."
         )
         experiment = embedded()
-    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
-    _run(_narrowed(experiment, datasets, seeds), where, resume, output.console)
+    options = RunOptions(
+        out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
+    )
+    _run(_narrowed(experiment, datasets, seeds), options, resume, output.console)
     files, results = write(out, out / "tables"), read_results(out)
     found = cells(results)
     ascii_only = output.console.options.ascii_only
@@ -160,12 +163,14 @@ def stress_command(
     """Vary one thing about the federation at a time, and show where each method fails."""
     chosen = stress.load(config).quick() if quick else stress.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
-    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    options = RunOptions(
+        out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
+    )
     run_study, write_all = stress.run, stress.write_figures
     if chosen.distinct is not None:
         run_study, write_all = scale.run, scale.write_tables
     _study(
-        partial(run_study, chosen, where, resume=resume),
+        partial(run_study, chosen, options, resume=resume),
         lambda: write_all(stress.journal_of(out).read(), out),
         Output(as_json),
     )
@@ -191,9 +196,11 @@ def own_command(
     """Test each agent on its own distribution, on the shared test data and on other mixes."""
     chosen = own.load(config).quick(QUICK) if quick else own.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
-    where = Where(out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor)
+    options = RunOptions(
+        out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
+    )
     _study(
-        partial(own.run, chosen, where, resume=resume),
+        partial(own.run, chosen, options, resume=resume),
         lambda: own.write_tables(out, out),
         Output(as_json),
     )
@@ -227,10 +234,10 @@ def _narrowed(experiment: Experiment, datasets: str | None, seeds: str | None) -
     return experiment.only(names, None if seeds is None else parse_seeds(seeds))
 
 
-def _run(experiment: Experiment, where: Where, resume: bool, console: Console) -> int:
+def _run(experiment: Experiment, options: RunOptions, resume: bool, console: Console) -> int:
     """Run an experiment, and show how far it is."""
     with _progress(console) as on_step:
-        return run(experiment, where, resume=resume, on_step=on_step)
+        return run(experiment, options, resume=resume, on_step=on_step)
 
 
 @contextmanager
@@ -399,7 +406,7 @@ def list_(data: DataFolder = None, as_json: AsJson = False) -> None:
             f"{dataset.n_train:,}" if dataset.n_train else "any",
             f"{dataset.n_test:,}" if dataset.n_test else "any",
             dataset.licence,
-            Text(" + ".join(found[dataset.name]) or _how(dataset)),
+            Text(_found(dataset, found[dataset.name])),
         )
     output.show(table)
     rows = [asdict(dataset) | {"found": found[dataset.name]} for dataset in catalog.CATALOG]
@@ -474,7 +481,7 @@ def show(
     for content in dataset.contents:
         checksum = f"\nsha256 {content.sha256}" if content.sha256 else ""
         table.add_row(content.status, content.note + checksum)
-    table.add_row("found", Text(" + ".join(found) or _how(dataset)))
+    table.add_row("found", Text(_found(dataset, found)))
     output.show(table)
     output.done(dataset=asdict(dataset) | {"found": found})
 
@@ -525,7 +532,7 @@ def _verify(dataset: Dataset, data: Path | None) -> DatasetCheck:
 def _where(dataset: Dataset, data: Path | None) -> tuple[str, ...]:
     """Return the files that hold a dataset, as text."""
     if dataset.embedded:
-        return ("embedded",) if dataset.name == "friedman" or find_spec("sklearn") else ()
+        return ("embedded",)
     return tuple(str(file) for file in dataset_files.locate(dataset, data) or ())
 
 
@@ -539,10 +546,9 @@ def _shape(dataset: Dataset) -> str:
     return " x ".join(str(length) for length in dataset.shape)
 
 
-def _how(dataset: Dataset) -> str:
-    """Say how a dataset that was not found is had."""
-    need = "needs fedwqcp[demo]" if dataset.embedded else f"fedwqcp-lab data fetch {dataset.name}"
-    return f"no; {need}"
+def _found(dataset: Dataset, files: Sequence[str]) -> str:
+    """Write the files that hold a dataset, or how it is had."""
+    return " + ".join(files) or f"no; fedwqcp-lab data fetch {dataset.name}"
 
 
 app.add_typer(data_app, name="data", help="Find, fetch and check datasets.")

@@ -93,7 +93,7 @@ class TableCell(DatasetRecord):
     preset, method : str
         Settings and row.
     metric : str
-        "coverage", "size", "clipped", "labels" or "runtime_s".
+        "coverage", "size", "clipped", "labels", "runtime_s" or "sets_s".
     agent : str
         An agent, "Avg" (mean over agents) or "all".
     seeds : int
@@ -117,7 +117,7 @@ class TableCell(DatasetRecord):
     verdict: PublishedVerdict
 
 
-def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     """Return rows as a table."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]

@@ -36,10 +36,10 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import LocalQuantile, Number, Target
-from fedwqcp_lab.datasets.embedded import stream
+from fedwqcp_lab.datasets.partition import Floats, stream
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, digest
 from fedwqcp_lab.results import AgentPartition, Result
-from fedwqcp_lab.unit import AgentOutputs, Floats, Numbers, Unit, UnitSetting
+from fedwqcp_lab.unit import AgentOutputs, Numbers, Unit, UnitSetting
 
 NO_PROOF = "none"
 """The guarantee of a row that is a reading of published figures and no method."""

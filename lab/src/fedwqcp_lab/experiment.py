@@ -50,8 +50,8 @@ class Experiment:
         Share of the training rows that is kept out of training and takes the place of the test
         data, so that settings can be tuned without a look at those.
     pool : bool
-        Whether every model speaks of all calibration points and not only of its own agent's, so
-        that other federations can be drawn from the same models.
+        Whether every model predicts all calibration points and not only its own agent's, so that
+        other federations can be drawn from the same models.
     datasets, presets, methods : tuple
         What is compared on what.
     """
@@ -343,6 +343,8 @@ def parse_seeds(text: str) -> tuple[int, ...]:
         low, dash, high = part.strip().partition("-")
         if not (low.isdecimal() and (high.isdecimal() if dash else True)):
             raise InputError(f"seeds are written like 0-9 or 0,2,5-7, got {text!r}")
+        if int(high or low) < int(low):
+            raise InputError(f"seeds: a range must rise, got {part.strip()!r} in {text!r}")
         found += range(int(low), int(high or low) + 1)
     return tuple(found)
 

@@ -50,16 +50,26 @@ OnStage: TypeAlias = Callable[[str, str, float], None]
 
 
 def run(
-    experiment: Experiment, where: Where, *, resume: bool = False, on_step: OnStage | None = None
+    experiment: Experiment,
+    options: RunOptions,
+    *,
+    resume: bool = False,
+    on_step: OnStage | None = None,
 ) -> int:
     """Run an experiment; what is there already is not made again."""
     report = on_step or silent
-    folder = Folder(where.out, where.outputs)
+    folder = Folder(options.out, options.outputs)
     folder.begin(folder.results, folder.partitions, resume=resume)
     todo = {task: [(experiment,)] for task in pending(experiment, folder)}
     write_configs(experiment, folder)
-    keeper = Keeper(folder)
-    evaluate_units(evaluate_saved, experiment, folder, todo, where, keep=keeper.keep, report=report)
+    results, parts = folder.results, folder.partitions
+
+    def keep(evaluated: Evaluated) -> str:
+        results.append_new(evaluated[0])
+        parts.append_new(evaluated[1])  # last, since they end a unit
+        return f"{evaluated[1][0].dataset}: seed {evaluated[1][0].seed} done"
+
+    evaluate_units(evaluate_saved, experiment, folder, todo, options, keep=keep, report=report)
     report("records", "done", 1.0)
     return len(todo)
 
@@ -69,7 +79,7 @@ def evaluate_units(
     experiment: Experiment,
     folder: Folder,
     todo: Mapping[UnitKey, Sequence[tuple[Any, ...]]],
-    where: Where,
+    options: RunOptions,
     *,
     keep: Callable[[T], str],
     report: OnStage,
@@ -78,20 +88,20 @@ def evaluate_units(
 
     def ready(meanwhile: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
         units_ready = prepared(
-            experiment, folder, tuple(todo), where, report=report, meanwhile=meanwhile
+            experiment, folder, tuple(todo), options, report=report, meanwhile=meanwhile
         )
         for task, path in units_ready:
             for arguments in todo[task]:
                 yield path, *arguments
 
     calls = sum(map(len, todo.values()))
-    evaluate_as_ready(call, ready, where, keep=keep, report=report, calls=calls)
+    evaluate_as_ready(call, ready, options, keep=keep, report=report, calls=calls)
 
 
 def evaluate_as_ready(
     call: Callable[..., T],
     ready: Callable[[Callable[[], None]], Iterable[tuple[Any, ...]]],
-    where: Where,
+    options: RunOptions,
     *,
     keep: Callable[[T], str],
     report: OnStage,
@@ -103,7 +113,7 @@ def evaluate_as_ready(
     ``keep`` saves a result, and says what it was. ``calls`` is how many there will be, if known.
     """
     made = done = 0
-    with workers(call, jobs=where.jobs, executor=where.executor) as pool:
+    with workers(call, jobs=options.jobs, executor=options.executor) as pool:
 
         def collect(*, wait: bool = False) -> None:
             nonlocal done
@@ -120,7 +130,7 @@ def evaluate_as_ready(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Where:
+class RunOptions:
     """Where a run reads, computes and writes.
 
     Parameters
@@ -151,7 +161,7 @@ def prepared(
     experiment: Experiment,
     folder: Folder,
     todo: Sequence[UnitKey],
-    where: Where,
+    options: RunOptions,
     *,
     report: OnStage,
     meanwhile: Callable[[], None],
@@ -160,7 +170,7 @@ def prepared(
     paths = {task: folder.unit(experiment, task) for task in todo}
     lacking = [task for task, path in paths.items() if not units.found(path)]
     plans = [plan for plan in experiment.datasets if any(name == plan.name for name, _ in lacking)]
-    check_data(plans, where.data)
+    check_data(plans, options.data)
     for task, path in paths.items():
         if task not in lacking:
             yield task, path
@@ -172,7 +182,12 @@ def prepared(
 
         seeds = [seed for name, seed in lacking if name == plan.name]
         for unit in train_units(
-            plan, experiment, seeds, data=where.data, device=where.device, on_progress=on_progress
+            plan,
+            experiment,
+            seeds,
+            data=options.data,
+            device=options.device,
+            on_progress=on_progress,
         ):
             task = plan.name, unit.setting.seed
             units.save(unit, paths[task])
@@ -218,7 +233,7 @@ class Folder:
                     f"{journal.path} is there already: go on with --resume, or choose another "
                     "folder with --out"
                 )
-            journal.mend()
+            journal.repair()
 
 
 def pending(experiment: Experiment, folder: Folder) -> tuple[UnitKey, ...]:
@@ -278,25 +293,6 @@ def evaluate_saved(path: Path, experiment: Experiment) -> Evaluated:
     """Evaluate one unit from its saved model outputs."""
     unit = units.load(path)
     return evaluate(unit, experiment), partitions(unit)
-
-
-class Keeper:
-    """Appends what units give to the journals of a folder, and nothing twice."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self._results = {result.key for result in folder.results.read()}
-        self._partitions = {part.key for part in folder.partitions.read()}
-
-    def keep(self, evaluated: Evaluated) -> str:
-        """Append what is not there yet, the partitions last, since they end a unit; name it."""
-        results = [result for result in evaluated[0] if result.key not in self._results]
-        self._folder.results.append(results)
-        self._results.update(result.key for result in results)
-        parts = [part for part in evaluated[1] if part.key not in self._partitions]
-        self._folder.partitions.append(parts)
-        self._partitions.update(part.key for part in parts)
-        return f"{evaluated[1][0].dataset}: seed {evaluated[1][0].seed} done"
 
 
 @contextmanager
@@ -366,7 +362,7 @@ class _OnRay(Workers[T]):
         try:
             import ray
         except ImportError:
-            raise MissingExtraError("--executor ray", "ray") from None
+            raise MissingExtraError("--executor ray", "ray", package="fedwqcp-lab") from None
         if not ray.is_initialized():
             ray.init(log_to_driver=False, runtime_env={"env_vars": ONE_THREAD})
         self._ray, self._remote = ray, ray.remote(task)
@@ -408,6 +404,19 @@ def check_settings(experiment: Experiment, earlier: Iterable[tuple[Row, str]]) -
                 f"the records of {row[2]} on {row[0]} were made with other settings "
                 f"({config}, now {expected[row]}): choose another folder with --out"
             )
+
+
+def keep_settings(experiment: Experiment, folder: Folder) -> None:
+    """Refuse settings other than those that a folder keeps for the same rows; write these down.
+
+    For records that do not name their settings.
+    """
+    parts = "dataset", "preset", "method"
+    before = read_configs(folder).items()
+    check_settings(
+        experiment, ((tuple(own[part]["name"] for part in parts), key) for key, own in before)
+    )
+    write_configs(experiment, folder)
 
 
 def _configs(experiment: Experiment) -> Iterator[tuple[Row, dict[str, object]]]:

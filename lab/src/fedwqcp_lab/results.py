@@ -80,7 +80,7 @@ class Result(DatasetRecord):
     bytes_up, bytes_down : int
         Encoded bytes that the agent sent and was sent.
     samples : bool
-        Whether scores of single people left the agent.
+        Whether scores of single people were allowed to leave the agent.
     guarantee : str
         What is proved.
     config : str
@@ -224,6 +224,7 @@ class Journal(Generic[R]):
         self.path = path
         self._packed = path.with_name(f"{path.name}.xz")
         self._kind: type[R] = kind
+        self._keys: set[tuple[Any, ...]] | None = None  # of the file, once `append_new` read it
 
     @property
     def exists(self) -> bool:
@@ -243,8 +244,8 @@ class Journal(Generic[R]):
             raise RecordError(f"{self.path}: the same row occurs twice; run the experiment again")
         return records
 
-    def mend(self) -> bool:
-        """Make ready for `append`: cut off a torn last line, which a kill can leave, and unpack."""
+    def repair(self) -> bool:
+        """Make ready for `append`: cut off the torn line that a kill leaves, and decompress."""
         if not self.exists:
             return False
         text = self._text()
@@ -262,9 +263,17 @@ class Journal(Generic[R]):
             append_line(self.path, lines)
         except InputError as error:
             raise error.within("make room, then run the same command with --resume") from None
+        if self._keys is not None:
+            self._keys.update(record.key for record in records)
 
-    def pack(self, records: Sequence[R]) -> Path:
-        """Write all records of a finished study, sorted by their keys and packed."""
+    def append_new(self, records: Sequence[R]) -> None:
+        """Append the records whose keys are not in the file yet."""
+        if self._keys is None:
+            self._keys = {record.key for record in self.read()}
+        self.append([record for record in records if record.key not in self._keys])
+
+    def write_compressed(self, records: Sequence[R]) -> Path:
+        """Write all records of a finished study, sorted by their keys, as ``.xz``."""
         lines = (_to_line(record) + b"\n" for record in sorted(records, key=lambda own: own.key))
         write_atomic(self._packed, lzma.compress(b"".join(lines)))
         return self._packed

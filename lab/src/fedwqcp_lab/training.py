@@ -16,24 +16,22 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator
 
-from fedwqcp.errors import MissingExtraError
 from fedwqcp.methods.cphet import density_of
 from fedwqcp.scores import fit_temperature
 from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
-from fedwqcp_lab.datasets.embedded import (
-    EmbeddedDataset,
+from fedwqcp_lab.datasets.embedded import EmbeddedDataset, breast_cancer, digits, friedman
+from fedwqcp_lab.datasets.loading import Split, load, split
+from fedwqcp_lab.datasets.partition import (
+    Floats,
     Indices,
-    breast_cancer,
+    Labels,
     by_label,
-    digits,
     fit_clusters,
-    friedman,
     stream,
 )
-from fedwqcp_lab.datasets.loading import Split, load, split
 from fedwqcp_lab.experiment import DatasetPlan, Experiment
-from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Numbers, Unit, UnitSetting
+from fedwqcp_lab.unit import AgentOutputs, Numbers, Unit, UnitSetting
 
 if TYPE_CHECKING:
     from fedwqcp_lab.models.networks import Architecture, Head
@@ -310,7 +308,7 @@ class _Networks:
             yield Unit(self.settings[seed], outputs)
 
     def _heads(self) -> list[Head]:
-        """Return what models put out: classes; or a mean, and quantiles for CQR."""
+        """Return the heads of the models: classes; or a mean, and quantiles for CQR."""
         from fedwqcp_lab.models.networks import Classes, Mean, Quantiles
 
         if self.source.dataset.task == "classification":
@@ -402,7 +400,7 @@ class ModelPool:
     device: str
 
     def logits(self, kind: str, images: Numbers, rows: Numbers) -> Numbers:
-        """Return what the first models of a kind say of rows (models, n) of images."""
+        """Return the logits of the first models of a kind for rows (models, n) of images."""
         stack = self.stacks[kind]
         first = {name: weight[: len(rows)] for name, weight in stack.weights.items()}
         found: Numbers = replace(stack, weights=first).predict(images, rows)
@@ -539,7 +537,7 @@ def _pixels(inputs: Numbers, rows: Indices) -> npt.NDArray[np.float32]:
 
 
 def _train_and_predict(model: Any, data: EmbeddedDataset, train: Indices, epochs: int) -> Floats:
-    """Train a model, and return what it says of every row of the data."""
+    """Train a model, and return its predictions for every row of the data."""
     x, y = data.inputs[train], data.targets[train]
     if data.n_classes is not None:
         for _ in range(epochs):
@@ -555,11 +553,9 @@ def _untrained(
     data: EmbeddedDataset, batch: int, *, hidden: int, rate: float, rng: Generator
 ) -> Any:
     """Return an untrained model of scikit-learn: a network; linear without hidden units."""
-    try:
-        from sklearn.linear_model import SGDClassifier, SGDRegressor
-        from sklearn.neural_network import MLPClassifier, MLPRegressor
-    except ImportError as error:
-        raise MissingExtraError("training the demo's models", "demo") from error
+    from sklearn.linear_model import SGDClassifier, SGDRegressor
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
     start = int(rng.integers(2**31))
     if hidden:
         kind = MLPRegressor if data.n_classes is None else MLPClassifier

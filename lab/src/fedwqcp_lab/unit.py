@@ -21,17 +21,15 @@ import numpy.typing as npt
 
 from fedwqcp.errors import RecordError
 from fedwqcp.files import make_folder, write_atomic
-from fedwqcp_lab.datasets.embedded import Indices
+from fedwqcp_lab.datasets.partition import Floats, Indices, Labels
 
 Numbers: TypeAlias = npt.NDArray[Any]
-Floats: TypeAlias = npt.NDArray[np.float64]
-Labels: TypeAlias = npt.NDArray[np.int64]
 
 SETTING = "setting.npz"
 """The file that ends a unit: it is written last, so where it is the others are."""
 
 OutputKind: TypeAlias = Literal["logits", "predictions", "quantiles"]
-"""What a model puts out."""
+"""The kind of a model's outputs."""
 
 _DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
@@ -55,7 +53,7 @@ _STORED_AS = {"label_distribution": "label_law", "feature_distribution": "featur
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """What the agents share, and what each agent's model puts out."""
+    """What the agents share, and each agent's model outputs."""
 
     setting: UnitSetting
     outputs: tuple[AgentOutputs, ...]
@@ -122,7 +120,7 @@ class UnitSetting:
 
     @property
     def output(self) -> OutputKind:
-        """What an agent's model puts out, but for those with quantile heads."""
+        """The kind of an agent's model outputs, those with quantile heads apart."""
         return "logits" if self.task == "classification" else "predictions"
 
     def part(self, place: int) -> Indices:
@@ -132,7 +130,7 @@ class UnitSetting:
 
 @dataclass(frozen=True, eq=False)
 class AgentOutputs:
-    """What one agent's model puts out.
+    """One agent's model outputs.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import files
 from fedwqcp_lab.datasets import files as module
 from fedwqcp_lab.datasets.catalog import Remote, find
-from fedwqcp_lab.datasets.files import Patience, download, fetch, md5_of
+from fedwqcp_lab.datasets.files import RetryPolicy, download, fetch, md5_of
 from made_data import remote
 
 MNIST = find("mnist")
@@ -135,7 +135,7 @@ def test_the_cache_is_where_the_system_keeps_caches(monkeypatch, platform, setti
 
 
 BODY = np.random.default_rng(0).bytes(1_000_000)
-QUICK = Patience(timeout=1.0, tries=3, wait=0.0)
+QUICK = RetryPolicy(timeout=1.0, tries=3, wait=0.0)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -224,7 +224,7 @@ def ranges(server):
 def test_a_file_arrives(server, tmp_path, manner):
     steps = []
     download(
-        at(server, manner), tmp_path / "f.bin", progress=lambda *a: steps.append(a), patience=QUICK
+        at(server, manner), tmp_path / "f.bin", progress=lambda *a: steps.append(a), retry=QUICK
     )
     assert (tmp_path / "f.bin").read_bytes() == BODY
     assert [file.name for file in tmp_path.iterdir()] == ["f.bin"]
@@ -233,29 +233,29 @@ def test_a_file_arrives(server, tmp_path, manner):
 
 
 def test_a_transfer_that_breaks_off_goes_on_where_it_stopped(server, tmp_path):
-    download(at(server, "breaks-twice"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "breaks-twice"), tmp_path / "f.bin", retry=QUICK)
     assert (tmp_path / "f.bin").read_bytes() == BODY
     assert ranges(server) == [None, "bytes=300000-", "bytes=600000-"]
 
 
 def test_a_later_run_goes_on_where_an_earlier_one_stopped(server, tmp_path):
     with pytest.raises(InputError, match="the connection ended after 800000 of 1000000 bytes"):
-        download(at(server, "breaks"), tmp_path / "f.bin", patience=QUICK)
+        download(at(server, "breaks"), tmp_path / "f.bin", retry=QUICK)
     assert [file.name for file in tmp_path.iterdir()] == ["f.bin.part"]
     server.requests.clear()
-    download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "fine"), tmp_path / "f.bin", retry=QUICK)
     assert ranges(server) == ["bytes=800000-"]
     assert (tmp_path / "f.bin").read_bytes() == BODY
 
 
 def test_a_server_without_ranges_begins_anew(server, tmp_path):
-    download(at(server, "deaf"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "deaf"), tmp_path / "f.bin", retry=QUICK)
     assert ranges(server) == [None, "bytes=500000-"]
     assert (tmp_path / "f.bin").read_bytes() == BODY
 
 
 def test_a_stalled_transfer_is_given_up_and_goes_on(server, tmp_path):
-    download(at(server, "stalls-once"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "stalls-once"), tmp_path / "f.bin", retry=QUICK)
     assert ranges(server) == [None, "bytes=400000-"]
     assert (tmp_path / "f.bin").read_bytes() == BODY
 
@@ -264,7 +264,7 @@ def test_a_server_that_only_stalls_is_named(server, tmp_path):
     with pytest.raises(
         InputError, match=r"after 1 tries .*/stalls/f\.bin: no byte came for 0\.3 s"
     ):
-        download(at(server, "stalls"), tmp_path / "f.bin", patience=Patience(timeout=0.3, tries=1))
+        download(at(server, "stalls"), tmp_path / "f.bin", retry=RetryPolicy(timeout=0.3, tries=1))
     assert not (tmp_path / "f.bin").exists()
 
 
@@ -272,18 +272,18 @@ def test_a_wrong_checksum_names_both_sums_and_keeps_nothing(server, tmp_path):
     wrong = hashlib.md5(bytes([BODY[0] ^ 1]) + BODY[1:]).hexdigest()
     right = hashlib.md5(BODY).hexdigest()
     with pytest.raises(InputError, match=f"md5 must be {right}, got {wrong}; nothing was kept"):
-        download(at(server, "corrupt"), tmp_path / "f.bin", patience=QUICK)
+        download(at(server, "corrupt"), tmp_path / "f.bin", retry=QUICK)
     assert not list(tmp_path.iterdir())
     assert ranges(server) == [None, None, None]
 
 
 def test_a_file_that_was_corrupt_once_is_fetched_anew(server, tmp_path):
-    download(at(server, "corrupt-once"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "corrupt-once"), tmp_path / "f.bin", retry=QUICK)
     assert (tmp_path / "f.bin").read_bytes() == BODY
 
 
 def test_the_next_address_is_tried(server, tmp_path):
-    download(at(server, "gone", "fine"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "gone", "fine"), tmp_path / "f.bin", retry=QUICK)
     assert (tmp_path / "f.bin").read_bytes() == BODY
     assert len(server.requests) == 2
 
@@ -292,7 +292,7 @@ def test_every_address_that_failed_is_named(server, tmp_path):
     file = at(server, "gone")
     nobody = Remote("f.bin", (*file.urls, "http://127.0.0.1:9/f.bin"), file.md5)
     with pytest.raises(InputError) as error:
-        download(nobody, tmp_path / "f.bin", patience=QUICK)
+        download(nobody, tmp_path / "f.bin", retry=QUICK)
     assert "/gone/f.bin: the server answered 404 Not Found; " in str(error.value)
     assert "127.0.0.1:9/f.bin: [Errno" in str(error.value)
     assert f"put the file at {tmp_path / 'f.bin'}" in str(error.value)
@@ -301,21 +301,21 @@ def test_every_address_that_failed_is_named(server, tmp_path):
 
 def test_a_whole_file_that_was_not_renamed_needs_no_request(server, tmp_path):
     (tmp_path / "f.bin.part").write_bytes(BODY)
-    download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "fine"), tmp_path / "f.bin", retry=QUICK)
     assert (tmp_path / "f.bin").read_bytes() == BODY
     assert not server.requests
 
 
 def test_a_part_longer_than_the_file_is_dropped(server, tmp_path):
     (tmp_path / "f.bin.part").write_bytes(BODY + b"more")
-    download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "fine"), tmp_path / "f.bin", retry=QUICK)
     assert (tmp_path / "f.bin").read_bytes() == BODY
     assert ranges(server) == ["bytes=1000004-", None]
 
 
 def test_a_part_of_another_file_is_dropped(server, tmp_path):
     (tmp_path / "f.bin.part").write_bytes(b"something else")
-    download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+    download(at(server, "fine"), tmp_path / "f.bin", retry=QUICK)
     assert (tmp_path / "f.bin").read_bytes() == BODY
     assert ranges(server) == ["bytes=14-", None]
 
@@ -323,7 +323,7 @@ def test_a_part_of_another_file_is_dropped(server, tmp_path):
 def test_a_folder_that_cannot_be_written_is_told_before_any_request(server, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"must be a folder that can be written.*FEDWQCP_CACHE"):
-        download(at(server, "fine"), tmp_path / "file" / "f.bin", patience=QUICK)
+        download(at(server, "fine"), tmp_path / "file" / "f.bin", retry=QUICK)
     assert not server.requests
 
 
@@ -335,7 +335,7 @@ def test_a_full_disk_is_told_at_once_and_its_part_removed(server, tmp_path, monk
     real = module._write
     monkeypatch.setattr(module, "_write", lambda file, block, part: real(Full(), block, part))
     with pytest.raises(InputError, match="could not be written: No space left on device"):
-        download(at(server, "fine"), tmp_path / "f.bin", patience=QUICK)
+        download(at(server, "fine"), tmp_path / "f.bin", retry=QUICK)
     assert len(server.requests) == 1
     assert not list(tmp_path.iterdir())
 
@@ -344,7 +344,7 @@ def test_it_waits_twice_as_long_each_time(server, tmp_path, monkeypatch):
     waits = []
     monkeypatch.setattr(module.time, "sleep", waits.append)
     with pytest.raises(InputError):
-        download(at(server, "gone"), tmp_path / "f.bin", patience=Patience(1.0, tries=4, wait=0.5))
+        download(at(server, "gone"), tmp_path / "f.bin", retry=RetryPolicy(1.0, tries=4, wait=0.5))
     assert waits == [0.5, 1.0, 2.0]
 
 
@@ -357,6 +357,6 @@ def test_fetch_downloads_only_what_lacks_or_is_wrong(server, tmp_path):
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "a.bin").write_bytes(BODY)
     (tmp_path / "made" / "b.bin").write_bytes(b"torn")
-    found = fetch(made, tmp_path, patience=QUICK)
+    found = fetch(made, tmp_path, retry=QUICK)
     assert [md5_of(file) for file in found] == [file.md5 for file in files]
     assert [path for path, _ in server.requests] == ["/fine/b.bin", "/fine/c.bin"]

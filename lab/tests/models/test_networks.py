@@ -119,8 +119,8 @@ def test_nothing_passes_where_the_output_is_zero():
     low = torch.full((3, 7), -1e6, dtype=torch.float64, requires_grad=True)
     y = networks.conv_pool(x, w, low)
     assert (y == 0).all()
-    for slope in torch.autograd.grad(y.sum(), (x, w, low)):
-        assert (slope == 0).all()
+    for gradient in torch.autograd.grad(y.sum(), (x, w, low)):
+        assert (gradient == 0).all()
 
 
 def test_bfloat16_is_near():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.datasets.embedded import stream
+from fedwqcp_lab.datasets.partition import stream
 from fedwqcp_lab.models.engine import Engine
 from fedwqcp_lab.models.networks import Classes, LargeCNN, Mean, Quantiles, VeryWeakLinear
 from fedwqcp_lab.models.training import Stack, initial, train
@@ -160,7 +160,7 @@ def test_training_equals_plain_torch_with_adam(architecture, layout):
         want = architecture.head.finish(module(planes(images))[None])[0].numpy()
     assert np.abs(stack.predict(images)[0] - want).max() < 1e-4
     for name, weight in module.named_parameters():
-        # Adam divides by the slope's size, so that a slope of nearly 0 is moved by its rounding
+        # Adam divides by the gradient's size, so rounding moves a gradient of nearly 0
         assert (stack.state(0)[name] - weight).abs().median() < 1e-6
 
 

@@ -163,7 +163,7 @@ def test_bounds_hold_for_what_the_robust_methods_send() -> None:
 
 
 def test_records_come_back(made: tuple[AttackResult, ...], tmp_path) -> None:
-    packed = byzantine.journal_of(tmp_path).pack(made)
+    packed = byzantine.journal_of(tmp_path).write_compressed(made)
     assert packed == tmp_path / "records.jsonl.xz"
     assert byzantine.journal_of(tmp_path).read() == tuple(sorted(made, key=lambda r: r.key))
 
@@ -171,7 +171,7 @@ def test_records_come_back(made: tuple[AttackResult, ...], tmp_path) -> None:
 def test_the_committed_records_are_packed_again_byte_for_byte(tmp_path) -> None:
     committed = Path(__file__).resolve().parents[3] / "results" / "byzantine"
     records = byzantine.journal_of(committed).read()
-    packed = byzantine.journal_of(tmp_path).pack(records)
+    packed = byzantine.journal_of(tmp_path).write_compressed(records)
     again, before = (
         lzma.decompress(path.read_bytes()) for path in (packed, committed / packed.name)
     )

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,7 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp_lab import evaluation
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.experiment import MethodPlan
-from fedwqcp_lab.pipeline import Folder, Where
+from fedwqcp_lab.pipeline import Folder, RunOptions
 from fedwqcp_lab.studies.own import (
     HEART,
     MIXES,
@@ -18,9 +21,12 @@ from fedwqcp_lab.studies.own import (
     hospitals_unit,
     journal_of,
     load,
+    pending,
     run,
 )
 from units import experiment, labels_unit, lines_unit
+
+RESULTS = Path(__file__).resolve().parents[3] / "results" / "own"
 
 
 def record(**changes):
@@ -86,6 +92,13 @@ def patients(path, n=40):
     path.write_text("\n".join(lines) + "\n")
 
 
+def small_study(out, hospitals="0"):
+    """Return a study on one unit whose model outputs are there, and on hospitals."""
+    small = experiment(datasets=experiment().datasets[:1], seeds=(0,))
+    units.save(labels_unit(0), Folder(out).unit(small, ("blobs", 0)))
+    return OwnStudy(experiment=small, hospitals=Hospitals(alpha=0.2, seeds=hospitals))
+
+
 def test_hospitals_train_calibrate_and_test_on_their_own_patients(tmp_path):
     pytest.importorskip("sklearn")
     patients(tmp_path / HEART)
@@ -110,16 +123,60 @@ def test_a_study_is_run_once_and_goes_on(tmp_path):
     pytest.importorskip("sklearn")
     patients(tmp_path / HEART)
     out = tmp_path / "out"
-    small = experiment(datasets=experiment().datasets[:1], seeds=(0,))
-    study = OwnStudy(experiment=small, hospitals=Hospitals(alpha=0.2, seeds="0"))
-    units.save(labels_unit(0), Folder(out).unit(small, ("blobs", 0)))
-    where = Where(out=out, data=tmp_path)
-    assert run(study, where) == 2
+    study, options = small_study(out), RunOptions(out=out, data=tmp_path)
+    assert run(study, options) == 2
     records = journal_of(out).read()
     assert {(r.dataset, r.alpha) for r in records} == {("blobs", 0.1), ("heart", 0.2)}
     assert all(0 <= c <= 1 for r in records for mix in MIXES for c in r.coverage(mix).values())
-    assert run(study, where, resume=True) == 0
+    assert run(study, options, resume=True) == 0
     assert journal_of(out).read() == records
+
+
+def test_records_that_a_full_disk_or_a_new_method_leaves_out_are_made(tmp_path):
+    patients(tmp_path / HEART)
+    out = tmp_path / "out"
+    study, options = small_study(out), RunOptions(out=out, data=tmp_path)
+    run(study, options)
+    whole = sorted(journal_of(out).read(), key=lambda r: r.key)
+    path = journal_of(out).path
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[1:-1]))  # the first record of a unit, and the last of another
+    assert run(study, options, resume=True) == 2
+    assert sorted(journal_of(out).read(), key=lambda r: r.key) == whole
+    added = (*study.experiment.methods, MethodPlan(name="fcp", method="fcp"))
+    more = replace(study, experiment=replace(study.experiment, methods=added))
+    assert run(more, options, resume=True) == 2
+    assert {(r.dataset, r.method) for r in journal_of(out).read()} == {
+        (dataset, method.name) for dataset in ("blobs", "heart") for method in added
+    }
+
+
+def test_other_settings_are_refused(tmp_path):
+    study, options = small_study(tmp_path), RunOptions(out=tmp_path)
+    run(study, options)
+    other = replace(study, experiment=replace(study.experiment, alpha=0.3))
+    with pytest.raises(RecordError, match="made with other settings"):
+        run(other, options, resume=True)
+    other = replace(study, hospitals=Hospitals(alpha=0.3, seeds="0"))
+    with pytest.raises(RecordError, match=r"on heart were made with other settings"):
+        run(other, options, resume=True)
+
+
+def test_hospitals_without_a_file_are_left_out_and_named(tmp_path):
+    for at, data in enumerate((None, tmp_path)):
+        said = []
+        out = tmp_path / str(at)
+        study = small_study(out, hospitals="0-9")
+        options = RunOptions(out=out, data=data)
+        assert run(study, options, on_step=lambda *step, said=said: said.append(step)) == 1
+        assert said[-1] == ("hospitals", "left out, no heart/heart_disease.csv in --data", 1.0)
+
+
+def test_nothing_is_pending_of_the_records_in_the_repository():
+    study, records = load(), journal_of(RESULTS).read()
+    assert pending(study.experiment, records) == ()
+    assert pending(study.on_hospitals, records) == ()
+    assert pending(study.experiment, records[1:]) == ((records[0].dataset, records[0].seed),)
 
 
 def test_the_study_that_ships_names_its_hospitals(tmp_path):

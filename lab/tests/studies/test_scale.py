@@ -7,7 +7,7 @@ import pytest
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog
-from fedwqcp_lab.pipeline import Where
+from fedwqcp_lab.pipeline import RunOptions
 from fedwqcp_lab.studies import scale
 from fedwqcp_lab.studies.scale import exact_worst, size_at
 from fedwqcp_lab.studies.stress import DistinctModels, Factor, StressStudy, journal_of, load
@@ -17,13 +17,14 @@ from units import experiment
 
 def test_a_study_on_a_pool_of_models_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"must have a table \[distinct\]"):
-        scale.run(load(), Where(out=tmp_path))
+        scale.run(load(), RunOptions(out=tmp_path))
 
 
 def test_sizes_at_equal_coverage_and_the_exact_worst_agent_by_hand():
     levels = {0.05: (0.04, 8.0), 0.1: (0.16, 2.0)}
     assert size_at(levels, 0.08) == pytest.approx(4.0)  # halfway in log miscoverage
     assert size_at(levels, 0.2) is None
+    assert size_at({0.05: (0.08, 8.0), 0.1: (0.08, 4.0)}, 0.08) == pytest.approx(4.0)
     assert size_at({0.05: (0.0, 8.0), 0.1: (0.16, 2.0)}, 0.08) is None  # every label in every set
     # one agent, rank 20 of 20: Beta(20, 1) has the median 2^(-1/20); of four agents the smallest
     assert exact_worst(1, 20, 0.05) == pytest.approx(0.5 ** (1 / 20))
@@ -56,6 +57,40 @@ SCALE = StressStudy(
 )
 
 
+TABLE = replace(
+    SCALE,
+    experiment=replace(
+        SCALE.experiment,
+        seeds=(0,),
+        datasets=(replace(SCALE.experiment.datasets[0], name="again", data="digits"),),
+    ),
+    factors=(Factor(name="agents", values=(2,)),),
+)
+"""A study on data of scikit-learn, under another name."""
+
+
+@pytest.mark.parametrize("outputs", [None, "outputs elsewhere"])
+def test_a_run_deletes_no_more_than_the_federations_it_saved(tmp_path, outputs):
+    chosen = None if outputs is None else tmp_path / outputs
+    folder = chosen or tmp_path / "outputs"
+    (folder / "seed-0").mkdir(parents=True)
+    foreign = folder / "seed-0" / "S0.npz"
+    foreign.write_bytes(b"saved by another run")
+    assert scale.run(TABLE, RunOptions(out=tmp_path, outputs=chosen)) == 1
+    assert {line.dataset for line in journal_of(tmp_path).read()} == {"again"}
+    assert [path for path in folder.rglob("*") if path.is_file()] == [foreign]
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_hospitals_without_a_file_are_left_out_and_named(tmp_path, data):
+    heart = (replace(TABLE.experiment.datasets[0], name="heart", data=""),)
+    study = replace(TABLE, experiment=replace(TABLE.experiment, datasets=heart))
+    said = []
+    options = RunOptions(out=tmp_path / "out", data=tmp_path if data else None)
+    assert scale.run(study, options, on_step=lambda *step: said.append(step)) == 0
+    assert said == [("hospitals", "left out, no heart/heart_disease.csv in --data", 1.0)]
+
+
 @pytest.fixture
 def images(monkeypatch):
     """Stand for a dataset: eight classes, each brighter than the one before."""
@@ -83,9 +118,9 @@ def test_distinct_models_equal_points_and_both_mixes(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(scale, "LARGE", 20)
-    where = Where(out=tmp_path, device="cpu")
+    options = RunOptions(out=tmp_path, device="cpu")
     assert (
-        scale.run(SCALE, where) == 2 * 5 + 1
+        scale.run(SCALE, options) == 2 * 5 + 1
     )  # there are no 900 points for each of two; 21 agents once
     lines = journal_of(tmp_path).read()
     assert {x.alpha for x in lines} == {0.05, 0.2}
@@ -102,7 +137,7 @@ def test_distinct_models_equal_points_and_both_mixes(tmp_path, monkeypatch):
     assert {x.seed for x in lines if x.agents == 21} == {0}
     assert not [x for x in lines if x.method == "cphet (own)" and x.agents > 20]
     assert all(x.skew == 0.5 for x in lines if x.factor == "rotation")  # groups are the sites
-    assert scale.run(SCALE, where, resume=True) == 0
+    assert scale.run(SCALE, options, resume=True) == 0
     names = [name for name, _ in scale.tables(lines)]
     assert names == ["coverage", "matched", "gap", "scores", "datasets"]
     assert {f.name for f in scale.write_tables(lines, tmp_path)} == {

@@ -8,7 +8,7 @@ import pytest
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import evaluate
-from fedwqcp_lab.pipeline import Folder, Where
+from fedwqcp_lab.pipeline import Folder, RunOptions
 from fedwqcp_lab.studies.stress import (
     FEW,
     Factor,
@@ -61,7 +61,7 @@ def test_a_line_sums_up_its_agents():
 def test_a_study_is_resumed_and_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     fill(Folder(tmp_path))
-    assert run(STUDY, Where(out=tmp_path, jobs=2)) == 6
+    assert run(STUDY, RunOptions(out=tmp_path, jobs=2)) == 6
     whole = journal_of(tmp_path).read()
     assert len(whole) == 2 * 3 * 2 * 2
     assert {(x.factor, x.value, x.agents, x.alpha) for x in whole} == {
@@ -70,18 +70,18 @@ def test_a_study_is_resumed_and_drawn(tmp_path):
         ("alpha", 0.2, 3, 0.2),
     }
     with pytest.raises(InputError, match="--resume"):
-        run(STUDY, Where(out=tmp_path))
+        run(STUDY, RunOptions(out=tmp_path))
     path = journal_of(tmp_path).path
     path.write_bytes(
         path.read_bytes()[:-50]
     )  # torn in its last line: that federation is made again
-    assert run(STUDY, Where(out=tmp_path), resume=True) == 1
+    assert run(STUDY, RunOptions(out=tmp_path), resume=True) == 1
     assert sorted(journal_of(tmp_path).read(), key=lambda x: x.key) == sorted(
         whole, key=lambda x: x.key
     )
     other = replace(STUDY, experiment=replace(STUDY.experiment, alpha=0.3))
     with pytest.raises(RecordError, match="made with other settings"):
-        run(other, Where(out=tmp_path), resume=True)
+        run(other, RunOptions(out=tmp_path), resume=True)
     names = {file.name for file in write_figures(whole, tmp_path)}
     assert names >= {"stress.csv", "stress-paper.svg", "stress-sound.png"}
     assert (tmp_path / "stress.csv").read_text().count("\n") == 1 + 3 * 2 * 2

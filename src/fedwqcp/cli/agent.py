@@ -16,7 +16,8 @@ import numpy as np
 import typer
 
 from fedwqcp._io import exists, keep_apart, write_atomic
-from fedwqcp._validation import Bools, Floats, did_you_mean, listed
+from fedwqcp._io import read as read_bytes
+from fedwqcp._validation import Bools, Floats, listed, named
 from fedwqcp.cli.output import (
     AllowEmpty,
     AsJson,
@@ -43,7 +44,7 @@ from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, Round
+from fedwqcp.wire.messages import Answer, Round, unknown_agent
 
 ROWS = 2**14
 """Rows whose labels are written at a time."""
@@ -134,13 +135,13 @@ def calibrate(
     )
     path = out or folder.answer_name(side, ask)
     written = folder.write_answer(side, path, ask)
-    output, size = Output(as_json), path.stat().st_size
+    output, data = Output(as_json), read_bytes(path)
     notes = [
         *_unnamed(terms, read),
         *_without_ids(terms, read),
         *_one_based(terms, read),
         *_too_few_points(side.plan, cal),
-        *(_spent_for_nothing(side.plan, path) if budget is not None else ()),
+        *(_spent_for_nothing(side.plan, data) if budget is not None else ()),
     ]
     if not written:
         output.say(f"{path} holds this answer already")
@@ -150,11 +151,11 @@ def calibrate(
         output.say(f"{own}; kept in {kept}, which stays here and which predicting needs")
     if budget is not None:
         output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
-    output.say(f"this is all that is sent ({path}, {size} bytes):")
-    output.say(_beginning(path.read_text().strip(), path))
+    output.say(f"this is all that is sent ({path}, {len(data)} bytes):")
+    output.say(_beginning(data.decode().strip(), path))
     left = None if budget is None else budget.left
     facts = {"notes": notes, "budget_left": left, "temperature": own}
-    output.done(agent=name, answer=path, bytes=size, new=written, **facts)
+    output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
 
 
 @app.command()
@@ -195,7 +196,7 @@ def predict(
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
     terms = load(release)
     if round is not None:
-        prediction.check_terms(terms, folder.read_round(round))
+        prediction.check_same_round(terms, folder.read_round(round))
     named_by = context.get_parameter_source("agent")
     if new_site and agent is not None and named_by is not None:
         if named_by.name == "COMMANDLINE":
@@ -346,9 +347,9 @@ def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
                 rule = ""  # said once
 
 
-def _spent_for_nothing(plan: Plan, answer: Path) -> Iterator[str]:
+def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:
     """Say where a private answer tells nothing."""
-    sent = zip(plan.tasks, decode(answer.read_bytes(), Answer, plan.kinds).answers, strict=True)
+    sent = zip(plan.tasks, decode(answer, Answer, plan.kinds).answers, strict=True)
     own = [plan.method.read_threshold(each, task.alpha) for task, each in sent if each is not None]
     if any(each is not None and each.threshold == inf for each in own):
         yield (
@@ -374,11 +375,10 @@ def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
     if agent is None and len(round.agents) == 1:
         return round.agents[0]
     if agent is None:
-        raise InputError(f"say which agent this is with --agent, one of: {', '.join(round.agents)}")
+        raise InputError(f"say which agent this is with --agent, one of: {named(round.agents, 12)}")
     if not round.expects(agent):
         raise InputError(
-            f"agent {agent!r} is not in the round; its agents: {', '.join(round.agents)}"
-            + did_you_mean(agent, round.agents)
+            unknown_agent(agent, round.agents)
             + (
                 "; a site that took no part predicts with --new-site where all share a threshold; "
                 "with labelled points of its own it takes part in the next round"

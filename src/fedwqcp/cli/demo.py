@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from fedwqcp import methods
+from fedwqcp._io import make_folder
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.demo.demo import (
     ALPHA,
@@ -21,7 +22,6 @@ from fedwqcp.demo.demo import (
     save_results,
     save_spread,
 )
-from fedwqcp.errors import InputError
 from fedwqcp.report.figures import draw_demo, require_matplotlib
 from fedwqcp.report.terminal import demo_text, spread_table
 
@@ -47,7 +47,7 @@ def demo(
     """Show four real hospitals: what each sends, what it gets, and which method to use."""
     output = Output(as_json, WIDTH)
     if splits is not None:
-        _make_folder(out)
+        make_folder(out)
         spread = _watched(lambda on_step: over_splits(splits, alpha, on_step), output.console)
         save_spread(out / "splits.json", spread)
         output.say(spread_table(spread))
@@ -57,7 +57,7 @@ def demo(
 
     require_matplotlib()
     html.require_report()
-    _make_folder(out)
+    make_folder(out)
     names = tuple(dict.fromkeys((*METHODS, *methods.available()))) if every else METHODS
     results = _watched(lambda on_step: run(seed, alpha, names, on_step), output.console)
     save_results(out / RESULTS_FILE, results)
@@ -83,11 +83,3 @@ def _watched(work: Callable[[OnStep], T], console: Console) -> T:
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         line = progress.add_task("training the models", total=1.0)
         return work(lambda what, share: progress.update(line, description=what, completed=share))
-
-
-def _make_folder(out: Path) -> None:
-    """Make the folder before the work begins."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out must be a folder that can be written, got {out}") from error

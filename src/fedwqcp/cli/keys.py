@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fedwqcp._io import to_toml
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.federation.signing import SigningKey, new_key
 
@@ -21,7 +23,7 @@ def new(
     """Make a private key, which stays here, and print its public half for the roster."""
     public, output = new_key(key), Output(as_json)
     output.say(f"{key} is the private key: it stays here. For the roster, under [keys]:")
-    output.say(f'{key.stem} = "{public}"')
+    output.say(_roster_line(key, public))
     output.done(key=key, public=public)
 
 
@@ -32,8 +34,14 @@ def show(
 ) -> None:
     """Print the public half of a private key."""
     public, output = SigningKey(key).public, Output(as_json)
-    output.say(f'{key.stem} = "{public}"')
+    output.say(_roster_line(key, public))
     output.done(key=key, public=public)
+
+
+def _roster_line(key: Path, public: str) -> str:
+    """Return what the roster says of a key, under [keys]."""
+    plain = re.fullmatch(r"[A-Za-z0-9_-]+", key.stem)
+    return f"{key.stem if plain else to_toml(key.stem)} = {to_toml(public)}"
 
 
 def certs(

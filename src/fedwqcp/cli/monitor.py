@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from fedwqcp._io import exists, locked, read
+from fedwqcp._io import check_file_name, exists, locked, read
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import (
@@ -26,7 +26,14 @@ from fedwqcp.monitor import (
     read_batches,
     save_monitor,
 )
-from fedwqcp.monitor.state import OpenedRound, claim_round, log_line, note_round, record_of
+from fedwqcp.monitor.state import (
+    RoundEvent,
+    check_days,
+    claim_round,
+    log_line,
+    note_round,
+    record_of,
+)
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -123,6 +130,9 @@ def update(
     as_json: AsJson = False,
 ) -> None:
     """Add rows whose labels have arrived, in order of arrival."""
+    words = None if on_alarm is None else _words(on_alarm)
+    check_days(on_alarm_days)
+    check_file_name(state)
     data = sys.stdin.buffer.read() if str(rows) == "-" else read(rows)
     batches = read_batches(data, agent, None if sets is None else read(sets))
     if not batches:
@@ -136,7 +146,7 @@ def update(
             said += standings
         others = [alarm for alarm in monitor.alarms if alarm.agent not in batches]
     standings = (*said, *others)  # an alarm stands until its agent is calibrated again
-    opened = {} if on_alarm is None else _open_round(state, on_alarm, on_alarm_days, standings)
+    opened = {} if words is None else _open_round(state, words, on_alarm_days, standings)
     _end(standings, check, as_json, opened)
 
 
@@ -161,10 +171,21 @@ def recalibrated(
         for name in agent:
             monitor.recalibrated(name)
         if exists(rounds := _rounds(state)):
-            note_round(rounds, OpenedRound(datetime.now(UTC), "recalibrated", tuple(agent)))
+            note_round(rounds, RoundEvent(datetime.now(UTC), "recalibrated", tuple(agent)))
     output = Output(as_json)
     output.say(f"{', '.join(agent)}: monitored again, from the first row")
     output.done(state=state, agents=agent)
+
+
+def _words(command: str) -> list[str]:
+    """Return the words of a command, before anything is done with the rows."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"--on-alarm must be a shell command: {error}") from None
+    if not words:
+        raise InputError("--on-alarm must be a command, got nothing")
+    return words
 
 
 def _rounds(state: Path) -> Path:
@@ -173,12 +194,12 @@ def _rounds(state: Path) -> Path:
 
 
 def _open_round(
-    state: Path, command: str, days: float, standings: tuple[Standing, ...]
+    state: Path, words: list[str], days: float, standings: tuple[Standing, ...]
 ) -> dict[str, object]:
-    """Run the command that opens the next round, unless this alarm or too late a one opened one."""
-    words = shlex.split(command)
-    if not words:
-        raise InputError("--on-alarm must be a command, got nothing")
+    """Run the command that opens the next round.
+
+    Unless this alarm already opened one, or the last was opened less than so many days ago.
+    """
     alarmed = {standing.agent for standing in standings if standing.status == "alarm"}
     now = datetime.now(UTC)
     with locked(state.parent):
@@ -201,7 +222,7 @@ def _open_round(
         why = str(error.strerror)
     if why:
         with locked(state.parent):
-            note_round(_rounds(state), OpenedRound(datetime.now(UTC), "failed", agents))
+            note_round(_rounds(state), RoundEvent(datetime.now(UTC), "failed", agents))
         raise InputError(f"--on-alarm: no round was opened by {words[0]}: {why}; the alarm stays")
     return {"opened": agents, "earliest": None}
 

@@ -35,7 +35,7 @@ from fedwqcp.errors import (
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
-from fedwqcp.registry import Setting
+from fedwqcp.registry import Setting, parse_setting
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import local_thresholds
@@ -260,21 +260,8 @@ def parse_settings(given: Sequence[str]) -> dict[str, Setting]:
         key = name.replace("-", "_")
         if key in settings:
             raise InputError(f"setting {key!r} is given twice")
-        settings[key] = _value(value)
+        settings[key] = parse_setting(value)
     return settings
-
-
-def _value(text: str) -> Setting:
-    """Read one value."""
-    words: dict[str, Setting] = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        if "," in text:
-            return tuple(float(part) for part in text.split(","))
-        return int(text) if text.lstrip("+-").isdigit() else float(text)
-    except ValueError:
-        return text
 
 
 MOST_ROWS = 200
@@ -310,10 +297,7 @@ def refused_for(refusals: Sequence[MessageError]) -> list[str]:
 
 def guarantee_line(release: Release) -> str:
     """Say what is proved of a release, and under which assumption."""
-    words = release.guarantee.in_words
-    if release.assumption.startswith(words):
-        return f"guarantee: {release.assumption}"
-    return f"guarantee: {words} ({release.assumption})"
+    return f"guarantee: {release.guarantee.in_words} ({release.assumption})"
 
 
 def agents_table(release: Release, console: Console) -> Table:

@@ -14,6 +14,7 @@ import typer
 
 from fedwqcp import methods, scores
 from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
+from fedwqcp._validation import named
 from fedwqcp.cli.output import (
     AllowEmpty,
     AsJson,
@@ -51,7 +52,7 @@ from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds
-from fedwqcp.wire.messages import PerAgentThresholds, Round, SharedThreshold
+from fedwqcp.wire.messages import Round
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -187,7 +188,7 @@ def open_(
     out = out or folder.default_name(round, "round")
     folder.open_round(round, out)
     output = Output(as_json)
-    output.say(f"round {round.id} is open: send {out} to {', '.join(round.agents)}")
+    output.say(f"round {round.id} is open: send {out} to {named(round.agents, 12)}")
     if line := target_line(round.target, Plan.of(round).method, round.method.name):
         output.say(line)
     if roster.keys and not require_signatures:
@@ -359,8 +360,7 @@ def advise(
     method = methods.get(advice.method, **advice.settings)
     if not method.questions:
         output.say(f"{advice.method} asks for no answers: close the round without any")
-    sent = any(issubclass(kind, SharedThreshold | PerAgentThresholds) for kind in method.outcomes)
-    if not sent or advice.settings.get("own"):
+    if method.predicts_from_own_data:
         output.say("each agent predicts with --calibration, its own calibration outputs")
     output.done(advice=advice, command=command, roster=roster)
 

@@ -33,6 +33,10 @@ ALPHA = 0.1
 METHODS = ("split-cp", "fedwq-cp", "fcp", "auto", "guarded-median-cp")
 """What the demo compares; ``auto`` is the method that the library advises."""
 
+FEW_METHODS = ("split-cp", "fedwq-cp", "fcp", "auto")
+CLINIC_METHODS = ("split-cp", "fedwq-cp", "auto")
+"""What it compares where one hospital has few patients, and in the regression."""
+
 NEWCOMER = ("fedwq-cp", "fcp", "fedcp-qq", "weighted-median-cp", "max-cp", "new-agent-cp")
 """Whose shared threshold a hospital gets that took no part; others have none for it."""
 
@@ -194,18 +198,23 @@ def run(
     on_step: OnStep | None = None,
 ) -> Results:
     """Train, calibrate and test on one split of the patients."""
-    as_alpha(alpha)
+    if as_alpha(alpha) > 0.5:  # refused before anything is trained
+        raise InputError(
+            f"alpha must be at most 0.5, got {alpha:g} (alpha is the miscoverage: for 90 % "
+            "coverage write 0.1)"
+        )
     four, three = hospitals(seed), clinics(seed)
-    round = _Rounds(f"demo-{seed}", alpha, on_step)
+    total = len(methods) + len(FEW_METHODS) + len(four) + len(CLINIC_METHODS)
+    round = _Rounds(f"demo-{seed}", alpha, on_step, total)
     round.compare("four", four, methods)
     examples = _examples(four, round.sets)
     small, n = FEW
     few = [site.with_few(n) if site.name == small else site for site in four]
-    round.compare("few", few, ("split-cp", "fedwq-cp", "fcp", "auto"))
+    round.compare("few", few, FEW_METHODS)
     for one in four:
         round.join(four, one)
     round.keep("joins", advise_on(round.calibrate(four, "fedwq-cp"), new_site=True))
-    round.compare("clinics", three, ("split-cp", "fedwq-cp", "auto"))
+    round.compare("clinics", three, CLINIC_METHODS)
     return Results(
         seed=seed,
         alpha=alpha,
@@ -302,10 +311,11 @@ def _has_classes(sites: Sequence[Hospital]) -> bool:
 class _Rounds:
     """Runs rounds between hospitals, and keeps what came of them."""
 
-    def __init__(self, key: str, alpha: float, on_step: OnStep | None) -> None:
+    def __init__(self, key: str, alpha: float, on_step: OnStep | None, total: int) -> None:
         self.key = key
         self.alpha = alpha
         self.on_step = on_step
+        self.steps, self.total = 0, total
         self.found: list[MethodResult] = []
         self.advised: list[Advised] = []
         self.skipped: dict[str, str] = {}
@@ -314,8 +324,7 @@ class _Rounds:
     def compare(self, act: str, sites: Sequence[Hospital], methods: Sequence[str]) -> None:
         """Calibrate with each method, and test at every hospital."""
         for method in methods:
-            if self.on_step is not None:
-                self.on_step(f"{act}: {method}", len(self.found) / 60)
+            self.tell(f"{act}: {method}")
             try:
                 auto = method == "auto"
                 release = self.as_advised(act, sites) if auto else self.calibrate(sites, method)
@@ -325,8 +334,15 @@ class _Rounds:
             for site in sites:
                 self.test(act, method, release, site)
 
+    def tell(self, what: str) -> None:
+        """Say which step begins, and how far all of them are."""
+        if self.on_step is not None:
+            self.on_step(what, self.steps / self.total)
+        self.steps += 1
+
     def join(self, sites: Sequence[Hospital], newcomer: Hospital) -> None:
         """Let a hospital join that has a model and no labels: the others calibrate without it."""
+        self.tell(f"joins: {newcomer.name}")
         others = [site for site in sites if site is not newcomer]
         for method in NEWCOMER:
             release = self.calibrate(others, method)

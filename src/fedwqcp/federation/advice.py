@@ -14,11 +14,10 @@ from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import check_answers
 from fedwqcp.methods import Method
 from fedwqcp.methods.fedls_cp import FedLSCP
-from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import least_sample
 from fedwqcp.theory import Advice, advise, diagnose_release
-from fedwqcp.theory.advice import RULES
+from fedwqcp.theory.advice import DEMAND, RULES
 from fedwqcp.theory.diagnosis import Verdict
 from fedwqcp.wire.messages import (
     MOST_TAIL,
@@ -27,12 +26,6 @@ from fedwqcp.wire.messages import (
     SharedThresholdWithin,
     Summary,
 )
-
-DEMAND = (
-    "guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp", "max-cp", "new-agent-cp",
-)  # fmt: skip
-"""What `advise` chooses from; of several levels the one whose method stands first decides."""
-
 
 _CHOSEN = (
     "; the method was chosen by the thresholds of these same data, which no proof accounts for"
@@ -149,7 +142,9 @@ def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
 
     The first sentence says what is promised.
     """
-    shared = [release.outcomes[task].threshold(None) for task in release.tasks_of(alpha)]
+    groups = range(len(release.round.group_names) or 1)
+    tasks = [task for group in groups for task in release.tasks_of(alpha, group)]
+    shared = [release.outcomes[task].threshold(None) for task in tasks]
     said = Plan.of(release.round).method.new_agent_promise(alpha)
     if not said:
         lead = (
@@ -234,9 +229,7 @@ def _on_points(
         diagnosis=diagnose_release(holding, task, alpha, bounds),
         target=terms.target,  # type: ignore[arg-type]  # checked before
         new_site=new_site,
-        exact=all(
-            type(sent) is not ClassSketches for sent in _sent(holding, alpha, group).values()
-        ),
+        exact=all(sent.exact_threshold for sent in _sent(holding, alpha, group).values()),
     )
     if not counts or fitting is not None:
         return advice

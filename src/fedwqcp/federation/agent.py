@@ -17,7 +17,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import Kinds, decode, encode
-from fedwqcp.wire.messages import Ask, Begin, Question, Round, Summary
+from fedwqcp.wire.messages import Ask, Begin, Question, Round, Summary, unknown_agent
 
 
 class Agent:
@@ -65,8 +65,7 @@ class Agent:
         self.name = name
         self.plan = round if isinstance(round, Plan) else Plan.of(round)
         if not self.plan.round.expects(name):
-            known = ", ".join(self.plan.round.agents)
-            raise InputError(f"agent {name!r} is not in the round; its agents: {known}")
+            raise InputError(unknown_agent(name, self.plan.round.agents))
         if sign_key is not None:
             sign_key.check(self.plan.round, name)
         elif self.plan.round.signed:
@@ -182,7 +181,7 @@ class Agent:
         """Answer one question for one task; nothing where there is no point of its group."""
         round, method = self.plan.round, self.plan.method
         cal = part_of(round, self._calibration.column(task.column), task.group)
-        if task.group is not None and not cal.n and not method.hides_absence:
+        if task.group is not None and not cal.n and not method.private:
             return None
         summary = method.answer(cal, question, task.alpha, self._rng)
         if not isinstance(summary, Summary):

@@ -41,28 +41,42 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
     check_names(tuple(agents))
     if not hosts:
         raise InputError("hosts: name at least one host or address of the server")
+    if taken := set(agents) & {f"{name}.pub" for name in agents}:
+        raise InputError(
+            f"agents: {min(taken)!r} must not be another agent's name with '.pub' behind it, which "
+            "names the file of that agent's public key; rename one of them"
+        )
     authority, server = (generate_private_key(SECP384R1()) for _ in range(2))
     root = _certificate("fedwqcp trial CA", authority, None)
-    signed = _certificate(hosts[0], server, (root, authority), hosts)
-    files = {
+    try:
+        signed = _certificate(hosts[0], server, (root, authority), hosts)
+    except ValueError:
+        raise InputError(
+            "hosts must be IP addresses or ASCII host names of 1 to 64 characters, got "
+            + ", ".join(repr(host) for host in hosts)
+        ) from None
+    private = {
         "ca.key": _private(authority, PrivateFormat.PKCS8),
-        "ca.crt": root.public_bytes(Encoding.PEM),
         "server.key": _private(server, PrivateFormat.PKCS8),
+    }
+    public = {
+        "ca.crt": root.public_bytes(Encoding.PEM),
         "server.pem": signed.public_bytes(Encoding.PEM),
     }
     for name in agents:
         own = generate_private_key(SECP384R1())
-        public = own.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        files[f"keys/{name}"] = _private(own, PrivateFormat.OpenSSH)  # the form of SuperNodes
-        files[f"keys/{name}.pub"] = public + b"\n"
-    paths = {folder / name: data for name, data in files.items()}
-    for path in paths:  # all are written, or none
-        if exists(path):
-            raise InputError(f"{path} exists; keys are never replaced: choose another folder")
+        line = own.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        private[f"keys/{name}"] = _private(own, PrivateFormat.OpenSSH)  # the form of SuperNodes
+        public[f"keys/{name}.pub"] = line + b"\n"
+    files = {**private, **public}
+    for name in files:  # all are written, or none
+        if exists(folder / name):
+            text = f"{folder / name} exists; keys are never replaced: choose another folder"
+            raise InputError(text)
     make_folder(folder / "keys")
-    for path, data in paths.items():
-        write_new(path, data, private=path.suffix not in (".crt", ".pem", ".pub"))
-    return tuple(paths)
+    for name, data in files.items():
+        write_new(folder / name, data, private=name in private)
+    return tuple(folder / name for name in files)
 
 
 def _certificate(

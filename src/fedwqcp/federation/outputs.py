@@ -35,7 +35,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError, verbatim
 from fedwqcp.federation.plan import Plan
-from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, uniforms
+from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, text_ids, uniforms
 from fedwqcp.wire.messages import Round
 
 Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
@@ -387,16 +387,7 @@ def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
-    if ids.dtype == object and not all(isinstance(each, int | str | np.integer) for each in ids):
-        raise InputError("ids must be integers or text in every row, got something else")
-    if ids.size and ids.dtype.kind not in "iuUSO":  # 7.0 would be another id than 7
-        raise InputError(f"ids must be integers or text, got an array of {ids.dtype}")
-    try:
-        texts = ids.astype(np.str_)  # 7 in one file, "7" in another
-    except UnicodeDecodeError:
-        raise InputError("ids must be integers or text, got bytes that are not text") from None
-    except ValueError:  # Python writes no integer of so many digits
-        raise InputError("ids must be integers of at most 4,300 digits, or text") from None
+    texts = text_ids(ids)
     if outputs.ids is not None and (again := _repeated(texts, outputs.values)):
         raise InputError(
             f"an id must name one row; {again} of the rows repeat the id of a row with other values"
@@ -474,7 +465,8 @@ def texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[An
 def whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return whole numbers as integers, so that class labels are labels."""
     is_whole = np.isfinite(values).all() and (values == np.rint(values)).all()
-    return values.astype(np.int64) if is_whole else values
+    fit = np.abs(values).max(initial=0) < 2**63  # beyond, a value of a regression becomes another
+    return values.astype(np.int64) if is_whole and fit else values
 
 
 def _from_npz(path: Path, classes: tuple[str, ...] | None) -> Outputs:
@@ -516,7 +508,7 @@ def _from_npy(path: Path, classes: tuple[str, ...] | None) -> Outputs:
 def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read a table with a header line."""
     try:
-        rows = list(csv.reader(io.StringIO(read(path).decode("utf-8-sig"))))
+        rows = list(csv.reader(io.StringIO(read(path, OUTPUT_BYTES).decode("utf-8-sig"))))
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{path} must be a CSV table in UTF-8") from None
     if not rows:
@@ -532,7 +524,10 @@ def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         raise InputError(f"{path}: each column name may occur once")
     for number, row in enumerate(body, start=2):
         if len(row) != len(header):
-            raise InputError(f"{path}, line {number}: {len(row)} fields, the header {len(header)}")
+            raise InputError(
+                f"{path}, line {number} has {len(row)} fields, the header has {len(header)}"
+                + ("; remove blank lines" if not row else "")
+            )
     columns = dict(
         zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
     )

@@ -240,7 +240,7 @@ def check_choices(round: Round, method: Method[Any], score: Score) -> None:
     if round.rule != "leq" and not labels:
         raise InputError(f"rule {round.rule!r} is for {without}: leave the rule out")
     if isinstance(score, LabelScore):
-        score.fitting(round.rule)  # type: ignore[arg-type]  # checked above
+        score.check_rule(round.rule)  # type: ignore[arg-type]  # checked above
     if round.classes and isinstance(score, IntervalScore):
         raise InputError(f"must be left out: names of classes are for {without}", field="classes")
     if method.per_label and isinstance(score, IntervalScore):

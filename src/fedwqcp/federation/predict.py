@@ -20,7 +20,7 @@ from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.messages import Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord, threshold_by
 
 
@@ -84,17 +84,14 @@ def predict(
     round = release.round
     score = Plan.of(round).score
     if agent is not None and not round.expects(agent):
-        try:
-            release.record(agent)
-        except InputError as error:
-            shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
-            cure = (
-                "for a site that took no part pass None"
-                if shared
-                else "a site that took no part has no threshold in this round: with labelled "
-                "points of its own it takes part in the next one"
-            )
-            raise InputError(f"{error}; {cure}") from None
+        shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
+        cure = (
+            "for a site that took no part pass None"
+            if shared
+            else "a site that took no part has no threshold in this round: with labelled points of "
+            "its own it takes part in the next one"
+        )
+        raise InputError(f"{unknown_agent(agent, round.agents)}; {cure}")
     outputs = outputs.in_classes(round.classes)
     features = None
     if outputs.features is not None:
@@ -198,7 +195,7 @@ def localize(
     """
     this, outcome = plan.tasks[task], release.outcomes[task]
     shared = outcome.threshold(None)
-    if shared == np.inf or (shared is None and release.sat_out(agent, task)):
+    if shared == np.inf or (shared is None and release.took_no_part(agent, task)):
         return np.asarray(np.inf)
     own = None
     if calibration is not None:
@@ -302,7 +299,7 @@ def _once(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return alone
 
 
-def check_terms(release: ReleaseRecord, answered: Round) -> None:
+def check_same_round(release: ReleaseRecord, answered: Round) -> None:
     """Refuse a release of another round, or of other terms, than an agent answered."""
     ours, theirs = answered.brief(), release.round.brief()
     if theirs.id != ours.id:

@@ -145,17 +145,20 @@ class Budget:
             )
 
     def _read(self) -> list[Spending]:
-        """Return everything that was spent, in order; a gap or a damaged file is refused."""
+        """Return everything that was spent, in order; a gap or a damaged file is refused.
+
+        The count is read first: another process writes its answer before it counts it.
+        """
+        count = _count(self.folder / COUNT) if exists(self.folder / COUNT) else None
         paths = in_folder(self.folder, "[0-9]*.json")
         for at, path in enumerate(paths, 1):
             if path.name != f"{at:06d}.json":
                 raise _missing(self.folder, f"{at:06d}.json")
         found = [_spending(path) for path in paths]
-        if exists(self.folder / COUNT):
-            if _count(self.folder / COUNT) > len(paths):
-                raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
-        elif paths:
+        if count is None and paths and not exists(self.folder / COUNT):
             raise _missing(self.folder, COUNT)
+        if count is not None and count > len(paths):
+            raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
         return found
 
 

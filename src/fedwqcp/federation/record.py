@@ -14,7 +14,7 @@ from dataclasses import replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -24,7 +24,6 @@ from fedwqcp._validation import check_arguments
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.release import Release
-from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode, encode, method_of
 from fedwqcp.wire.messages import PerAgentThresholds, Round, SharedThreshold
 from fedwqcp.wire.release import AgentRecord
@@ -90,7 +89,7 @@ def parse(data: bytes, source: str) -> Release:
         release = decode(data, Release, kinds_of(found), source)
     except MalformedMessageError as error:
         raise RecordError(f"{source} is damaged: {error.field}: {error.reason}") from None
-    _check(release, found, source)
+    _check(release, source)
     return release
 
 
@@ -248,7 +247,7 @@ def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
     return replace(release, agents=tuple(_named(record) for record in release.agents))
 
 
-def _check(release: Release, method: type[Method[Any]], source: str) -> None:
+def _check(release: Release, source: str) -> None:
     """Refuse what no server of this method releases: it would pass by what an agent checks."""
     if release.local:
         raise RecordError(
@@ -271,17 +270,15 @@ def _check(release: Release, method: type[Method[Any]], source: str) -> None:
             f"'{guarantee}', the release says '{release.guarantee}': it was changed"
         )
     for task, outcome in enumerate(release.outcomes):
-        there = sum(release.position(name, task) is not None for name in release.used)
+        there = release.count_in(task)
         if isinstance(outcome, PerAgentThresholds) and len(outcome.values) != there:
             raise RecordError(
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
                 f"{len(outcome.values)}"
             )
-        nobody = release.round.by is not None and outcome == SharedThreshold(
-            inf
-        )  # has a point of the group
-        if type(outcome) not in method.outcomes and not nobody:
-            known = ", ".join(kind.kind for kind in method.outcomes)
+        nobody_has_points = release.round.by is not None and outcome == SharedThreshold(inf)
+        if type(outcome) not in plan.method.outcomes and not nobody_has_points:
+            known = ", ".join(kind.kind for kind in plan.method.outcomes)
             raise RecordError(
                 f"{source}: outcomes: must be of the kinds that {release.round.method.name} ends "
                 f"with ({known}), got {getattr(outcome, 'kind', 'none')!r}"

@@ -27,6 +27,7 @@ from fedwqcp.federation.predict import (
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import AgentMetrics, AgentRisk
 from fedwqcp.scores import LabelScore, Score
+from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import PerAgentThresholds
@@ -519,7 +520,7 @@ class Release(ReleaseRecord):
         """Predict sets of labels, intervals, or (None) whichever the release is of."""
         score = self.score
         own = isinstance(score, LabelScore | MultiLabel)
-        if labels is not None and own != labels and self.round.score.name != "custom":
+        if labels is not None and own != labels and not isinstance(score, Custom):
             kind, call = ("sets of labels", "set") if own else ("intervals", "interval")
             raise InputError(
                 f"this release is of {kind} (score {self.round.score.name!r}): call predict_{call}"

@@ -190,7 +190,8 @@ class SecureServer:
         the dialogue begins again without it.
         """
         self.sums += 1
-        present = tuple(name for name in self.plan.round.agents if name in set(agents))
+        heard = set(agents)
+        present = tuple(name for name in self.plan.round.agents if name in heard)
         if len(present) < self.plan.round.quorum:
             raise QuorumError(
                 f"{len(present)} of {len(self.plan.round.agents)} agents took part in the sum, the "
@@ -299,15 +300,18 @@ def masked_vectors(agents: Mapping[str, Agent], ask: bytes) -> Iterator[tuple[st
     The seeds are drawn here for all agents, since they share a process anyway; between machines the
     agents agree on them. Nobody gets lost within a process, so no mask needs to be recovered.
     """
-    seeds = {pair: secrets.token_bytes(32) for pair in combinations(agents, 2)}
+    add: dict[str, list[bytes]] = {name: [] for name in agents}
+    subtract: dict[str, list[bytes]] = {name: [] for name in agents}
+    for first, second in combinations(agents, 2):
+        seed = secrets.token_bytes(32)
+        add[first].append(seed)
+        subtract[second].append(seed)
     for name, agent in agents.items():
         try:
             words = words_of(agent.plan, ask, agent.answer(plain_ask(agent.plan, ask)))
         except InputError as error:
             raise error.within(f"agent {name!r}") from None
-        add = [seed for (first, _), seed in seeds.items() if first == name]
-        subtract = [seed for (_, second), seed in seeds.items() if second == name]
-        yield name, mask_words(words, add, subtract)
+        yield name, mask_words(words, add[name], subtract[name])
 
 
 # The audit: the release again, from the sums that the server recorded.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Generic, TypeVar
 
+from fedwqcp._validation import named
 from fedwqcp.errors import (
     INTERNAL,
     FedwqcpError,
@@ -211,7 +212,7 @@ class Server:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
         if sender is not None and agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
-        check_terms(answer, self.plan, self.plan.terms, self.step)
+        check_terms(answer, self.plan, self.step)
         if agent not in self._positions:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
         asked = self._ask(self._positions[agent]) if self.round.keys and self.step else b""
@@ -285,7 +286,7 @@ class Server:
         ]
         silent = [n for n, state in lost.items() if not state.refusal]
         parts = [("refused", refused), ("no answer", silent)]
-        said = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+        said = "; ".join(f"{what}: {named(names, 12)}" for what, names in parts if names)
         return (
             f"{len(self._positions)} of {len(self._states)} agents answered soundly, the round "
             f"needs {self.round.quorum}; {said}. Get the missing answers, or open a round with a "
@@ -296,11 +297,11 @@ class Server:
 _TERMS = ("version", "round", "method", "score", "alpha", "terms", "step")
 
 
-def check_terms(answer: Answer, plan: Plan, terms: str, step: int) -> None:
+def check_terms(answer: Answer, plan: Plan, step: int) -> None:
     """Refuse an answer that was made for other terms or another step."""
     a, r = answer, plan.round
     made_for = (a.version, a.round, a.method, a.score, a.alphas, a.terms, a.step)
-    uses = (r.version, r.id, r.method.name, r.score.name, r.alphas, terms, step)
+    uses = (r.version, r.id, r.method.name, r.score.name, r.alphas, plan.terms, step)
     if made_for == uses:
         return
     for what, ours, theirs in zip(_TERMS, uses, made_for, strict=True):

@@ -64,13 +64,13 @@ COMPILE = {
 left out, and n for the number of classes of a loop that serves one number alone. Otherwise the
 first word counts."""
 
-LOAD = 0.2
+LOAD = 0.14
 """Seconds to load a loop from numba's cache, likewise."""
 
 SOON = 0.03
 """No loop can serve in fewer seconds."""
 
-IMPORT = 0.25
+IMPORT = 0.22
 """Seconds to import numba and the modules of loops."""
 
 _log = logging.getLogger("fedwqcp.kernels")

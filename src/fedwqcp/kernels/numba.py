@@ -551,20 +551,24 @@ def sort_columns(side: Probabilities, network: Integers) -> None:
 
 @jit_part
 def count_fitting(
-    side: Probabilities, limits: tuple[Floats, Bool], random: Random, total: Floats, n: Integers
+    side: Probabilities,
+    limits: tuple[Floats, Bool],
+    random: Random,
+    room: tuple[Floats, Floats],
+    n: Integers,
 ) -> Bool:
     """Count the leading labels of every column that fit; tell whether all columns are valid."""
     at, by_top = limits
     u, penalties, threshold = random
-    C = len(side)
+    C, (total, top) = len(side), room
     for i in range(ROWS):
-        total[i], n[i] = 0.0, 0
+        total[i], top[i], n[i] = 0.0, round_fixed(side[0, i]), 0
     for k in range(C):
         limit = at[k + 1]
         if u.size == 0 and by_top:
             for i in range(ROWS):
                 total[i] += round_fixed(side[k, i])
-                n[i] += round_fixed(side[0, i]) <= limit
+                n[i] += top[i] <= limit
         elif u.size == 0:
             for i in range(ROWS):
                 total[i] += round_fixed(side[k, i])
@@ -572,8 +576,8 @@ def count_fitting(
         elif by_top:
             for i in range(ROWS):
                 total[i] += round_fixed(side[k, i])
-                top = min(round_fixed(side[0, i]), 1.0)
-                score = u[i] * top if k == 0 else top + (k - 1 + u[i]) * penalties[2]
+                most = min(top[i], 1.0)
+                score = u[i] * most if k == 0 else most + (k - 1 + u[i]) * penalties[2]
                 n[i] += score <= threshold
         else:
             for i in range(ROWS):
@@ -671,7 +675,7 @@ def cross_short_rows(
     some_u = np.ones(ROWS if u.size else 0)
     side = np.empty((C + 5, ROWS), probs.dtype)
     side[:], side[0], side[C + 1] = 1.0 / C, 2.0, -1.0
-    n, total = np.empty(ROWS, np.int64), np.empty(ROWS)
+    n, room = np.empty(ROWS, np.int64), (np.empty(ROWS), np.empty(ROWS))
     valid = True
     for start in range(0, rows, ROWS):
         some = slice(start, min(start + ROWS, rows))
@@ -680,7 +684,7 @@ def cross_short_rows(
         for i in range(len(u[some])):
             some_u[i] = u[start + i]
         random_part = (some_u, penalties, threshold)
-        valid &= count_fitting(side[1 : C + 1], limits, random_part, total, n)
+        valid &= count_fitting(side[1 : C + 1], limits, random_part, room, n)
         part = Crossings(masses[:, some], sizes[some], label[some], covered[some], mask[some])
         write_rows(probs[some], labels[some], (side, n), part)
     return valid

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from fedwqcp.errors import UnfitAnswerError
-from fedwqcp.methods._averages import AtLeast
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -21,6 +20,7 @@ from fedwqcp.methods._base import (
 )
 from fedwqcp.methods._byzantine import RobustSharedThreshold
 from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
+from fedwqcp.methods.fcp import AtLeast
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry, Setting

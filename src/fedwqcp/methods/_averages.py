@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Floats
-from fedwqcp.wire.messages import LocalQuantile, Outcome, check_score
+from fedwqcp.wire.messages import LocalQuantile
 
 _LOW, _LIMB, _RUN = 27, 24, 2**12
 """Bits of a mantissa's lower half and of a part of a weight, and how many of their products a
@@ -74,24 +73,6 @@ ADDS = (
     "stay, bounds from above do not"
 )
 """What a floor does to a promise."""
-
-
-@dataclass(frozen=True)
-class AtLeast(Outcome):
-    """A shared threshold that an agent raises to its own where that is higher.
-
-    Parameters
-    ----------
-    value : float
-        The shared threshold.
-    """
-
-    value: float
-
-    same_for_all = True
-
-    def __post_init__(self) -> None:
-        check_score(self.value, "value")
 
 
 def mean_threshold(sent: Iterable[LocalQuantile]) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -40,6 +40,7 @@ from fedwqcp.wire.messages import (
     Begin,
     LocalQuantile,
     Outcome,
+    PerAgentThresholds,
     Question,
     SharedThreshold,
     Summary,
@@ -399,6 +400,12 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return False
 
     @property
+    def predicts_from_own_data(self) -> bool:
+        """Whether an agent needs its calibration data once more to predict."""
+        sent = (SharedThreshold, PerAgentThresholds)
+        return not any(issubclass(kind, sent) for kind in self.outcomes)
+
+    @property
     def sends_samples(self) -> bool:
         """Whether scores of single people leave an agent, which it must allow."""
         return False
@@ -422,14 +429,6 @@ class Method(CheckedSettings, ABC, Generic[S]):
     def size_noise(self) -> int:
         """By how much noise may raise the sample size in an answer; 0 where there is none."""
         return 0
-
-    @property
-    def hides_absence(self) -> bool:
-        """Whether an agent answers for a group of which it has no point, so that nobody learns it.
-
-        Private methods do; otherwise it takes no part in that group.
-        """
-        return self.private
 
     @classmethod
     def settings(cls) -> tuple[str, ...]:
@@ -457,9 +456,12 @@ class Method(CheckedSettings, ABC, Generic[S]):
         if self.corrects_shift_of is not None:
             return replace(self, target=target)  # type: ignore[type-var]  # all are dataclasses
         if not isinstance(target, str):
+            from fedwqcp.methods import available, find  # which import this module
+
+            fit = [name for name in available() if "target" in _field_names(find(name))]
             raise InputError(
-                "a distribution in numbers is for methods that correct a shift, such as "
-                "'fedls-cp', 'dp-fedcp' and 'cphet': leave target out",
+                "a distribution in numbers is for methods that correct a shift "
+                f"({', '.join(fit)}): leave target out",
                 field="target",
             )
         return self
@@ -622,6 +624,14 @@ class Method(CheckedSettings, ABC, Generic[S]):
             )
         return earlier
 
+    @property
+    def ranked_threshold(self) -> bool:
+        """Whether a `LocalQuantile` that it receives holds the agent's score of rank r(n, alpha).
+
+        Or, where that passes n, +inf or the largest score; neither one above it nor one with noise.
+        """
+        return False
+
     def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
         """Return an agent's own conformal threshold, or one above it, from its first answer."""
         del alpha  # already inside a local threshold
@@ -668,6 +678,11 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return np.asarray(value, dtype=np.float64)
 
 
+def _field_names(method: type[Method[Any]]) -> set[str]:
+    """Return the settings of a method, and the terms of a round that it uses."""
+    return {field.name for field in fields(method)}  # type: ignore[arg-type]  # all are dataclasses
+
+
 def own_data(cal: Calibration | None, method: str) -> Calibration:
     """Return the agent's data, which its threshold is found from, or say how to pass them."""
     if cal is None:
@@ -680,6 +695,11 @@ def own_data(cal: Calibration | None, method: str) -> Calibration:
 
 class OneShot(Method[S]):
     """A method of one round: each agent sends one summary, the server combines them."""
+
+    @property
+    def ranked_threshold(self) -> bool:
+        """Where agents send their thresholds."""
+        return self.summaries[:1] == (LocalQuantile,)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         if self.summaries != (LocalQuantile,):

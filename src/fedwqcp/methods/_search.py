@@ -14,22 +14,16 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import inf, isnan, nextafter
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fedwqcp._validation import Bools, Floats
-from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Exchange, PerAgentQuestions, of_kind, stacked, summed
-from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
-from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.messages import (
-    Begin,
-    Outcome,
     Question,
-    SharedThresholdWithin,
     Summary,
     check_scores,
     check_size,
@@ -236,50 +230,6 @@ class CountClaims:
         high, most = _merged(self.high, self.most, values, counts)
         falling = tuple(accumulate(reversed(most), min))
         return CountClaims(self.n, low, tuple(accumulate(least, max)), high, falling[::-1])
-
-
-class SummedCounts(Summed):
-    """The R-th smallest of all scores from sums of counts: exactly the one without masks.
-
-    Goes with a method that answers `Begin` and `CountAt` with `Counts`. The first sum is of n_k, of
-    agents that have any and of agents out of range; each further one of the counts at ``probes``
-    values.
-    """
-
-    if TYPE_CHECKING:
-        probes: int
-        count_empty: bool
-        correction: bool
-
-    def width(self, question: Question) -> int:
-        return len(question.values) if isinstance(question, CountAt) else 3
-
-    def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
-        if not isinstance(answer, Counts):
-            raise InputError(f"only counts can be summed, got {answer.kind!r}")
-        if answer.n > scale.max_n:
-            raise OutOfRangeError(f"must be from 0 to the round's max_n = {scale.max_n}", field="n")
-        return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
-
-    def out_of_range(self, question: Question) -> tuple[int, ...]:
-        if isinstance(question, CountAt):
-            return random_words(len(question.values))
-        return *random_words(2), 1
-
-    def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
-        del scale  # counts are whole numbers already
-        total = yield Begin()
-        N, nonempty, out_of_range = total.words
-        R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)
-        if out_of_range or R > N:
-            return SharedThresholdWithin(inf, 0.0)
-        value = yield from search_counts(self.probes, R, attrgetter("words"))
-        return SharedThresholdWithin(value, 0.0)
-
-    def _rank(self, N: int, alpha: float, *, agents: int, nonempty: int) -> int:
-        """Return R: M test points count beside the N scores, one for each agent, or none."""
-        M = agents if self.count_empty else nonempty
-        return conformal_rank(N, alpha, extra=M if self.correction else 0)
 
 
 ANSWER_SIZE = 512

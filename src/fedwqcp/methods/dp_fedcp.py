@@ -188,12 +188,14 @@ def label_weights(counts: Floats, targets: Floats) -> Floats:
     return w
 
 
-def counts_at(probes: Sequence[float], scores: Floats, labels: Labels, n_classes: int) -> list[int]:
+def counts_by_label(
+    probes: Sequence[float], scores: Floats, labels: Labels, n_classes: int
+) -> list[int]:
     """Count, for each probe and label, the points of that label with a score at or below.
 
     Examples
     --------
-    >>> counts_at([0.2, 0.4], np.array([0.4, 0.1, 0.2]), np.array([0, 1, 1]), 2)
+    >>> counts_by_label([0.2, 0.4], np.array([0.4, 0.1, 0.2]), np.array([0, 1, 1]), 2)
     [0, 2, 1, 2]
     """
     first = np.searchsorted(np.asarray(probes), scores)  # the first probe that is not below
@@ -271,7 +273,9 @@ class DescendFrom(Question):
             raise InputError(f"must be from 0 to {NUMBER.most:g}, as share must", field="weights")
 
 
-def check_extent(question: Question, n_classes: int, *, subsample: bool, shared: bool) -> None:
+def check_label_question(
+    question: Question, n_classes: int, *, subsample: bool, shared: bool
+) -> None:
     """Refuse a question about other points, or more probes or problems, than the settings need."""
     if not isinstance(question, CountFirst | CountsAt | DescendFrom):
         return
@@ -372,9 +376,9 @@ class DPFedCP(Method[Summary]):
         What is returned: q_T, the mean over the last half of the rounds, or over all as published.
     subsample : bool, optional
         Use the first min(N_i, Nbar_i) points of agent i, (Nbar_i) multinomial with floor(N/2)
-        draws, as the theorem asks, but in tens, and all where fewer than ten would be left: the
-        server names the number, and no two numbers then differ by the labels of a few points.
-        Weights still come from all counts.
+        draws, as the theorem asks, rounded down to a multiple of ten; all points where fewer than
+        ten would be left over. The server names the number, and no two numbers then differ by the
+        labels of a few points. Weights still come from all counts.
     seed : int, optional
         Seed of the server's multinomial draw.
 
@@ -488,10 +492,12 @@ class DPFedCP(Method[Summary]):
         labels, C = cal.labelled("dp-fedcp")
         kinds = tuple(kind for kind, _ in self.schedule(1, C))
         check_asked(question, kinds)
-        check_extent(question, C, subsample=self.subsample, shared=self.target != "own")
+        check_label_question(question, C, subsample=self.subsample, shared=self.target != "own")
         if isinstance(question, CountsAt):
             first = slice(first_points(question.size, cal.n))
-            return Sums(tuple(counts_at(question.probes, cal.scores[first], labels[first], C)))
+            return Sums(
+                tuple(counts_by_label(question.probes, cal.scores[first], labels[first], C))
+            )
         if isinstance(question, DescendFrom):
             first = slice(first_points(question.size, cal.n))
             w = np.array(question.weights)

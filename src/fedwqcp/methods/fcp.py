@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import inf
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, check_least
-from fedwqcp.errors import InputError
-from fedwqcp.methods._averages import ADDS, AtLeast, mean_threshold, weighted_mean
+from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.methods._averages import ADDS, mean_threshold, weighted_mean
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -30,7 +31,6 @@ from fedwqcp.methods._search import (
     CountClaims,
     Counts,
     ScoreBracket,
-    SummedCounts,
     search_counts,
 )
 from fedwqcp.methods._sketches import (
@@ -45,6 +45,7 @@ from fedwqcp.methods._sketches import (
     sketch_size,
     tdigest_sketch,
 )
+from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.wire.limits import POINTS
 from fedwqcp.wire.messages import (
@@ -55,6 +56,7 @@ from fedwqcp.wire.messages import (
     SharedThreshold,
     SharedThresholdWithin,
     Summary,
+    check_score,
 )
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee, Strength
 
@@ -63,7 +65,25 @@ Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
 
 
 @dataclass(frozen=True)
-class FCP(SummedCounts, Method[Summary]):
+class AtLeast(Outcome):
+    """A shared threshold that an agent raises to its own where that is higher.
+
+    Parameters
+    ----------
+    value : float
+        The shared threshold.
+    """
+
+    value: float
+
+    same_for_all = True
+
+    def __post_init__(self) -> None:
+        check_score(self.value, "value")
+
+
+@dataclass(frozen=True)
+class FCP(Summed, Method[Summary]):
     r"""The R-th smallest of all agents' N scores, R = ceil((N + M)(1 - alpha)); +inf where R > N.
 
     ``bisection`` finds it exactly from counts: after the sizes, the server asks how many scores are
@@ -109,16 +129,17 @@ class FCP(SummedCounts, Method[Summary]):
         \le 1 - \alpha + \frac{M}{N + M}
 
     **Guarantee**: 1 - alpha <= P(Y in C(X)) for a test point that comes from agent k with
-    probability (n_k + 1) / (N + M) and is then exchangeable with that agent's scores, ties
-    included. Where s_(R) is exact and there are no ties, it is at most 1 - alpha + M / (N + M).
-    Nothing is promised at a single agent. ``bisection`` with ``count_gap=1`` and ``exact`` give
-    exactly s_(R). ``order``, and ``bisection`` on coarse counts, never give less, and at most
-    s_(R + sum_k (g_k - 1)), g_k being the largest gap between the ranks that agent k sends. ``kll``
-    is approximate: R is raised by the rank error of each agent's sketch, which the library's
-    authors measured to hold with confidence 99 %. ``tdigest`` has no proven error, and no
-    guarantee. With ``floor`` the lower bound stays, the upper does not. With ``own`` too, and an
-    agent with enough points for a threshold of its own is also covered with probability at least
-    1 - alpha on test points that are exchangeable with its calibration points.
+    probability (n_k + 1) / (N + M) and is then exchangeable with that agent's scores, given the
+    scores of the other agents (as it is where agents are independent), ties included. Where s_(R)
+    is exact and there are no ties, it is at most 1 - alpha + M / (N + M). Nothing is promised at a
+    single agent. ``bisection`` with ``count_gap=1`` and ``exact`` give exactly s_(R). ``order``,
+    and ``bisection`` on coarse counts, never give less, and at most s_(R + sum_k (g_k - 1)), g_k
+    being the largest gap between the ranks that agent k sends. ``kll`` is approximate: R is raised
+    by the rank error of each agent's sketch, which the library's authors measured to hold with
+    confidence 99 %. ``tdigest`` has no proven error, and no guarantee. With ``floor`` the lower
+    bound stays, the upper does not. With ``own`` too, and an agent with enough points for a
+    threshold of its own is also covered with probability at least 1 - alpha on test points that are
+    exchangeable with its calibration points.
 
     Why coarse counts never give less: what the server counts at v is at most the true count, so
     that q >= s_(R); below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more.
@@ -176,6 +197,10 @@ class FCP(SummedCounts, Method[Summary]):
             raise InputError("correction=False is the plain quantile: leave floor and own out")
 
     @property
+    def predicts_from_own_data(self) -> bool:
+        return self.own
+
+    @property
     def guarantee(self) -> Guarantee:
         """Marginal over the mixture of agents, as firmly as the sketch's rank error is known."""
         if self.sketch == "tdigest" or not self.correction:
@@ -192,7 +217,7 @@ class FCP(SummedCounts, Method[Summary]):
             return "none: the plain quantile of all scores counts no test point"
         mixture = (
             "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
-            "exchangeable with that agent's scores"
+            "exchangeable with that agent's scores given the scores of the other agents"
         ) + (ADDS if self.floor else "")
         if self.own:
             mixture += (
@@ -229,6 +254,11 @@ class FCP(SummedCounts, Method[Summary]):
     def sends_samples(self) -> bool:
         """Where every score is uploaded."""
         return self.sketch == "exact"
+
+    @property
+    def ranked_threshold(self) -> bool:
+        """Unless counts are coarse: the threshold then is the next of the points counted by."""
+        return self.count_gap == 1
 
     @property
     def maskable(self) -> bool:
@@ -300,6 +330,39 @@ class FCP(SummedCounts, Method[Summary]):
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
             return max(pooled_quantile(points, min(R + error, N)), floor)
         return max((yield from search_counts(self.probes, R, _totals)), floor)
+
+    # Under masks: the first sum is of n_k, of agents that have any and of agents out of range; each
+    # further one of the counts at some values. The threshold is the one without masks.
+
+    def width(self, question: Question) -> int:
+        return len(question.values) if isinstance(question, CountAt) else 3
+
+    def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
+        if not isinstance(answer, Counts):
+            raise InputError(f"only counts can be summed, got {answer.kind!r}")
+        if answer.n > scale.max_n:
+            raise OutOfRangeError(f"must be from 0 to the round's max_n = {scale.max_n}", field="n")
+        return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
+
+    def out_of_range(self, question: Question) -> tuple[int, ...]:
+        if isinstance(question, CountAt):
+            return random_words(len(question.values))
+        return *random_words(2), 1
+
+    def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
+        del scale  # counts are whole numbers already
+        total = yield Begin()
+        N, nonempty, out_of_range = total.words
+        R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)
+        if out_of_range or R > N:
+            return SharedThresholdWithin(inf, 0.0)
+        value = yield from search_counts(self.probes, R, attrgetter("words"))
+        return SharedThresholdWithin(value, 0.0)
+
+    def _rank(self, N: int, alpha: float, *, agents: int, nonempty: int) -> int:
+        """Return R: M test points count beside the N scores, one for each agent, or none."""
+        M = agents if self.count_empty else nonempty
+        return conformal_rank(N, alpha, extra=M if self.correction else 0)
 
     def _own(self, cal: Calibration, alpha: float) -> float:
         """Return the agent's own threshold, or the next of the points that it counts by."""

@@ -33,8 +33,8 @@ Correction: TypeAlias = Literal["mixture", "pooled", "site"]
 _ASSUMPTIONS = {
     "mixture": (
         "the expected loss is at most alpha for a test point that comes from agent k with "
-        "probability (n_k + 1) / (N + M) and is then exchangeable with that agent's points, agents "
-        "being independent of each other"
+        "probability (n_k + 1) / (N + M) and is then exchangeable with that agent's points given "
+        "the points of the other agents"
     ),
     "pooled": (
         "the expected loss is at most alpha if the points of all agents and the test point are "
@@ -108,9 +108,10 @@ class FedCRC(OneShot[LossCurve]):
 
     **Guarantee**: the expected loss of a test point is at most alpha, for losses between 0 and 1
     that fall with t. ``mixture``: for a test point that comes from agent k with probability (n_k +
-    1) / (N + M) and is then exchangeable with that agent's points. ``pooled``: if all points are
-    i.i.d. ``site`` with ``n0 = 0``: at each agent whose test points are exchangeable with its own;
-    with ``n0 > 0`` nothing is proved. The grid costs at most one step of the threshold.
+    1) / (N + M) and is then exchangeable with that agent's points, given those of the other agents
+    (as it is where agents are independent). ``pooled``: if all points are i.i.d. ``site`` with
+    ``n0 = 0``: at each agent whose test points are exchangeable with its own; with ``n0 > 0``
+    nothing is proved. The grid costs at most one step of the threshold.
 
     ``pooled`` is the theorem of conformal risk control, ``mixture`` FCP's argument with losses in
     place of misses: give every agent one test point, and let t* be the smallest grid point (or

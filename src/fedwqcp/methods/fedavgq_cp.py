@@ -58,7 +58,7 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
     weighted = False
     guarantee = NO_GUARANTEE
     assumption = (
-        "none in finite samples: the mean of local thresholds is a heuristic; "
+        "in finite samples nothing is proved: the mean of local thresholds is a heuristic; "
         "it lies between the extreme local thresholds"
     )
 

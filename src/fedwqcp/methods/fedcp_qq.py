@@ -234,6 +234,11 @@ class FedCPQQ(Method[Summary]):
         questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
         return (Disclosure(cal.n, min(cal.n, questions)),)
 
+    @property
+    def ranked_threshold(self) -> bool:
+        """Where agents choose the rank by themselves."""
+        return self.selection == "fixed_local"
+
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del agents, n_classes
         return ((Begin, 1), *(() if self.selection == "fixed_local" else ((RankOf, 1),)))

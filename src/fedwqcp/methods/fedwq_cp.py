@@ -43,7 +43,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     tail : int, optional
         How many more order statistics each agent sends, 16 at most; an agent with n points sends at
         most n/10. The threshold does not depend on them: they show whether it is safe
-        (`fedwqcp.theory.diagnose`), which two numbers an agent cannot.
+        (`fedwqcp.theory.diagnose`); a threshold and a size per agent cannot show that.
 
     Notes
     -----
@@ -83,7 +83,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     outcomes = (SharedThreshold, SharedThresholdWithin)
     guarantee = NO_GUARANTEE
     assumption = (
-        "none in finite samples: the mean of local thresholds is a heuristic; "
+        "in finite samples nothing is proved: the mean of local thresholds is a heuristic; "
         "it lies between the extreme local thresholds"
     )
 
@@ -113,7 +113,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         tail = isinstance(answer, QuantileAndTail)
         if tail != (self.tail > 0):
-            asked = self.tail or "no"
+            asked = f"up to {self.tail}" if self.tail else "no"
             raise InputError(
                 f"must hold {asked} more order statistics, as the round asks", field="answers"
             )

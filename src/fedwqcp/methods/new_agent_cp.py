@@ -149,6 +149,11 @@ class NewAgentCP(Summed, Method[Summary]):
             "and none was left out for its size or its scores"
         )
 
+    @property
+    def ranked_threshold(self) -> bool:
+        """Where thresholds are sent, they are the agents' own."""
+        return True
+
     def least_agents(self, alpha: float, roster: int | None = None) -> int:
         level = alpha if self.form == "marginal" else self.delta
         return least_sample(level) if roster is None else conformal_rank(roster, level)

@@ -163,8 +163,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     outcomes = (SharedThreshold, SharedThresholdWithin, RobustSharedThreshold)
     guarantee = NO_GUARANTEE
     assumption = (
-        "none in finite samples: each agent's private threshold covers its own points, but their "
-        "combination is a heuristic"
+        "in finite samples nothing is proved: each agent's private threshold covers its own "
+        "points, but their combination is a heuristic"
     )
 
     def __post_init__(self) -> None:

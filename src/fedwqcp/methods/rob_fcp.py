@@ -86,8 +86,8 @@ class RobustThreshold(Outcome):
     left_out : tuple of int
         Places of the agents whose answers were left out, among those that were used.
     loss : float
-        Most coverage that Byzantine agents cost, with probability 0.95, if honest scores share one
-        distribution; 1 says nothing.
+        By how much coverage misses 1 - alpha at most, with probability 0.95, if honest scores
+        share one distribution; 1 says nothing.
     """
 
     value: float
@@ -145,15 +145,18 @@ class RobFCP(Method[Summary]):
         m_k = \sum_{j \in \text{nearest}(k)} \lVert v_k - v_j \rVert, \qquad
         \hat q = s_{(R)} \text{ of the agents with the smallest } m_k
 
-    Two things are added to the paper's method. An agent is bound to its histogram: a later count
-    that does not fit what it said before is refused, so that who looks honest in the bins can move
-    the threshold within one bin at most. And of several answers that agree in every count, each of
-    at least H scores, all but the first are left out first, as copies.
+    Five things are added to the paper's method. The bins lie between medians of the agents'
+    quantiles. Large agents count for ``cap`` scores only. An agent is bound to its histogram: a
+    later count that does not fit what it said before is refused, so that who looks honest in the
+    bins can move the threshold within one bin at most. Of several answers that agree in every
+    count, each of at least H scores, all but the first are left out first, as copies. And where the
+    number of Byzantine agents is estimated, all bins share one variance.
 
     **Guarantee**: for large samples, if fewer than half of the agents are Byzantine and honest
-    scores share one distribution: coverage misses that of FCP by at most
-    H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)) with probability 0.95, tau being the ratio of
-    Byzantine to honest agents; the outcome states this ``loss``. For 2 of 6 agents it is 1, and
+    scores share one distribution: coverage misses 1 - alpha by at most
+    H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)) with probability 0.95, n being the smallest sample
+    that is kept and tau the ratio of Byzantine to honest agents; this is the paper's bound for its
+    method, without what is added here, and the outcome's ``loss``. For 2 of 6 agents it is 1, and
     says nothing, up to 10,000 scores for each.
 
     **Cost**: about 64 / log2(probes + 1) + 2 rounds (18 for 15 probes); three numbers, then
@@ -190,7 +193,8 @@ class RobFCP(Method[Summary]):
     assumption = (
         "fewer than half of the agents are Byzantine, no more than are left out, and the honest "
         "agents' scores share one distribution; then coverage misses 1 - alpha by at most the "
-        "outcome's loss, with probability 0.95"
+        "outcome's loss, with probability 0.95: proved for the paper's method, without what is "
+        "added here"
     )
 
     def __post_init__(self) -> None:
@@ -248,7 +252,8 @@ class RobFCP(Method[Summary]):
         weights = {k: (counted[k], spans[k].n) for k in kept}
         value = yield from self._search(alpha, weights)
         left_out = tuple(k for k in there if k not in kept)
-        loss = coverage_loss(self.bins, min(sizes), len(kept), len(left_out))
+        smallest = min(spans[k].n for k in kept)  # one that is left out says nothing of the others
+        loss = coverage_loss(self.bins, smallest, len(kept), len(left_out))
         return RobustThreshold(value, left_out, loss)
 
     def _honest(self, cumulative: Floats, sizes: Sequence[int]) -> list[int]:
@@ -359,7 +364,7 @@ def estimated_byzantine(v: Floats, most: int) -> int:
 
 
 def coverage_loss(bins: int, n: int, honest: int, byzantine: int, beta: float = 0.05) -> float:
-    """Return the most coverage that Byzantine agents cost Rob-FCP, with probability 1 - beta.
+    """Return by how much coverage misses 1 - alpha at most, with probability 1 - beta.
 
     H z / (2 sqrt(n)) (1 + 2 tau / (1 - tau)), with z the normal quantile at 1 - beta / (2 H M_b)
     and tau = M_m / M_b, for M_b honest agents of n scores from one distribution and M_m < M_b

@@ -78,9 +78,9 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
     outcomes = (RobustSharedThreshold,)
     guarantee = NO_GUARANTEE
     assumption = (
-        "none in finite samples: the mean of local thresholds is a heuristic; it lies between the "
-        "honest local thresholds as long as no more agents are Byzantine than the outcome "
-        "withstands"
+        "in finite samples nothing is proved: the mean of local thresholds is a heuristic; it "
+        "lies between the honest local thresholds as long as no more agents are "
+        "Byzantine than the outcome withstands"
     )
 
     def __post_init__(self) -> None:

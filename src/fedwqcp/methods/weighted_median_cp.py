@@ -85,9 +85,9 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
     outcomes = (RobustSharedThreshold,)
     guarantee = NO_GUARANTEE
     assumption = (
-        "none in finite samples: the median of local thresholds is a heuristic; it lies between "
-        "the honest local thresholds as long as no more agents are Byzantine than the outcome "
-        "withstands"
+        "in finite samples nothing is proved: the median of local thresholds is a heuristic; it "
+        "lies between the honest local thresholds as long as no more agents are "
+        "Byzantine than the outcome withstands"
     )
 
     def __post_init__(self) -> None:

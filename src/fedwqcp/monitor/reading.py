@@ -104,10 +104,17 @@ def read_batches(
     by_agent: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         name = row.get("agent", agent)
-        if not name or (agent is not None and name != agent):
+        if not name:
             raise InputError(
-                f"row {place + 1} must belong to one agent: name it with --agent, or in a column "
-                "'agent' of every row"
+                f"row {place + 1} must belong to one agent: name it with {{cure}}, or in a column "
+                "'agent' of every row",
+                cure=("agent=", "--agent"),
+            )
+        if agent is not None and name != agent:
+            raise InputError(
+                f"row {place + 1} names another agent than {{cure}} does: leave it out to read the "
+                "rows of all agents, or pass rows of this agent alone",
+                cure=("agent=", "--agent"),
             )
         by_agent.setdefault(str(name), []).append(place)
     batches = {}

@@ -282,12 +282,18 @@ def _tail(path: Path, size: int) -> bytes:
 # The rounds that alarms opened --------------------------------------------------------------------
 
 
-class OpenedRound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RoundEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What happened to the alarms of some agents."""
 
     when: datetime
     event: Literal["opened", "failed", "recalibrated"]
     agents: tuple[str, ...]
+
+
+def check_days(days: float) -> None:
+    """Refuse what cannot be a number of days between two rounds."""
+    if not 0 <= days < 36500:
+        raise InputError(f"days between two rounds must be from 0 to 36500, got {days}")
 
 
 def claim_round(
@@ -298,8 +304,7 @@ def claim_round(
     A process that is killed before it opened the round leaves the claim behind, so that no alarm
     opens two. Where it is too early, return from when on one may be opened.
     """
-    if not 0 <= days < 36500:
-        raise InputError(f"days between two rounds must be from 0 to 36500, got {days}")
+    check_days(days)
     answered: set[str] = set()
     opened: list[datetime] = []
     for line in read_rounds(path):
@@ -316,20 +321,20 @@ def claim_round(
     earliest = opened[-1] + timedelta(days=days) if opened else now
     if now < earliest:
         return (), earliest
-    note_round(path, OpenedRound(now, "opened", fresh))
+    note_round(path, RoundEvent(now, "opened", fresh))
     return fresh, None
 
 
-def note_round(path: Path, line: OpenedRound) -> None:
+def note_round(path: Path, line: RoundEvent) -> None:
     """Add a line."""
     append_line(path, msgspec.json.encode(line))
 
 
-def read_rounds(path: Path) -> list[OpenedRound]:
+def read_rounds(path: Path) -> list[RoundEvent]:
     """Return what was written down so far."""
     if not exists(path):
         return []
-    lines = [from_json(line, OpenedRound) for line in read(path, LOG_BYTES).splitlines()]
+    lines = [from_json(line, RoundEvent) for line in read(path, LOG_BYTES).splitlines()]
     found = [line for line in lines if line is not None and line.when.tzinfo is not None]
     if len(found) != len(lines):
         raise RecordError(f"{path} is damaged: restore it, or remove it to start again")

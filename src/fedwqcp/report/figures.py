@@ -150,8 +150,8 @@ def draw_scores(
         if len(released) != 1 or cal.columns > 1:
             raise InputError("the plot needs one threshold; this round gives several to an agent")
         colour, bars = COLOURS[place % len(COLOURS)], histogram(cal.scores)
-        if bars.people:
-            shares = [people / cal.n for people in accumulate(bars.people, initial=0)]
+        if bars.counts:
+            shares = [people / cal.n for people in accumulate(bars.counts, initial=0)]
             panel.plot(bars.edges, shares, color=colour, label=agent)
         own = conformal_quantile(cal.scores, alpha)
         if isfinite(own):

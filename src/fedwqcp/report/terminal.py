@@ -190,14 +190,15 @@ def closing(results: Results) -> str:
     found = results.of("four", "auto")[0]
     if not rows or not holding or "auto" in holding:
         use = f"Use {found.chosen} here{_settings(results)}, because it was advised"
-        if "auto" not in holding or "split-cp" not in holding:
+        silent = [name for name in holding if name != "auto" and not _sent_by(results, name)]
+        if "auto" not in holding or not silent:
             return f"{use} and {_measured(rows['auto'])}." if rows else f"{use}."
-        other, own = holding["split-cp"], rows["auto"]
+        other, own = holding[silent[0]], rows["auto"]
         covered = ", ".join(f"{100 * s.mean:.0f}" for s in other)
         more = fmean(s.one for s in other) > fmean(s.one for s in own)
         varies = fmean(s.sd for s in other) > fmean(s.sd for s in own)
         return (
-            f"{use} and {_measured(own)}. split-cp, which sends nothing, covers {covered} %"
+            f"{use} and {_measured(own)}. {silent[0]}, which sends nothing, covers {covered} %"
             f"{' with one answer more often' if more else ''}{', and varies more' * varies}."
         )
     best = max(
@@ -280,7 +281,7 @@ def simulated_cells(spread: Spread) -> tuple[str, str]:
 
 
 def percent(found: MethodResult) -> str:
-    """Write a coverage with its exact interval, marked where it lies below what was asked for."""
+    """Write a coverage with its exact interval, in per cent."""
     rate = found.rate
     return f"{100 * rate.coverage:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
 
@@ -310,7 +311,7 @@ def _legend(results: Results, level: str) -> str:
     )
     return (
         f"Coverage in % of a hospital's own test patients [exact 95 % interval]{splits}. "
-        f"* lies below {level} by more than chance."
+        f"* the interval lies below {level}; the draw of calibration patients can do that too."
     )
 
 
@@ -355,12 +356,17 @@ def _joins(results: Results) -> str:
         found = [f"{100 * f.rate.coverage:.0f}" for f in results.of("joins", method)]
         said.append(f"{method} {', '.join(known or found)} %")
     where = "over the splits" if results.spread else "on this split"
+    all_ = "; three give both answers to everyone" if newcomer_excludes_nothing(results) else ""
     return (
         f"A newcomer without labels: new-agent-cp needs {least_sample(results.alpha)} exchangeable "
-        "hospitals; "
-        f"three give both answers to everyone. Others promise nothing; {where} they cover each in "
+        f"hospitals{all_}. Others promise nothing; {where} they cover each in "
         f"turn: {'; '.join(said)}."
     )
+
+
+def newcomer_excludes_nothing(results: Results) -> bool:
+    """Tell whether the three other hospitals are too few for new-agent-cp."""
+    return all(f.all == f.tested for f in results.of("joins", "new-agent-cp"))
 
 
 def _clinics(results: Results) -> str:

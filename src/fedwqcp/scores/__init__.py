@@ -5,7 +5,7 @@ from __future__ import annotations
 from fedwqcp.registry import Registry, Setting
 from fedwqcp.scores._base import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores._temperature import fit_temperature, softmax
-from fedwqcp.scores._uniforms import row_ids, uniforms
+from fedwqcp.scores._uniforms import key_digest, row_ids, text_ids, uniforms
 
 _registry: Registry[Score] = Registry(Score, "fedwqcp.scores", "score")  # type: ignore[type-abstract]  # only searched for
 
@@ -73,8 +73,10 @@ __all__ = [
     "available",
     "fit_temperature",
     "get",
+    "key_digest",
     "name_of",
     "row_ids",
     "softmax",
+    "text_ids",
     "uniforms",
 ]

@@ -150,7 +150,7 @@ class LabelScore(Score):
         p = as_probabilities(probs, checked=False)
         v = self._uniforms(u, len(p))
         q = as_threshold(threshold, p.shape)
-        return LabelSets(self._mask(p, q, self.fitting(rule), v))
+        return LabelSets(self._mask(p, q, self.check_rule(rule), v))
 
     def measure(
         self,
@@ -184,7 +184,7 @@ class LabelScore(Score):
         y = as_labels(labels, len(p), p.shape[1])
         v = self._uniforms(u, len(p))
         q = as_threshold(threshold, p.shape)
-        return self._measure(p, y, q, self.fitting(rule), v)
+        return self._measure(p, y, q, self.check_rule(rule), v)
 
     @abstractmethod
     def _of_every_label(self, p: Probabilities, u: Floats | None) -> Floats:
@@ -226,7 +226,7 @@ class LabelScore(Score):
         mask = self._of_every_label(p, u) <= q
         return mask | self._top(p) if rule == "leq_top1" else mask
 
-    def fitting(self, rule: Rule) -> Rule:
+    def check_rule(self, rule: Rule) -> Rule:
         """Refuse a rule that is unknown or does not fit.
 
         Parameters
@@ -376,8 +376,8 @@ class RankedScore(LabelScore):
             mask |= (self._formula(place.previous(), 1.0) < q) | (place.rank == 1)
         return mask
 
-    def fitting(self, rule: Rule) -> Rule:
-        return rule if isinstance(rule, str) and rule in RULES else super().fitting(rule)
+    def check_rule(self, rule: Rule) -> Rule:
+        return rule if isinstance(rule, str) and rule in RULES else super().check_rule(rule)
 
     def _top(self, p: Probabilities) -> Bools:
         return np.asarray(self._places(p).rank == 1)

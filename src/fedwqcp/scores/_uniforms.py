@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_array, as_floats, check_arguments
+from fedwqcp._validation import (
+    Floats,
+    as_array,
+    as_floats,
+    check_arguments,
+    fits,
+    plain,
+    shown,
+)
 from fedwqcp.errors import InputError
 
 _U64 = np.uint64
@@ -52,7 +60,7 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
         array = array.astype(np.str_)  # a column of text from a data frame
     if array.ndim != 1:
         raise InputError(f"ids must have shape (n,), got shape {array.shape}")
-    salt = blake2b(f"{type(key).__name__}:{key}".encode(), digest_size=16).digest()
+    salt = key_digest(key)
     if array.size and array.dtype.kind in "US":
         try:
             words = _keyed_hashes(salt, array)
@@ -67,6 +75,72 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
         first, second = np.frombuffer(salt, dtype="<u8").astype(_U64)
         bits = _mix(_mix(array.astype(np.int64).view(_U64) ^ first) ^ second)
     return np.ldexp((bits >> _U64(11)).astype(np.float64), -53)
+
+
+def key_digest(key: str | int) -> bytes:
+    """Return sixteen bytes for a key of `uniforms`.
+
+    Parameters
+    ----------
+    key : str or int
+        Which family of uniforms; a number or text of NumPy is the same key as Python's own.
+
+    Returns
+    -------
+    bytes
+        Other ones for the integer 7 and the text "7".
+
+    Raises
+    ------
+    InputError
+        If the key is neither an integer nor text.
+    """
+    key = plain(key)
+    if not fits(key, str | int):
+        raise InputError(f"key must be text or an integer, got {shown(key)}")
+    kind = "str" if isinstance(key, str) else "int"
+    return blake2b(f"{kind}:{key}".encode(), digest_size=16).digest()
+
+
+def text_ids(ids: npt.ArrayLike) -> npt.NDArray[np.str_]:
+    """Return ids as the text whose uniforms a round draws: 7 in one file is "7" in another.
+
+    Parameters
+    ----------
+    ids : array_like of int or str, shape (n,)
+        One id per row.
+
+    Returns
+    -------
+    ndarray of str, shape (n,)
+        The ids as text.
+
+    Raises
+    ------
+    InputError
+        If an id is neither an integer nor text: 7.0 would be another id than 7.
+
+    Examples
+    --------
+    >>> text_ids([7, 12]).tolist()
+    ['7', '12']
+    """
+    array = as_array(ids, "ids")
+    if array.dtype == object and not all(map(_is_id, array.flat)):
+        raise InputError("ids must be integers or text in every row, got something else")
+    if array.size and array.dtype.kind not in "iuUSO":
+        raise InputError(f"ids must be integers or text, got an array of {array.dtype}")
+    try:
+        return array.astype(np.str_)
+    except UnicodeDecodeError:
+        raise InputError("ids must be integers or text, got bytes that are not text") from None
+    except ValueError:  # Python writes no integer of so many digits
+        raise InputError("ids must be integers of at most 4,300 digits, or text") from None
+
+
+def _is_id(value: object) -> bool:
+    """Tell whether a value is an integer or text."""
+    return isinstance(value, int | str | np.integer) and not isinstance(value, bool)
 
 
 def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:

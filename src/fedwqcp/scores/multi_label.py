@@ -1,4 +1,4 @@
-"""Findings: outputs with a probability for each of several labels that may occur together."""
+"""Rows with several labels at once: the model gives each label a probability of its own."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from fedwqcp._validation import Floats, output_columns
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.metrics import Rate
-from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids, uniforms
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids, text_ids, uniforms
+from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 
 ROWS = 2**16
@@ -219,7 +220,7 @@ class Evaluation:
     mean_size : float
         Mean number of labels, or mean length; NaN without rows.
     empty : int
-        How many sets are empty, or of length 0.
+        How many sets hold nothing; an interval of length 0 holds one value.
     """
 
     rate: Rate
@@ -363,7 +364,7 @@ def evaluate(
     InputError
         If labels are missing, or outputs do not fit the score.
     """
-    n = hits = empty = 0
+    n = hits = without = 0
     total = 0.0
     for first, batch in _counted(source, progress):
         if batch.labels is None:
@@ -372,13 +373,13 @@ def evaluate(
             if isinstance(score, LabelScore):
                 u = _uniforms(score, batch, key)
                 covered, found = score.measure(batch.values, batch.labels, threshold, rule, u)
-                sizes = found.astype(np.float64)
+                sizes, empty = found.astype(np.float64), found == 0
             else:
                 sets = _interval(score).invert(batch.values, threshold)
-                covered, sizes = sets.cover(batch.labels), sets.sizes()
+                covered, sizes, empty = sets.cover(batch.labels), sets.sizes(), sets.empty()
         n, hits = n + len(covered), hits + int(covered.sum())
-        total, empty = total + float(sizes.sum()), empty + int((sizes == 0).sum())
-    return Evaluation(Rate(n=n, hits=hits), total / n if n else float("nan"), empty)
+        total, without = total + float(sizes.sum()), without + int(empty.sum())
+    return Evaluation(Rate(n=n, hits=hits), total / n if n else float("nan"), without)
 
 
 def _counted(source: Iterable[object], progress: Progress | None) -> Iterator[tuple[int, Batch]]:
@@ -406,7 +407,13 @@ def _from_row(first: int) -> Iterator[None]:
 
 
 def _interval(score: Score) -> IntervalScore:
-    """Refuse a score that is the caller's own."""
+    """Refuse a score that is neither of one label nor of an interval."""
+    if isinstance(score, MultiLabel):
+        raise InputError(
+            f"{score!r} is for rows of several labels, and a batch holds one for each: calibrate "
+            "with Calibration(score.of_every_label(probs), weights=score.weights(labels)) and "
+            "predict with score.invert"
+        )
     if not isinstance(score, IntervalScore):
         raise InputError(f"{score!r} is the caller's own: its scores are not made here")
     return score
@@ -416,6 +423,5 @@ def _uniforms(score: LabelScore, batch: Batch, key: str) -> Floats | None:
     """Return the uniforms of a randomised score: keyed by id, or by the row's content."""
     if not score.randomized:
         return None
-    if batch.ids is None:
-        return uniforms(key, row_ids(batch.values))
-    return uniforms(key, np.asarray(batch.ids).astype(np.str_))
+    ids = row_ids(batch.values) if batch.ids is None else batch.ids
+    return uniforms(key, text_ids(ids))  # as `federation.outputs.row_uniforms` draws them

@@ -204,11 +204,6 @@ def order_statistics(
     return tuple(_find(source, rank, room) for rank in ranks)
 
 
-def count(source: Iterable[npt.ArrayLike]) -> int:
-    """Return how many scores a source of batches gives."""
-    return sum(len(as_scores(batch)) for batch in source)
-
-
 def _find(source: Iterable[npt.ArrayLike], rank: int, room: int) -> float:
     """Narrow down one rank."""
     prefix, left, size = 0, rank, None

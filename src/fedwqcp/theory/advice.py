@@ -25,6 +25,7 @@ from fedwqcp.theory.diagnosis import (
     dominant,
     listed,
     noise,
+    shown_safe,
 )
 from fedwqcp.wire.messages import TARGETS, LocalQuantile
 
@@ -52,6 +53,12 @@ RULES = {
     "few-sites": "too few agents",
 }
 """What each rule saw, in words."""
+
+
+DEMAND = (
+    "guarded-median-cp", "fedls-cp", "fcp", "split-cp", "fedwq-cp", "max-cp", "new-agent-cp",
+)  # fmt: skip
+"""What `advise` chooses from; of several levels the one whose method stands first decides."""
 
 
 @dataclass(frozen=True)
@@ -259,8 +266,8 @@ def _choose(
     if found.verdict == "safe" and not (corrected and target == "mixture"):
         missed = 1 - min(least for least, _ in found.coverage.values())
         why = (
-            "Averaging is safe: at the mean of the thresholds no agent misses more than alpha/2 "
-            f"beyond alpha (each misses at most {missed:.1%}, with confidence 95 %)."
+            f"Averaging is safe: at the mean of the thresholds {shown_safe(alpha)} "
+            f"(each misses at most {missed:.1%}: 95 % upper confidence bound, not an estimate)."
         )
         if evidence.everything:
             why = "The mean of the thresholds is the largest score there is: nothing is missed."

@@ -37,6 +37,8 @@ Verdict: TypeAlias = Literal["safe", "unsafe", "cannot tell"]
 Severity: TypeAlias = Literal["ok", "caution", "unsafe"]
 
 _ORDER = ("unsafe", "caution", "ok")
+_VERDICTS: tuple[Verdict, ...] = ("unsafe", "cannot tell", "safe")
+"""Severities and verdicts, the gravest first."""
 
 
 def judge(
@@ -211,9 +213,9 @@ def diagnose(
     is q_k, and for the ranks of its tail. If v <= t, at least r of its scores lie at or below t; if
     v > t, at most r - 1 do. These counts bound F_k(t), and 1 minus the bound from below is shown as
     what the agent misses. Where q_k > t and nothing else was sent, the least count is 0 and there
-    is no such bound: two numbers an agent say nothing of its scores below q_k. So from two
-    numbers the tests cannot tell, unless all q_k are equal: then r_k scores of each agent
-    lie at or below t, which shows enough where agents have enough points. Equal q_k alone show
+    is no such bound: a threshold and a size per agent say nothing of its scores below q_k. So from
+    these alone the tests cannot tell, unless all q_k are equal: then r_k scores of each agent lie
+    at or below t, which shows enough where agents have enough points. Equal q_k alone show
     little: tied scores make them equal also where an agent's q_k is too low by chance. One agent
     alone keeps its own threshold, and a threshold at the top of the score's range covers
     everything; both are safe.
@@ -340,7 +342,8 @@ class GroupDiagnosis:
     absent : dict
         By group, the agents that have no calibration point of it.
     averaged : dict
-        By group, whether its thresholds may be averaged, for methods that average them.
+        By group, whether its thresholds may be averaged, for methods that average them; of a score
+        of two columns the worse of both.
     """
 
     alpha: float
@@ -413,9 +416,21 @@ def diagnose_groups(
         tasks = release.tasks_of(alpha, place)
         if at := tuple(name for name in release.used if release.is_infinite(name, alpha, place)):
             infinite[group] = at
-        if (found := diagnose_release(release, tasks[0], level / len(tasks), bounds)) is not None:
+        each = (diagnose_release(release, task, level / len(tasks), bounds) for task in tasks)
+        if (found := worst_of(each)) is not None:
             averaged[group] = found
     return GroupDiagnosis(level, round.by, infinite, release.absent, averaged)
+
+
+def worst_of(found: Iterable[Diagnosis | None]) -> Diagnosis | None:
+    """Return the gravest of several diagnoses, such as those of a score's columns."""
+    return min((each for each in found if each is not None), key=_gravity, default=None)
+
+
+def _gravity(found: Diagnosis) -> tuple[int, int]:
+    """Return what sorts the gravest diagnosis first."""
+    gravest = min((_ORDER.index(finding.severity) for finding in found.findings), default=2)
+    return _VERDICTS.index(found.verdict), gravest
 
 
 # ---- what the checks ask of the summaries
@@ -599,7 +614,7 @@ def _coverage(evidence: Evidence) -> Finding | None:
     if not evidence.some or evidence.threshold == inf:
         return None
     if len(evidence.some) == 1:
-        says = "one agent alone: the mean is its own split-conformal threshold"
+        says = "one agent alone: the mean is its own threshold"
         return Finding("single", "ok", says, agents=tuple(evidence.some))
     t, alpha = f"at the shared threshold {evidence.threshold:.4g}", evidence.alpha
     if evidence.everything:
@@ -609,7 +624,7 @@ def _coverage(evidence: Evidence) -> Finding | None:
     worst = max(missed, key=lambda name: missed[name])
     if evidence.verdict == "safe":
         most = at_most(worst, missed[worst], alpha)
-        says = f"{t} no agent misses more than alpha/2 beyond alpha: {most}"
+        says = f"{t} {shown_safe(alpha)}: {most}"
         return Finding("coverage", "ok", says)
     if evidence.verdict == "unsafe":
         lost = {name: 1 - coverage[name][1] for name, is_ in verdicts.items() if is_ == "unsafe"}
@@ -631,9 +646,15 @@ def at_most(agent: str, missed: float, alpha: float) -> str:
     if missed == 1:
         return f"what {agent} misses is not known: these numbers give no bound on it"
     return (
-        f"{agent} misses at most {missed:.1%} of its points where alpha={alpha:g} is asked (an "
-        "upper bound with confidence 95 %, no estimate)"
+        f"{agent} misses at most {missed:.1%} of its points where alpha={alpha:g} is asked (95 % "
+        "upper confidence bound, not an estimate)"
     )
+
+
+def shown_safe(alpha: float) -> str:
+    """Say what safe means: `least_coverage` is shown to be reached."""
+    most = "1.5 alpha" if alpha <= 0.5 else f"{1 - least_coverage(alpha):g}"
+    return f"every agent's miscoverage is shown to be at most {most}"
 
 
 def _tiny(evidence: Evidence) -> Finding | None:
@@ -691,7 +712,8 @@ def _empty(evidence: Evidence) -> Finding | None:
     own = tuple(name for name, s in evidence.sent.items() if not s.n)
     if not own or not evidence.some:
         return None
-    says = f"no calibration points at {named(own)}: the threshold was made without"
+    they = "it is" if len(own) == 1 else "they are"
+    says = f"no calibration points at {named(own)}: {they} left out of the threshold"
     return Finding("empty", "caution", says, own)
 
 

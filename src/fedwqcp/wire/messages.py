@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -14,7 +14,15 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from fedwqcp._validation import as_alpha, as_classes, check_printable, is_range, shown
+from fedwqcp._validation import (
+    as_alpha,
+    as_classes,
+    check_printable,
+    did_you_mean,
+    is_range,
+    named,
+    shown,
+)
 from fedwqcp.errors import InputError
 from fedwqcp.registry import Setting
 from fedwqcp.wire.limits import (
@@ -105,6 +113,8 @@ class Summary(Payload):
     __slots__ = ()
     reveals: ClassVar[Literal["statistic", "samples"]] = "statistic"
     """Whether it holds a few statistics, or scores of single people."""
+    exact_threshold: ClassVar[bool] = True
+    """Whether the agent's own threshold, if it can be read from it, is exact."""
 
     def sizes(self) -> tuple[int, ...]:
         """Return the sample sizes it claims; each is checked against the round's ``max_n``."""
@@ -480,6 +490,12 @@ def other_version(version: object) -> str:
         f"must be {VERSION}, which this software reads, got {version!r}: run the round again with "
         "the same version of fedwqcp at the server and at every agent"
     )
+
+
+def unknown_agent(name: object, agents: Collection[str]) -> str:
+    """Say that an agent is none of a round's, and which there are."""
+    near = did_you_mean(name, agents) if isinstance(name, str) else ""
+    return f"agent {shown(name)} is not in the round; its agents: {named(agents, 12)}{near}"
 
 
 def check_names(agents: tuple[str, ...]) -> None:

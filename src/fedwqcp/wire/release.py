@@ -11,7 +11,7 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, Labels, did_you_mean, fits, group_places, plain, shown
+from fedwqcp._validation import Floats, Labels, fits, group_places, named, plain, shown
 from fedwqcp.errors import InputError
 from fedwqcp.wire.limits import SIZE, TEXT
 from fedwqcp.wire.messages import (
@@ -22,6 +22,7 @@ from fedwqcp.wire.messages import (
     PerAgentThresholds,
     Round,
     Summary,
+    unknown_agent,
 )
 
 GuaranteeKind: TypeAlias = Literal[
@@ -314,10 +315,7 @@ class ReleaseRecord:
             If there is no such agent.
         """
         if not isinstance(agent, str) or agent not in self._records:
-            raise InputError(
-                f"unknown agent {shown(agent)}; known: {', '.join(self._records)}"
-                f"{did_you_mean(agent, self._records)}"
-            )
+            raise InputError(unknown_agent(agent, self._records))
         return self._records[agent]
 
     @cached_property
@@ -432,24 +430,38 @@ class ReleaseRecord:
 
         None if its answer was not used. Which task matters where agents have no point of a group.
         """
-        absent = self._absent_from(task)
-        place = None if agent is None else self._places.get(agent)
-        if not absent or place is None:
-            return place
-        there = [name for name in self.used if name not in absent]
-        return None if agent in absent else there.index(str(agent))
+        return None if agent is None else self._places_in(task).get(agent)
 
-    def sat_out(self, agent: str | None, task: int) -> bool:
+    def count_in(self, task: int) -> int:
+        """Return with how many agents' answers a task was solved."""
+        return len(self._places_in(task))
+
+    def took_no_part(self, agent: str | None, task: int) -> bool:
         """Tell whether a used agent took no part in a task, having no point of its group.
 
         Then a threshold of its own would be +inf.
         """
-        return agent in self._absent_from(task)
+        return agent in self._places[None] and agent not in self._places_in(task)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        """Where each used agent stands among them."""
-        return {name: at for at, name in enumerate(self.used)}
+    def _places(self) -> dict[str | None, dict[str, int]]:
+        """Where each used agent stands among them; and by group, among those with points of it."""
+        found: dict[str | None, dict[str, int]] = {
+            None: {name: at for at, name in enumerate(self.used)}
+        }
+        for group, names in self.absent.items():
+            absent = set(names)
+            there = (name for name in self.used if name not in absent)
+            found[group] = {name: at for at, name in enumerate(there)}
+        return found
+
+    def _places_in(self, task: int) -> dict[str, int]:
+        """Return where agents stand among those whose answers a task was solved with."""
+        names = self.round.group_names
+        if not self.absent or not names:
+            return self._places[None]
+        columns = len(self.outcomes) // (len(names) * len(self.round.alphas))
+        return self._places.get(names[task // columns % len(names)], self._places[None])
 
     def public(self) -> Self:
         """Return what is sent to agents: nothing that another agent answered.
@@ -460,14 +472,6 @@ class ReleaseRecord:
         same = all(outcome.same_for_all for outcome in self.outcomes)
         absent = {} if same else self.absent
         return replace(self, local={}, received={}, absent=absent, advice="", signatures={})
-
-    def _absent_from(self, task: int) -> tuple[str, ...]:
-        """Return who took no part in a task."""
-        names = self.round.group_names
-        if not self.absent or not names:
-            return ()
-        columns = len(self.outcomes) // (len(names) * len(self.round.alphas))
-        return self.absent.get(names[task // columns % len(names)], ())
 
     def _value(self, agent: str | None, task: int) -> Number:
         """Return the threshold of one task, or say why there is none."""
@@ -506,7 +510,7 @@ class ReleaseRecord:
         if agent in self.local:
             return self.local[agent][task]
         value = self.outcomes[task].threshold(self.position(agent, task))
-        return inf if value is None and self.sat_out(agent, task) else value
+        return inf if value is None and self.took_no_part(agent, task) else value
 
 
 def threshold_by(
@@ -535,7 +539,7 @@ def threshold_by(
     if group is None:
         raise InputError(
             "the round has a threshold for each group: pass group, the name of one or one for each "
-            f"row; its groups: {', '.join(names)}"
+            f"row; its groups: {named(names, 12)}"
         )
     if np.ndim(group) == 0:
         return of_group(_place(group, names))
@@ -546,7 +550,7 @@ def threshold_by(
 def _place(group: object, names: tuple[str, ...]) -> int:
     """Return where one group stands."""
     if str(group) not in names:
-        raise InputError(f"group must be one of {', '.join(names)}, got {group!r}")
+        raise InputError(f"group must be one of {named(names, 12)}, got {group!r}")
     return names.index(str(group))
 
 

@@ -7,9 +7,10 @@ import pytest
 pytest.importorskip("sklearn")
 
 from fedwqcp.demo.demo import ACTS, METHODS, RESULTS_FILE, save_results
+from fedwqcp.errors import InputError
 from fedwqcp.report.html import ReportOptions, load_page, write
 from fedwqcp.report.html.page import Cards, Gallery, Table, Text
-from fedwqcp.report.terminal import advised, closing
+from fedwqcp.report.terminal import advised, closing, demo_text
 from four_hospitals import results
 from pages import Read
 
@@ -84,6 +85,36 @@ def test_a_clinician_reads_what_a_set_means(tmp_path):
     said = " ".join(Read(write(tmp_path, tmp_path / "page.html").read_text()).words)
     for words in ("Both answers: the model cannot tell", "not about one", "CC BY 4.0", "Detrano"):
         assert words in said
+
+
+def test_at_another_level_the_fewest_patients_and_hospitals_are_those_of_that_level(tmp_path):
+    """ceil(1/0.3) - 1 = 3; and three hospitals then are enough for new-agent-cp."""
+    found = results()
+    enough = tuple(
+        replace(f, all=0, one=f.tested, none=0) if f.method == "new-agent-cp" else f
+        for f in found.found
+    )
+    other = replace(found, alpha=0.3, found=enough, spread=())
+    save_results(tmp_path / RESULTS_FILE, other)
+    said = " ".join(Read(write(tmp_path, tmp_path / "page.html").read_text()).words)
+    assert "Alone it needs at least 3 for a threshold" in said
+    assert "This is where a federation pays" not in said  # eight are enough
+    assert "It needs 3 of them for 70 %." in said
+    assert "label 3 patients or more" in said
+    assert "with three, every set holds both answers" not in said
+    assert "needs 3 exchangeable hospitals. Others" in " ".join(demo_text(other).split())
+    save_results(tmp_path / RESULTS_FILE, found)
+    said = " ".join(Read(write(tmp_path, tmp_path / "page.html").read_text()).words)
+    assert "Alone it needs at least 9 for a threshold" in said
+    assert "This is where a federation pays" in said
+    assert "It needs 9 of them for 90 %; with three, every set holds both answers." in said
+
+
+@pytest.mark.parametrize("option", [{"examples": 2}, {"outputs": "a.npz", "agent": "a"}])
+def test_data_of_an_agent_are_refused(tmp_path, option):
+    save_results(tmp_path / RESULTS_FILE, results())
+    with pytest.raises(InputError, match="the report of the demo takes no data of an agent"):
+        load_page(tmp_path, ReportOptions(**option))
 
 
 def test_at_another_level_the_page_says_that_many_splits_are_not_known(tmp_path):

@@ -74,7 +74,8 @@ def test_without_an_alarm_there_is_nothing_to_do(quiet):
     assert (verdict.tone, verdict.word) == ("good", "No alarm")
     assert (
         "No alarm at 2 agents after 50 rows, and nothing to do: the coverage, 0.920 at st-mary, "
-        f"has the 95 % sequence {standing.low:.3f} to {standing.high:.3f}" in verdict.text
+        f"has the 95 % confidence sequence {standing.low:.3f} to {standing.high:.3f}"
+        in verdict.text
     )
     assert "fewer than ten rows came from lakeside" in verdict.text
     assert cards(page)["lakeside"].word == "no rows yet"
@@ -85,8 +86,8 @@ def test_an_alarm_says_for_whom_since_when_and_what_to_do(fallen, tmp_path):
     assert (verdict.tone, verdict.word) == ("bad", "Alarm at 1 of 2 agents")
     assert verdict.text.startswith(
         "Calibrate st-mary again: since about row 101 the sets of st-mary cover about 0.000 (20 "
-        "rows; alarm seen 2026-12-01 09:30 UTC) where at least 0.900 is to be kept, and 0.833 "
-        "over all 120 rows (95 % sequence "
+        "rows; alarm seen 2026-12-01 09:30 UTC) where the required coverage is 0.900, and 0.833 "
+        "over all 120 rows (95 % confidence sequence "
     )
     said = words(tmp_path, fallen.state)
     assert "with data from after row 100" in said
@@ -98,7 +99,10 @@ def test_cards_tell_the_estimate_and_the_sequence_of_the_state(fallen):
     page = load_page(fallen.state, ReportOptions())
     card = cards(page)["st-mary"]
     assert (card.figure, card.label) == ("0.000", "coverage, last 20 rows")
-    assert card.interval == f"95 % sequence {standing.low:.3f} to {standing.high:.3f}, all rows"
+    assert (
+        card.interval
+        == f"95 % confidence sequence {standing.low:.3f} to {standing.high:.3f}, all rows"
+    )
     assert dict(card.facts)["alarm at row"] == str(standing.alarm)
     assert (cards(page)["lakeside"].figure, cards(page)["lakeside"].word) == ("1.000", "no alarm")
     assert card.bar.low == standing.low
@@ -260,3 +264,10 @@ def test_other_files_are_no_monitor(tmp_path, text):
     (tmp_path / "x.log").write_text(text)
     with pytest.raises(InputError, match="a monitor's state or log"):
         load_page(tmp_path / "x.log", ReportOptions())
+
+
+@pytest.mark.parametrize("option", [{"examples": 2}, {"calibration": "a.npz", "agent": "a"}])
+def test_data_of_an_agent_are_refused(quiet, option):
+    with pytest.raises(InputError, match="the report of a monitor takes no data of an agent"):
+        load_page(quiet.state, ReportOptions(**option))
+    load_page(quiet.state, ReportOptions(agent="a"))  # which a site may have in its environment

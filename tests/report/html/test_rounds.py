@@ -15,6 +15,7 @@ from fedwqcp.federation.record import save as save_release
 from fedwqcp.federation.transport import folder as transport
 from fedwqcp.report import html
 from fedwqcp.report.html import ReportOptions, load_page, write
+from fedwqcp.sets import Intervals
 from fedwqcp.wire.messages import Round
 from pages import Read
 
@@ -133,6 +134,13 @@ def test_wanted_is_checked():
         ReportOptions(outputs=Path("a.npz"))
     with pytest.raises(InputError, match="at least 0"):
         ReportOptions(examples=-1)
+    with pytest.raises(InputError, match="--labels are of --outputs"):
+        ReportOptions(agent="st-mary", labels=Path("labels.csv"))
+
+
+def test_examples_belong_to_an_agents_report(rounds):
+    with pytest.raises(InputError, match="--examples are for an agent's own report"):
+        load_page(rounds, ReportOptions(examples=3))
 
 
 def test_a_folder_of_two_rounds_is_ambiguous(rounds):
@@ -349,6 +357,136 @@ def test_a_round_by_label_or_group_is_judged_in_each(by):
     assert "a's" not in verdict.text
 
 
+def server_page(release):
+    """Return the verdict of the server's page, its sections by key, and its cards by agent."""
+    (view,) = html.rounds.release_page(release, {}).views
+    (verdict,) = view.verdicts.values()
+    sections = {section.key: section for section in view.sections}
+    (cards,) = sections["agents"].blocks[0].groups.values()
+    return verdict, sections, {card.agent: card for card in cards}
+
+
+def texts(section):
+    return " ".join(line for block in section.blocks for line in getattr(block, "lines", ()))
+
+
+GRID = np.arange(1, 1001) / 1001
+
+
+def test_the_server_judges_every_group_and_not_the_first_alone():
+    """Group f is safe and m is not: what is said of m stands in the verdict and the diagnosis."""
+    even = fw.Calibration(np.tile(GRID, 2), groups=["f"] * 1000 + ["m"] * 1000)
+    odd = fw.Calibration(np.concatenate([GRID, 5 + GRID]), groups=["f"] * 1000 + ["m"] * 1000)
+    method = fw.methods.get("fedwq-cp", tail=16)
+    release = fw.calibrate({"a": even, "b": odd}, method=method, alpha=0.1, by="group")
+    verdict, sections, cards = server_page(release)
+    assert (verdict.tone, verdict.word) == ("bad", "Averaging is unsafe in 1 of 2 groups")
+    assert "Group m: at the shared threshold" in verdict.text
+    said = texts(sections["diagnosis"])
+    assert "Group m: at the shared threshold" in said
+    assert "Group f" not in said  # nothing to say of it
+    assert sections["diagnosis"].lead.startswith("Averaging is unsafe in group m.")
+    (chart,) = sections["thresholds"].blocks
+    own = {group: fw.conformal_quantile(GRID, 0.1) + 5 * (group == "m") for group in "fm"}
+    shared = release.by_group("b")
+    assert chart.columns[:2] == ("agent", "group")
+    rows = [row for row in chart.rows if row[0] == "b"]
+    assert rows == [("b", group, 1000, own[group], shared[group]) for group in "fm"]
+    assert "b, m 5.9, in use 3.4" in chart.alt
+    assert cards["b"].label == "own thresholds"
+    assert cards["b"].figure == "0.9 to 5.9, by group"
+    assert dict(cards["b"].facts)["calibration points"] == "2,000"
+    assert cards["b"].interval == ""
+
+
+def test_the_server_says_where_thresholds_by_group_are_infinite_or_points_are_missing():
+    cals = {
+        "a": fw.Calibration(np.tile(GRID[::20], 2), groups=["f"] * 50 + ["m"] * 50),
+        "b": fw.Calibration(GRID[::20], groups=["f"] * 50),
+    }
+    release = fw.calibrate(cals, method="weighted-median-cp", alpha=0.1, by="group")
+    verdict, sections, _ = server_page(release)
+    assert verdict.word == "Read the cautions"  # b has no point of m
+    few = {**cals, "a": fw.Calibration(GRID[::20], groups=["f"] * 47 + ["m"] * 3)}
+    with pytest.warns(fw.InfiniteThresholdWarning):
+        release = fw.calibrate(few, method="weighted-median-cp", alpha=0.1, by="group")
+    verdict, sections, _ = server_page(release)
+    assert verdict.word == "Infinite in 1 of 2 groups"
+    assert "The threshold is +inf in group m" in verdict.text
+    assert "group m: at a, b." in texts(sections["diagnosis"])
+    assert "group m: b." in texts(sections["diagnosis"])
+
+
+def test_many_lines_of_a_round_by_group_are_cut(monkeypatch):
+    monkeypatch.setattr(html.rounds, "LINES", 3)
+    groups = np.repeat([f"g{k}" for k in range(4)], 50)
+    cals = {
+        "a": fw.Calibration(np.tile(GRID[::20], 4), groups=groups),
+        "b": fw.Calibration(np.tile(GRID[::20], 4) + np.repeat(np.arange(4), 50), groups=groups),
+    }
+    release = fw.calibrate(cals, method="fedwq-cp", alpha=0.1, by="group")
+    _, sections, _ = server_page(release)
+    (chart,) = sections["thresholds"].blocks
+    assert [row[:2] for row in chart.rows] == [("b", "g3"), ("b", "g2"), ("b", "g1")]
+    assert "Left out: 5 lines" in sections["thresholds"].lead
+
+
+def test_both_columns_of_a_score_are_judged():
+    """Agents agree in the lower ends and not in the upper ones."""
+    cals = {
+        "a": fw.Calibration(np.column_stack([GRID, GRID])),
+        "b": fw.Calibration(np.column_stack([GRID, 5 + GRID])),
+    }
+    method, score = fw.methods.get("fedwq-cp", tail=16), fw.CQR(symmetric=False)
+    release = fw.calibrate(cals, method=method, alpha=0.1, score=score)
+    verdict, sections, cards = server_page(release)
+    assert verdict.word == "Averaging is unsafe"
+    (chart,) = sections["thresholds"].blocks
+    own = fw.conformal_quantile(GRID, 0.05)
+    assert [row[2:] for row in chart.rows if row[0] == "b"] == [
+        (own, release.threshold("b")[0]), (own + 5, release.threshold("b")[1]),
+    ]  # fmt: skip
+    assert dict(cards["b"].facts)["calibration points"] == "1,000"
+
+
+@pytest.mark.parametrize(
+    ("method", "n", "says"),
+    [
+        # Beta(90, 10) at 0.025 and 0.975
+        ("fedwq-cp", 99, "its coverage varies from 0.834 to 0.950 (95 %) over calibration samples"),
+        ("fedwq-cp", 5, "too few points for a finite threshold"),
+        (fw.methods.get("fedwq-cp", overflow="clip"), 5, "clipped: covers 5/6 on average, 0.833"),
+        (fw.methods.get("fcp", floor=True), 99, "its coverage varies from 0.834 to 0.950 (95 %)"),
+        (fw.methods.get("fcp", floor=True, count_gap=5), 99, ""),
+        (fw.methods.get("private-fedwq-cp", epsilon=50.0), 500, ""),
+        (fw.methods.get("fedcp-qq", selection="fixed_local"), 99, "its coverage varies from 0.834"),
+        (fw.methods.get("new-agent-cp", form="confident"), 99, "its coverage varies from 0.834"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
+def test_a_card_says_how_far_coverage_varies_where_the_rank_is_known(method, n, says):
+    scores = {name: np.arange(1, n + 1) / (n + 1) for name in ("a", "b")}
+    _, _, cards = server_page(fw.calibrate(scores, method=method, alpha=0.1, rng=0))
+    assert cards["a"].interval.startswith(says)
+    assert bool(cards["a"].interval) == bool(says)
+
+
+def test_infinite_intervals_are_counted_among_the_sizes():
+    def lengths(finite, endless):
+        ends = np.concatenate([np.linspace(1, 3, finite), np.full(endless, np.inf)])
+        return html.rounds._groups(Intervals(-ends, ends))
+
+    assert lengths(0, 40) == [("infinite", 40)]
+    assert lengths(20, 15)[-1] == ("infinite", 15)
+    *_, (said, people) = lengths(20, 3)  # no line of three people
+    assert said.endswith(" to infinite")
+    assert people == 13
+    assert sum(people for _, people in lengths(20, 3)) == 23
+    assert lengths(5, 15) == [("finite or infinite", 20)]
+    assert lengths(5, 4) == []
+    assert sum(people for _, people in lengths(20, 0)) == 20
+
+
 def test_one_bin_is_counted_as_one(rounds):
     own = np.load(rounds / "north-cal.npz")
     np.savez(rounds / "few.npz", **{name: own[name][:12] for name in own})
@@ -387,7 +525,7 @@ def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
     named = fw.Outputs([[0.2, 0.8]], ["well"], ids=["c"])
     assert "ill, well" in release.report(tmp_path / "named.html", {"st-mary": named}).read_text()
     for tests, why in (
-        ({"north": site}, "unknown agent 'north'; known: st-mary"),
+        ({"north": site}, "agent 'north' is not in the round; its agents: st-mary"),
         ({"st-mary": fw.Outputs([[0.2, 0.8]], ids=["a"])}, "tests of 'st-mary' must be labelled"),
         ({"st-mary": fw.Outputs([[0.2, 0.8]], [1])}, "'aps' is randomised"),
         ({"st-mary": fw.Outputs(np.ones((0, 2)), [], [])}, "must have at least one row, got none"),

@@ -1,1 +1,1 @@
-"""Data of the demo, and how it is divided between agents."""
+"""Datasets: catalogue, download, file formats and splits; how rows are divided between agents."""

@@ -93,8 +93,8 @@ _RANGE_REFUSED = 416
 
 
 @dataclass(frozen=True)
-class Patience:
-    """How long a download is tried.
+class RetryPolicy:
+    """How often a download is tried, and with which timeouts.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Patience:
     wait: float = 1.0
 
 
-class _BrokenError(Exception):
+class _TransferError(Exception):
     """A transfer did not come to its end; another try may."""
 
 
@@ -120,18 +120,18 @@ def fetch(
     folder: Path,
     *,
     progress: OnBytes | None = None,
-    patience: Patience | None = None,
+    retry: RetryPolicy | None = None,
 ) -> tuple[Path, ...]:
     """Return the published files of a dataset, downloading those that the folder lacks."""
     files = tuple(folder / remote.path for remote in dataset.remote)
     for remote, file in zip(dataset.remote, files, strict=True):
         if not (file.is_file() and md5_of(file) == remote.md5):
-            download(remote, file, progress=progress, patience=patience or Patience())
+            download(remote, file, progress=progress, retry=retry or RetryPolicy())
     return files
 
 
 def download(
-    remote: Remote, target: Path, *, progress: OnBytes | None = None, patience: Patience
+    remote: Remote, target: Path, *, progress: OnBytes | None = None, retry: RetryPolicy
 ) -> None:
     """Download one file; it appears under its name only with the published checksum."""
     part = target.with_name(target.name + ".part")
@@ -140,13 +140,13 @@ def download(
         os.replace(part, target)
         return
     reasons: dict[str, str] = {}
-    for attempt in range(patience.tries):
+    for attempt in range(retry.tries):
         if attempt:
-            time.sleep(patience.wait * 2 ** (attempt - 1))
+            time.sleep(retry.wait * 2 ** (attempt - 1))
         for url in remote.urls:
             try:
-                _transfer(url, part, patience.timeout, progress)
-            except _BrokenError as error:
+                _transfer(url, part, retry.timeout, progress)
+            except _TransferError as error:
                 reasons[url] = str(error)
                 continue
             if (found := md5_of(part)) == remote.md5:
@@ -156,7 +156,7 @@ def download(
             reasons[url] = f"md5 must be {remote.md5}, got {found}; nothing was kept"
     failures = "; ".join(f"{url}: {reason}" for url, reason in reasons.items())
     raise InputError(
-        f"{target.name} could not be downloaded after {patience.tries} tries ({failures}); "
+        f"{target.name} could not be downloaded after {retry.tries} tries ({failures}); "
         f"try again, or put the file at {target}"
     )
 
@@ -193,11 +193,13 @@ def _transfer(url: str, part: Path, timeout: float, progress: OnBytes | None) ->
     except HTTPError as error:
         if error.code == _RANGE_REFUSED:
             part.unlink()
-        raise _BrokenError(f"the server answered {error.code} {error.reason}") from error
+        raise _TransferError(f"the server answered {error.code} {error.reason}") from error
     except TimeoutError as error:
-        raise _BrokenError(f"no byte came for {timeout:g} s") from error
+        raise _TransferError(f"no byte came for {timeout:g} s") from error
     except (OSError, http.client.HTTPException) as error:
-        raise _BrokenError(str(getattr(error, "reason", error)) or type(error).__name__) from error
+        raise _TransferError(
+            str(getattr(error, "reason", error)) or type(error).__name__
+        ) from error
 
 
 def _goes_on(response: http.client.HTTPResponse, have: int) -> bool:
@@ -221,7 +223,7 @@ def _receive(
             if progress is not None:
                 progress(part.name.removesuffix(".part"), have, total)
     if total is not None and have < total:
-        raise _BrokenError(f"the connection ended after {have} of {total} bytes")
+        raise _TransferError(f"the connection ended after {have} of {total} bytes")
 
 
 def _write(file: FileIO, block: bytes, part: Path) -> None:

@@ -11,9 +11,10 @@ import numpy as np
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, formats
 from fedwqcp_lab.datasets.catalog import Content, Dataset, Status
-from fedwqcp_lab.datasets.embedded import Indices, digits, iid, stream
+from fedwqcp_lab.datasets.embedded import digits
 from fedwqcp_lab.datasets.files import OnBytes, cache_folder, fetch, locate, md5_of, missing
 from fedwqcp_lab.datasets.formats import ArraysByName, Bytes
+from fedwqcp_lab.datasets.partition import Indices, iid, stream
 
 _KEYS = ("train_images", "train_labels", "test_images", "test_labels")
 _IDX_KEYS = {

@@ -41,7 +41,7 @@ class Head(ABC):
 
     @abstractmethod
     def finish(self, outputs: torch.Tensor) -> torch.Tensor:
-        """Return what the models say.
+        """Return predictions from raw outputs.
 
         Shapes: outputs (G, n, width) -> (G, n, width) or (G, n).
         """

@@ -73,7 +73,7 @@ class Stack:
         images: npt.NDArray[Any] | torch.Tensor,
         rows: npt.NDArray[np.integer[Any]] | None = None,
     ) -> npt.NDArray[np.float32]:
-        """Return what every model says of images.
+        """Return the outputs of every model for images.
 
         Shapes: images (N, H, W) or (N, H, W, c); rows (G, n) -> (G, n, C), (G, n) or (G, n, L).
         """
@@ -215,11 +215,11 @@ class Run:
 
         Shapes: rows (G, b).
         """
-        for weight, slope in zip(self.weights.values(), self.slopes(rows), strict=True):
-            weight.grad = slope.contiguous()  # fused Adam reads memory in order
+        for weight, gradient in zip(self.weights.values(), self.gradients(rows), strict=True):
+            weight.grad = gradient.contiguous()  # fused Adam reads memory in order
         self.adam.step()
 
-    def slopes(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def gradients(self, rows: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return the gradient of the summed loss: each model's part is its own.
 
         Shapes: rows (G, b).

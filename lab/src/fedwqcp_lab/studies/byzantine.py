@@ -27,6 +27,7 @@ from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.wire.messages import Round
 from fedwqcp_lab import unit as units
+from fedwqcp_lab.datasets.partition import Floats
 from fedwqcp_lab.evaluation import (
     Scored,
     SetMetrics,
@@ -39,7 +40,7 @@ from fedwqcp_lab.evaluation import (
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
 from fedwqcp_lab.results import DatasetRecord, Journal, make_out
-from fedwqcp_lab.unit import Floats, Unit, UnitSetting
+from fedwqcp_lab.unit import Unit, UnitSetting
 
 PRESETS = ("sound", "paper")
 """The presets that the study uses, in this order."""
@@ -64,9 +65,6 @@ TIMES = 100
 
 FAR = 1000.0
 """How many times the largest score of all is claimed where a score has no upper bound."""
-
-UNBOUNDED = 10_000_000
-"""The default of a round's ``max_n``."""
 
 ROBUST = (
     MethodPlan(name="weighted-median-cp", method="weighted-median-cp"),
@@ -202,7 +200,7 @@ def run(
             if on_step is not None:
                 on_step(f"{made[0].dataset}: seed {made[0].seed} done", done / len(found))
     make_out(out)
-    journal_of(out).pack(records)
+    journal_of(out).write_compressed(records)
     return tuple(records)
 
 
@@ -307,7 +305,7 @@ class _Trial:
         self._honest = {name: _fit(cal, self._highest) for name, cal in scored.calibrations.items()}
         self._known: dict[tuple[str, bytes], SetMetrics] = {}
         self._slow = method.corrects_shift_of == "features"  # densities
-        self._truth = self._round(self._honest, (), UNBOUNDED)
+        self._truth = self._round(self._honest, (), Round.max_n)
 
     def records(self, most: int) -> list[AttackResult]:
         """Return what every attack did."""
@@ -357,7 +355,7 @@ class _Trial:
         sent = self._honest
         if byzantine:
             sent = attacked(attack, sent, byzantine, alpha=self._alpha, highest=self._highest)
-        max_n = max(1, *(cal.n for cal in self._honest.values())) if bounded else UNBOUNDED
+        max_n = max(1, *(cal.n for cal in self._honest.values())) if bounded else Round.max_n
         thresholds, refused = self._round(sent, byzantine, max_n) if byzantine else self._truth
         names = [name for name in self._honest if name not in byzantine]
         under_attack = [self._measured(name, thresholds[name]) for name in names]

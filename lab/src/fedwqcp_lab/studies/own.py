@@ -23,7 +23,8 @@ from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import markdown_table
-from fedwqcp_lab.datasets.embedded import stream
+from fedwqcp_lab.datasets import catalog
+from fedwqcp_lab.datasets.partition import Floats, Labels, stream
 from fedwqcp_lab.evaluation import (
     CalibratedRow,
     Scored,
@@ -40,9 +41,18 @@ from fedwqcp_lab.experiment import (
     parse_seeds,
     read_toml,
 )
-from fedwqcp_lab.pipeline import Folder, OnStage, Where, evaluate_units, silent, workers
+from fedwqcp_lab.pipeline import (
+    Folder,
+    OnStage,
+    RunOptions,
+    UnitKey,
+    evaluate_units,
+    keep_settings,
+    silent,
+    workers,
+)
 from fedwqcp_lab.results import VERSION, DatasetRecord, Journal, make_out
-from fedwqcp_lab.unit import AgentOutputs, Floats, Labels, Unit, UnitSetting
+from fedwqcp_lab.unit import AgentOutputs, Unit, UnitSetting
 
 Mix: TypeAlias = Literal["own", "shared", "balanced", "neighbour"]
 """What an agent is tested on.
@@ -222,33 +232,56 @@ def journal_of(folder: Path) -> Journal[GroupedResult]:
 
 
 def run(
-    study: OwnStudy, where: Where, *, resume: bool = False, on_step: OnStage | None = None
+    study: OwnStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage | None = None
 ) -> int:
     """Run a study; what is there already is not made again."""
     report = on_step or silent
-    folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
+    folder, journal = Folder(options.out, options.outputs), journal_of(options.out)
     folder.begin(folder.results, folder.partitions, journal, resume=resume)
-    done = {record.key for record in journal.read()}
+    images, hospitals = study.experiment, study.on_hospitals
+    for experiment in (images, hospitals):
+        keep_settings(experiment, folder)
+    before = journal.read()
 
     def keep(records: Sequence[GroupedResult]) -> str:
-        journal.append([record for record in records if record.key not in done])
-        done.update(record.key for record in records)
+        journal.append_new(records)
         return f"{records[0].dataset}: seed {records[0].seed} done"
 
-    images = study.experiment
-    begun = {(dataset, seed) for dataset, seed, *_ in done}
-    tasks = ((plan.name, seed) for plan in images.datasets for seed in images.seeds)
-    todo = {task: [(images,)] for task in tasks if task not in begun}
-    evaluate_units(evaluate_saved, images, folder, todo, where, keep=keep, report=report)
-    hospitals = study.on_hospitals
-    seeds = [seed for seed in hospitals.seeds if (HOSPITALS, seed) not in begun]
-    if seeds and where.data is not None and (where.data / HEART).exists():
-        with workers(evaluate_hospitals, jobs=where.jobs, executor=where.executor) as pool:
-            for seed in seeds:
-                pool.submit(where.data / HEART, hospitals, seed)
-            for at, records in enumerate(pool.finished(wait=True), 1):
-                report("hospitals", keep(records), at / len(seeds))
+    todo = {task: [(images,)] for task in pending(images, before)}
+    evaluate_units(evaluate_saved, images, folder, todo, options, keep=keep, report=report)
+    seeds = [seed for _, seed in pending(hospitals, before)]
+    path = hospitals_file(options, report) if seeds else None
+    if path is None:
+        return len(todo)
+    with workers(evaluate_hospitals, jobs=options.jobs, executor=options.executor) as pool:
+        for seed in seeds:
+            pool.submit(path, hospitals, seed)
+        for at, records in enumerate(pool.finished(wait=True), 1):
+            report("hospitals", keep(records), at / len(seeds))
     return len(todo) + len(seeds)
+
+
+def pending(experiment: Experiment, records: Sequence[GroupedResult]) -> tuple[UnitKey, ...]:
+    """Return the units that lack a record of some preset and method that fits them."""
+    done = {record.key for record in records}
+    tasks = {record.dataset: record.task for record in records}
+    found: list[UnitKey] = []
+    for plan in experiment.datasets:
+        task = tasks.get(plan.name)
+        rows = () if task is None else applicable(experiment, task, quantiles=_networks(plan, task))
+        for seed in experiment.seeds:
+            keys = {(plan.name, seed, preset.name, method.name) for preset, method in rows}
+            if task is None or not keys <= done:
+                found.append((plan.name, seed))
+    return tuple(found)
+
+
+def hospitals_file(options: RunOptions, report: OnStage) -> Path | None:
+    """Return the file of the hospitals; None, and a report of it, where there is none."""
+    if options.data is not None and (options.data / HEART).exists():
+        return options.data / HEART
+    report("hospitals", f"left out, no {HEART.as_posix()} in --data", 1.0)
+    return None
 
 
 def evaluate_saved(path: Path, experiment: Experiment) -> tuple[GroupedResult, ...]:
@@ -391,6 +424,11 @@ def exact_split(record: GroupedResult) -> tuple[float, float]:
         return float(np.prod([beta.sf(t, a, b) for a, b in parts])) - 0.5
 
     return fmean(a / (a + b) for a, b in parts), float(brentq(missing, 0, 1))
+
+
+def _networks(plan: DatasetPlan, task: str) -> bool:
+    """Tell whether the models of a regression are networks, which have quantile heads too."""
+    return task == "regression" and not catalog.find(plan.source).embedded
 
 
 def _patients(path: Path) -> tuple[list[str], Floats, Labels]:

@@ -24,18 +24,19 @@ from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import markdown_table
-from fedwqcp_lab.datasets.embedded import by_mix, stream
+from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets.loading import TRAIN_SHARE
+from fedwqcp_lab.datasets.partition import Floats, by_mix, stream
 from fedwqcp_lab.evaluation import prepare
 from fedwqcp_lab.experiment import DatasetPlan, PresetPlan
-from fedwqcp_lab.pipeline import OnStage, UnitKey, Where, evaluate_as_ready, silent
+from fedwqcp_lab.pipeline import OnStage, RunOptions, UnitKey, evaluate_as_ready, silent
 from fedwqcp_lab.results import make_out
 from fedwqcp_lab.studies.own import (
-    HEART,
     HOSPITALS,
     MAIN,
     GroupedResult,
     evaluate_row,
+    hospitals_file,
     hospitals_unit,
 )
 from fedwqcp_lab.studies.stress import (
@@ -64,13 +65,10 @@ from fedwqcp_lab.training import (
     train_pool,
     train_small,
 )
-from fedwqcp_lab.unit import AgentOutputs, Floats, Numbers, Unit, UnitSetting
+from fedwqcp_lab.unit import AgentOutputs, Numbers, Unit, UnitSetting
 
 EVEN = 1e6
 """Dirichlet concentration at which all agents have the same label mix."""
-
-SMALL = ("digits", "breast-cancer")
-"""Datasets of scikit-learn, with its models."""
 
 LARGE = 100
 """Federations of more agents are evaluated on few seeds."""
@@ -106,29 +104,34 @@ SHOWN: tuple[FactorValue, ...] = (
 
 
 def run(
-    study: StressStudy, where: Where, *, resume: bool = False, on_step: OnStage | None = None
+    study: StressStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage | None = None
 ) -> int:
     """Train models of each dataset and seed, and evaluate its federations meanwhile."""
     if study.distinct is None:
         raise InputError("a study of scale must have a table [distinct]")
-    folder, todo, keep = begin(study, where, resume=resume)
+    folder, todo, keep = begin(study, options, resume=resume)
     distinct, experiment, report = study.distinct, study.experiment, on_step or silent
-    check_data([plan for plan in experiment.datasets if plan.name != HOSPITALS], where.data)
-    root = folder.outputs or folder.root / "outputs"
+    check_data([plan for plan in experiment.datasets if plan.name != HOSPITALS], options.data)
+    federations = (folder.outputs or folder.root / "outputs") / "federations"
+    heart = None
+    if any(name == HOSPITALS for name, _ in todo):
+        heart = hospitals_file(options, report)
 
     def ready(meanwhile: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
         def on_progress(what: str, share: float) -> None:
             report("outputs", what, share)
             meanwhile()
 
-        for task, point, unit in _federations(study, distinct, todo, where, on_progress):
-            path = root / f"{task[0]}-{task[1]}-{point[0]}-{point[1]:g}"
+        for task, point, unit in _federations(
+            study, distinct, todo, options, heart=heart, on_progress=on_progress
+        ):
+            path = federations / f"{task[0]}-{task[1]}-{point[0]}-{point[1]:g}"
             units.save(unit, path)
             for preset in experiment.presets:
                 yield path, study, point, preset
 
-    made = evaluate_as_ready(evaluate_levels, ready, where, keep=keep, report=report)
-    shutil.rmtree(root, ignore_errors=True)
+    made = evaluate_as_ready(evaluate_levels, ready, options, keep=keep, report=report)
+    shutil.rmtree(federations, ignore_errors=True)
     return made
 
 
@@ -289,7 +292,7 @@ def size_at(levels: Mapping[float, tuple[float, float]], missed: float) -> float
     """
     for (low, large), (high, small) in pairwise(levels.values()):
         if low <= missed <= high and low > 0:
-            part = (log(missed) - log(low)) / (log(high) - log(low))
+            part = (log(missed) - log(low)) / (log(high) - log(low)) if low < high else 1.0
             return exp((1 - part) * log(large) + part * log(small))
     return None
 
@@ -493,7 +496,9 @@ def _federations(
     study: StressStudy,
     distinct: DistinctModels,
     todo: Mapping[UnitKey, Sequence[FactorValue]],
-    where: Where,
+    options: RunOptions,
+    *,
+    heart: Path | None,
     on_progress: OnProgress,
 ) -> Iterator[tuple[UnitKey, FactorValue, Unit]]:
     """Train the models of each dataset and seed, and yield its federations."""
@@ -507,14 +512,16 @@ def _federations(
         def tell(what: str, share: float, at: int = at) -> None:
             on_progress(what, (at + share) / len(tasks))
 
-        plan, small = plans[name], name in SMALL
         if name == HOSPITALS:
             for point in todo[name, seed]:
-                if where.data is not None and point == ("agents", 4.0):
-                    yield (name, seed), point, hospitals_unit(where.data / HEART, seed)
+                if heart is not None and point == ("agents", 4.0):
+                    yield (name, seed), point, hospitals_unit(heart, seed)
             continue
+        plan = plans[name]
+        small = catalog.find(plan.source).embedded  # with models of scikit-learn
         if source is None or read != name:
-            source, read = embedded_dataset(name) if small else read_images(plan, where.data), name
+            source = embedded_dataset(plan.source) if small else read_images(plan, options.data)
+            read = name
         shapes = {point: shape_of(point, study.start) for point in todo[name, seed]}
         shapes = {p: s for p, s in shapes.items() if _allowed(s, source, distinct, seed, small)}
         if not shapes:
@@ -535,7 +542,7 @@ def _federations(
             models=most,
             rows_each=distinct.rows,
             share=distinct.calibration,
-            device=where.device,
+            device=options.device,
             on_progress=tell,
         )
         for point, shape in shapes.items():

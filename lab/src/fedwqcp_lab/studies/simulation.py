@@ -16,7 +16,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank, exact_level
-from fedwqcp_lab.unit import Floats
+from fedwqcp_lab.datasets.partition import Floats
 
 Family: TypeAlias = Literal["uniform", "exponential", "reflected"]
 """Standard distributions: U(0, 1), Exp(1), and -Exp(1), which piles up at its upper bound."""

@@ -26,7 +26,7 @@ from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.datasets.embedded import by_label, by_mix, by_quantity, stream
+from fedwqcp_lab.datasets.partition import Labels, by_label, by_mix, by_quantity, stream
 from fedwqcp_lab.evaluation import applicable, evaluate
 from fedwqcp_lab.experiment import (
     Experiment,
@@ -39,16 +39,14 @@ from fedwqcp_lab.experiment import (
 from fedwqcp_lab.pipeline import (
     Folder,
     OnStage,
+    RunOptions,
     UnitKey,
-    Where,
-    check_settings,
     evaluate_units,
-    read_configs,
+    keep_settings,
     silent,
-    write_configs,
 )
 from fedwqcp_lab.results import VERSION, DatasetRecord, Journal, Result
-from fedwqcp_lab.unit import AgentOutputs, Labels, Unit
+from fedwqcp_lab.unit import AgentOutputs, Unit
 
 T = TypeVar("T")
 
@@ -338,32 +336,28 @@ class StressResult(DatasetRecord):
 
 
 def run(
-    study: StressStudy, where: Where, *, resume: bool = False, on_step: OnStage | None = None
+    study: StressStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage | None = None
 ) -> int:
     """Run a study on pools of models; what is there already is not made again."""
-    folder, todo, keep = begin(study, where, resume=resume)
+    folder, todo, keep = begin(study, options, resume=resume)
     calls = {task: [(study, point) for point in points] for task, points in todo.items()}
     report = on_step or silent
-    evaluate_units(evaluate_point, study.experiment, folder, calls, where, keep=keep, report=report)
+    evaluate_units(
+        evaluate_point, study.experiment, folder, calls, options, keep=keep, report=report
+    )
     return sum(map(len, calls.values()))
 
 
 def begin(
-    study: StressStudy, where: Where, *, resume: bool
+    study: StressStudy, options: RunOptions, *, resume: bool
 ) -> tuple[Folder, dict[UnitKey, list[FactorValue]], Callable[[Sequence[StressResult]], str]]:
     """Return the folder of a study, what is left to do, and what keeps results and names them."""
-    folder, journal = Folder(where.out, where.outputs), journal_of(where.out)
+    folder, journal = Folder(options.out, options.outputs), journal_of(options.out)
     folder.begin(folder.results, folder.partitions, journal, resume=resume)
-    parts = "dataset", "preset", "method"  # records name no settings, but those of all are kept
-    before = read_configs(folder).items()
-    check_settings(
-        study.experiment, ((tuple(own[part]["name"] for part in parts), key) for key, own in before)
-    )
-    write_configs(study.experiment, folder)
-    kept = {result.key for result in journal.read()}
+    keep_settings(study.experiment, folder)
 
     def keep(results: Sequence[StressResult]) -> str:
-        journal.append([result for result in results if result.key not in kept])
+        journal.append_new(results)
         first = results[0]
         return f"{first.dataset}: seed {first.seed}, {first.factor} {first.value:g}"
 

@@ -59,8 +59,9 @@ class Processes:
         for process in self._running.values():
             if process.poll() is None:
                 process.terminate()
-        for name in reversed(list(self._running)):
-            self.stop(name)
+        with contextlib.ExitStack() as stack:  # all are stopped, also where one does not end
+            for name in self._running:
+                stack.callback(self.stop, name)
 
     def start(self, name: str, command: Sequence[str | Path], cwd: Path) -> subprocess.Popen[bytes]:
         """Start a process in a group of its own; its output goes to NAME.log."""
@@ -100,7 +101,8 @@ class Processes:
             if _started(pid) == started:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not any(_started(p) == at for p, at in family.items()), 10, name, 0.02)
+        ended = f"the end of {name}"
+        wait_until(lambda: not any(_started(p) == at for p, at in family.items()), 10, ended, 0.02)
 
     def output(self, name: str) -> str:
         """Return what a process printed so far."""
@@ -200,16 +202,21 @@ def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str])
 
     Where it printed none, all that it printed is there as ``error-message``.
     """
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=folder,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [str(part) for part in command],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise InputError(f"{command[0]} is not installed here") from None
+    except subprocess.TimeoutExpired:
+        return {"error-message": f"{command[0]} did not end within 60 s"}
     try:
         found = json.loads(done.stdout[done.stdout.index("{") :])
     except ValueError:

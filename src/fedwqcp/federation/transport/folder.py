@@ -13,7 +13,6 @@ step was closed with: what comes later is refused by name, and changes no questi
 from __future__ import annotations
 
 import glob
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -22,7 +21,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from fedwqcp._io import (
+    check_file_name,
     exists,
+    from_json,
     in_folder,
     is_absent,
     is_folder,
@@ -30,6 +31,7 @@ from fedwqcp._io import (
     read,
     same_file,
     same_name,
+    to_json,
     write_atomic,
 )
 from fedwqcp.errors import (
@@ -37,6 +39,7 @@ from fedwqcp.errors import (
     MalformedMessageError,
     MessageError,
     QuorumError,
+    RecordError,
     RoundError,
     WrongRoundError,
 )
@@ -77,6 +80,7 @@ class _AnswerFile:
 
 def open_round(round: Round, path: Path) -> None:
     """Write the terms of a round; an existing file is never replaced."""
+    check_file_name(path)
     Server(round)  # refuses terms that nobody could follow
     own = {file.name.casefold() for file in (path, record_file(path))}
     for name in round.agents:
@@ -225,7 +229,7 @@ def _take_steps(
     path: Path, server: Server, replies: Sequence[_AnswerFile], counted: list[str]
 ) -> dict[Path, bytes] | None:
     """Take the steps that the answers allow; return the next questions, or None at the end."""
-    read: set[_AnswerFile] = set()
+    seen: set[_AnswerFile] = set()
     while not server.ended:
         asks = server.asks()
         now = [reply for reply in replies if reply.step == server.step]
@@ -235,21 +239,21 @@ def _take_steps(
             _check_unchanged(files)
             if not asked or not now:
                 for reply in () if asked else replies:  # nobody can answer what was not asked
-                    if reply.step >= server.step and reply not in read:
+                    if reply.step >= server.step and reply not in seen:
                         why = (
                             f"answers question {reply.step}, and question {server.step} is sent "
                             "only now"
                         )
                         server.refuse(WrongRoundError(reply.agent, "step", why))
                 return files
-        if not now and any(reply.step == 1 for reply in replies):
+        if not now and any(reply.step > 0 for reply in replies):
             raise QuorumError(f"no answer to step {server.step}: pass the answers of all steps")
-        read.update(now)
+        seen.update(now)
         now = _in_time(path, server, now)
         heard = {reply.agent for reply in now}
         astray = [a for a in replies if a.agent not in heard and not 0 <= a.step <= server.step]
-        astray = [a for a in astray if a not in read]
-        read.update(astray)
+        astray = [a for a in astray if a not in seen]
+        seen.update(astray)
         for reply in (*now, *astray):  # what is of no step so far is refused by name
             sender = reply.source if server.round.expects(reply.source) else None
             if reply.unread is not None:
@@ -259,7 +263,7 @@ def _take_steps(
                 counted.append(sha256(reply.data).hexdigest())
         server.close_step()
     for reply in replies:
-        if reply not in read:
+        if reply not in seen:
             server.refuse(reply.unread or _unasked(reply, server))
     return None
 
@@ -358,7 +362,7 @@ def _check_unchanged(asks: dict[Path, bytes]) -> None:
 
 def _write_closed(round: Path, step: int, counted: list[str]) -> None:
     """Keep which answers the steps so far were closed with."""
-    digests = json.dumps(sorted(counted), indent=0).encode() + b"\n"
+    digests = to_json(sorted(counted), indent=1)
     write_atomic(round.with_suffix(f".closed-{step}.json"), digests, replace=False)
 
 
@@ -367,7 +371,9 @@ def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_A
     closed = round.with_suffix(f".closed-{server.step}.json")
     if not exists(closed):
         return replies
-    counted = set(re.findall(r"[0-9a-f]{64}", read(closed).decode("ascii", "replace")))
+    counted = from_json(read(closed), set[str])
+    if counted is None:
+        raise RecordError(f"{closed} is damaged: it must list the answers that counted; restore it")
     for reply in replies:
         if sha256(reply.data).hexdigest() not in counted:
             reason = f"came after step {server.step} was closed"

@@ -210,7 +210,7 @@ def calibrate(
     _warn_of_infinite(release, cals)
     if note := one_based_note(release.score, agents.values()):
         warn(note, OneBasedLabelsWarning)
-    if release.round.score.name != "custom":  # of which nothing is measured here
+    if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         keep_fingerprints(release, given)
     return release

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from fedwqcp.errors import InputError
 from fedwqcp.wire.codec import MAX_BYTES
+from fedwqcp.wire.messages import NAME_BYTES
 
 ASK = "fedwqcp_ask"
 """Action of a request for an answer."""
@@ -44,10 +45,14 @@ CODES = {
 """Every status that a reply can have besides ``ok``."""
 _SERVER_CODES = frozenset({"nonce", "malformed", "engine", "signature", "internal"})
 """What the server finds itself: no site can say it."""
-_NAME_LENGTH = 64
 
 NodeId: TypeAlias = int | str
 """How an engine names a node."""
+
+
+def reason_of(code: str) -> str:
+    """Say why a reply holds no answer, by its status."""
+    return f"{code}: {CODES[code]}"
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class Reply:
         theirs, agent, status, body = (fields[key] for key in ("nonce", "agent", "status", "body"))
         if not isinstance(theirs, str) or not secrets.compare_digest(ascii(theirs), ascii(nonce)):
             return cls(node, "", "nonce")
-        if not isinstance(agent, str) or len(agent) > _NAME_LENGTH:
+        if not isinstance(agent, str) or len(agent) > NAME_BYTES:
             return cls(node, "", "malformed")
         if not isinstance(body, bytes) or len(body) > MAX_BYTES:
             return cls(node, agent, "malformed")

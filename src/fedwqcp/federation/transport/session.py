@@ -24,12 +24,12 @@ from fedwqcp.federation.server import Server
 from fedwqcp.federation.signing import check_signature
 from fedwqcp.federation.transport.messages import (
     ASK,
-    CODES,
     OK,
     RELEASE,
     NodeId,
     Reply,
     Request,
+    reason_of,
 )
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Round
@@ -346,7 +346,7 @@ class Session:
         if reply.status == "engine":  # it was lost on the way: missing, not refused
             return False
         if reply.status != OK:
-            self._refuse(reply.agent, f"{reply.status}: {CODES[reply.status]}")
+            self._refuse(reply.agent, reason_of(reply.status))
             return False
         refusal = self.server.receive(reply.body, reply.agent, reply.agent)
         if refusal is not None:
@@ -362,7 +362,7 @@ class Session:
 
     def _refuse_node(self, node: NodeId, code: str) -> str:
         """Record why the reply of a node without a name does not count."""
-        self.unknown_nodes[node] = reason = f"{code}: {CODES[code]}"
+        self.unknown_nodes[node] = reason = reason_of(code)
         self.ledger.refused(0, "", reason)
         return reason
 

@@ -34,7 +34,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of, check_terms
+from fedwqcp.federation.predict import calibration_of, check_same_round
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import parse
 from fedwqcp.federation.release import Release
@@ -166,7 +166,7 @@ class Site:
             return
         path, terms = folder / "release.json", folder / "round.json"
         if exists(terms):
-            check_terms(release, decode(read(terms), Round, source=str(terms)))
+            check_same_round(release, decode(read(terms), Round, source=str(terms)))
         if exists(path) and read(path) != data:
             raise InputError("this round has another release already")
         if not exists(path):

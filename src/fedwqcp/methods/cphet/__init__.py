@@ -54,7 +54,7 @@ from fedwqcp.methods.cphet.reweighting import (
     Weigh,
     Weighed,
     WeightedScores,
-    check_extent,
+    check_target_question,
     check_weights,
     first_guess,
     oracle,
@@ -222,7 +222,7 @@ class CPhet(Method[Summary]):
             density = self._reweighting.density(cal)
             return FittedDensity(cal.n, density.numbers() if density else ())
         w = self._reweighting.weights(cal, question.densities)
-        check_extent(question, len(w))
+        check_target_question(question, len(w))
         if isinstance(question, SumsAt):
             return Sums(tuple(sums_at(question.probes, cal.scores, w).ravel().tolist()))
         if isinstance(question, DescendToward):

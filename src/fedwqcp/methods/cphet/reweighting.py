@@ -455,7 +455,7 @@ def search_sums(
     return (yield from search(ask, reached, T, T, answer_size=_answer_size(densities)))
 
 
-def check_extent(question: Question, targets: int) -> None:
+def check_target_question(question: Question, targets: int) -> None:
     """Refuse a question with more probes or problems than there can be for these targets."""
     if isinstance(question, SumsAt):
         most = most_probes(targets, max(1, targets), _answer_size(question.densities))

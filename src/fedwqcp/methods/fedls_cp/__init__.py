@@ -51,7 +51,8 @@ class LabelShifted(PerAgentThresholds):
     borrowed : tuple of float
         For each agent, the share of the target that rests on other agents' points.
     unseen : tuple of float
-        For each agent, the share of the target in classes of which it has no point.
+        For each agent, the share of the target in classes of which it has no point, or fewer than
+        ``min_class``: of these it sends only the number.
     n0 : float
         Own points that weigh as much as all that others could say; 0 where there is no shrinkage.
     """

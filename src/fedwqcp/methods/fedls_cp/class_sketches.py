@@ -41,6 +41,8 @@ class ClassSketches(Summary):
         points.
     """
 
+    exact_threshold = False
+
     counts: tuple[int, ...]
     values: tuple[tuple[float, ...], ...]
 
@@ -76,6 +78,8 @@ class SketchesAndThreshold(ClassSketches):
     threshold : float
         q_k, as FedWQ-CP asks for it; +inf where the rank passes the sample.
     """
+
+    exact_threshold = True
 
     threshold: float
 

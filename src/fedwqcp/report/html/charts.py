@@ -156,19 +156,25 @@ def score_chart(
     )
 
 
-def threshold_chart(rows: Sequence[tuple[str, int, float, float]], *, method: str) -> Chart:
-    """Draw own thresholds beside those in use: agent, points, own, in use."""
+def threshold_chart(
+    rows: Sequence[tuple[str, str, int, float, float]], *, method: str, by: str | None = None
+) -> Chart:
+    """Draw own thresholds beside those in use: agent, label or group, points, own, in use.
+
+    Without ``by``, the second is empty.
+    """
     import altair as alt
 
     values = [
-        {"agent": agent, "points": n, "own": own, "in use": used}
-        for agent, n, own, used in rows
+        {"agent": agent, "line": _line(agent, part), "points": n, "own": own, "in use": used}
+        for agent, part, n, own, used in rows
         if isfinite(own) and isfinite(used)
     ]
     base = _chart_of(values).transform_filter(AGENT_FILTER)
     scale = alt.Scale(zero=False, padding=14)
-    place = alt.Y("agent:N", sort=None, title=None)
-    tooltip = ["agent:N", alt.Tooltip("points:Q", format=","), "own:Q", "in use:Q"]
+    place = alt.Y("line:N", sort=None, title=None)
+    who = alt.Tooltip("line:N", title="agent" + (f", {by}" if by else ""))
+    tooltip = [who, alt.Tooltip("points:Q", format=","), "own:Q", "in use:Q"]
     lines = base.mark_rule(color="var(--soft)", strokeWidth=2).encode(
         x=alt.X("own:Q", title="threshold", scale=scale), x2="in use:Q", y=place
     )
@@ -181,19 +187,31 @@ def threshold_chart(rows: Sequence[tuple[str, int, float, float]], *, method: st
     used = base.mark_tick(color="var(--accent)", thickness=3, height=22).encode(
         x=alt.X("in use:Q", scale=scale), y=place, tooltip=tooltip
     )
-    lost = sorted({agent for agent, _, own, used in rows if not isfinite(own + used)})
+    lost = sorted(
+        {_line(who, part) for who, part, _, own, used in rows if not isfinite(own + used)}
+    )
     said = "; ".join(
-        f"{agent} {number(own)}, in use {number(used)}" for agent, _, own, used in rows
+        f"{_line(agent, part)} {number(own)}, in use {number(used)}"
+        for agent, part, _, own, used in rows
     )
     return Chart(
         name="thresholds",
         title="Own threshold (dot) and threshold in use (bar)",
         alt=f"Own thresholds and those in use: {said}.",
         spec=_spec(alt.layer(lines, own, used), height=40 * len(rows), method=method),
-        columns=("agent", "calibration points", "own threshold", "threshold in use"),
-        rows=rows,
+        columns=(
+            "agent",
+            *((by,) if by else ()),
+            *("calibration points", "own threshold", "threshold in use"),
+        ),
+        rows=rows if by else [(agent, *numbers) for agent, _, *numbers in rows],
         note=f"Not drawn, because infinite: {', '.join(lost)}." if lost else "",
     )
+
+
+def _line(agent: str, part: str) -> str:
+    """Name a line of the chart: an agent, and its label or group where there are any."""
+    return f"{agent}, {part}" if part else agent
 
 
 def partition_chart(counts: Mapping[str, Sequence[int]], what: str) -> Chart:
@@ -472,7 +490,7 @@ def history_chart(
     said = (
         f"Coverage of {agent} in {counted(len(steps), 'step')}, from {first.coverage:.3f} after "
         f"{counted(first.row, 'row')} to {last.coverage:.3f} after {last.row:,}, where the "
-        f"95 % sequence is {last.low:.3f} to {last.high:.3f}. To be kept: {floor:.3f}."
+        f"95 % confidence sequence is {last.low:.3f} to {last.high:.3f}. Required: {floor:.3f}."
     )
     for what, rows in (("Alarm at row", alarms), ("New calibration after row", calibrations)):
         if rows:

@@ -16,8 +16,10 @@ from fedwqcp.demo.demo import (
     Results,
     load_results,
 )
+from fedwqcp.quantile import least_sample
 from fedwqcp.report.html.charts import answers_chart, interval_chart
 from fedwqcp.report.html.page import (
+    BELOW_BY_CHANCE,
     Bar,
     Block,
     Card,
@@ -40,7 +42,13 @@ from fedwqcp.report.html.page import (
     sentence,
     verdict_rule,
 )
-from fedwqcp.report.terminal import advised, closing, row_name, simulated_cells
+from fedwqcp.report.terminal import (
+    advised,
+    closing,
+    newcomer_excludes_nothing,
+    row_name,
+    simulated_cells,
+)
 
 
 def is_demo(path: Path) -> bool:
@@ -50,7 +58,7 @@ def is_demo(path: Path) -> bool:
 
 def demo_page(path: Path, options: ReportOptions) -> Page:
     """Return the page of the demo, one view for each act."""
-    del options  # its data are public: the patients are always shown
+    options.refuse_data("the demo")  # its data are public: the patients are always shown
     results = load_results(path / RESULTS_FILE)
     return Page(
         kind="fedwqcp demo",
@@ -149,16 +157,17 @@ def _best(results: Results, act: str) -> Section:
     blocks: list[Block] = [Text(said, "plain", word)]
     if act == "few":
         name, n = FEW
-        blocks.append(
-            Text(
-                [
-                    f"{name} keeps {n} of its calibration patients. Alone it would need at least "
-                    f"{round(1 / results.alpha) - 1} for a threshold that excludes anything. This "
-                    "is where a federation pays; a hospital with enough patients of its own can "
-                    "use split-cp and send nothing."
-                ]
-            )
+        least = least_sample(results.alpha)
+        says = (
+            f"{name} keeps {n} of its calibration patients. Alone it needs at least {least} for a "
+            "threshold that excludes anything."
         )
+        if n < least:
+            says += (
+                " This is where a federation pays; a hospital with enough patients of its own can "
+                "use split-cp and send nothing."
+            )
+        blocks.append(Text([says]))
     if act == "clinics":
         says = "The advice knows what was sent, and no test patient: compare the lengths below."
         blocks.append(Text([says]))
@@ -169,13 +178,15 @@ def _best(results: Results, act: str) -> Section:
 
 def _newcomer(results: Results) -> Section:
     """Say what can be promised to a hospital that joins without labels."""
-    least, advice = round(1 / results.alpha) - 1, sentence(results.advice("joins").text)
+    least, advice = least_sample(results.alpha), sentence(results.advice("joins").text)
+    all_ = (
+        "; with three, every set holds both answers" if newcomer_excludes_nothing(results) else ""
+    )
     lines = [
         "Each hospital is left out in turn: it has a model and no labelled calibration patients, "
         "and uses the threshold of the other three.",
         f"new-agent-cp promises coverage at a newcomer if hospitals are exchangeable. It needs "
-        f"{least} of them for {_percent(1 - results.alpha)}; with three, every set holds both "
-        "answers.",
+        f"{least} of them for {_percent(1 - results.alpha)}{all_}.",
         "Every other method promises nothing to a newcomer: one that is unlike the others can be "
         "covered far less.",
     ]
@@ -394,12 +405,13 @@ def _verdict(name: str, own: Sequence[MethodResult], nominal: float) -> ViewVerd
         f"lowest (exact 95 % interval {_interval(worst)}), where {_percent(nominal)} was asked for"
     )
     if below:
-        return ViewVerdict("bad", f"Too low at {name_list(below)}", f"{said}.")
+        text = f"{said}. Of {len(own)} intervals {len(below)} lie below; {BELOW_BY_CHANCE}."
+        return ViewVerdict("bad", f"Too low at {name_list(below)}", text)
     if all(f.all == f.tested for f in own) and own[0].act != "clinics":
         text = f"{name} gives both answers to every patient: full coverage, but of no use."
         return ViewVerdict("caution", "Says nothing", text)
     if unsure:
-        text = f"{said}. No hospital is below by more than chance."
+        text = f"{said}. No hospital's interval lies below."
         return ViewVerdict("plain", f"Too few cases to tell at {name_list(unsure)}", text)
     return ViewVerdict("good", "On target", f"{said}.")
 

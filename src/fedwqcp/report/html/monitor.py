@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from fedwqcp._io import is_file, opened, read
 from fedwqcp.errors import InputError
-from fedwqcp.metrics import FEWEST
+from fedwqcp.metrics import MIN_COUNT
 from fedwqcp.monitor import LogEntry, MonitorTerms, Standing, load_monitor, read_log
 from fedwqcp.report.html.charts import HistoryStep, history_chart
 from fedwqcp.report.html.page import (
@@ -71,7 +71,7 @@ def is_monitor(path: Path) -> bool:
 
 def monitor_page(path: Path, options: ReportOptions) -> Page:
     """Return the page of a monitor: its state with ``STATE.log`` beside it, or a log alone."""
-    del options  # a monitor keeps counts: there is nothing to add
+    options.refuse_data("a monitor")  # which keeps counts alone
     found = _read_files(path)
     name = path.name.removesuffix(".log")
     about = [_agents(found), _history(found)]
@@ -108,17 +108,17 @@ def _verdict(found: MonitorFiles) -> ViewVerdict:
         )
         return ViewVerdict("bad", f"Alarm at {len(names)} of {of}", text)
     rows = sum(each.n for each in found.agents)
-    enough = [each for each in found.agents if each.n >= FEWEST]
+    enough = [each for each in found.agents if each.n >= MIN_COUNT]
     if not enough:
         text = f"Nothing can be said yet: {counted(rows, 'row')} from {of}."
         return ViewVerdict("plain", "Too few rows", text)
     worst = min(enough, key=lambda each: each.coverage or 0.0)
-    few = [each.agent for each in found.agents if each.n < FEWEST]
+    few = [each.agent for each in found.agents if each.n < MIN_COUNT]
     lowest = "the coverage" if len(enough) == 1 else "the lowest coverage"
     text = (
         f"No alarm at {of} after {counted(rows, 'row')}, and nothing to do: {lowest}, "
-        f"{worst.coverage:.3f} at {worst.agent}, has the 95 % sequence {worst.low:.3f} to "
-        f"{worst.high:.3f}, and at least {worst.floor:.3f} is to be kept"
+        f"{worst.coverage:.3f} at {worst.agent}, has the 95 % confidence sequence "
+        f"{worst.low:.3f} to {worst.high:.3f}, and the required coverage is {worst.floor:.3f}"
         f"{f'; fewer than ten rows came from {name_list(few)}' if few else ''}."
     )
     return ViewVerdict("good", "No alarm", text)
@@ -158,7 +158,7 @@ class MonitorFiles:
         rows: Counter[str] = Counter()
         found = set()
         for each in sorted(self.classes, key=lambda one: one.n):
-            if each.n < FEWEST or 0 < rows[each.agent] < FEWEST:
+            if each.n < MIN_COUNT or 0 < rows[each.agent] < MIN_COUNT:
                 rows[each.agent] += each.n
                 found.add(_key(each))
         return frozenset(found)
@@ -223,7 +223,7 @@ def _facts(found: MonitorFiles) -> list[tuple[str, str]]:
 
 def _agents(found: MonitorFiles) -> Section:
     """Return a card for each agent."""
-    lows = [each.low for each in found.agents if each.n >= FEWEST]
+    lows = [each.low for each in found.agents if each.n >= MIN_COUNT]
     start = max(0.0, min([*(each.floor for each in found.agents), *lows]) - 0.03)
     return Section(
         "agents",
@@ -231,8 +231,8 @@ def _agents(found: MonitorFiles) -> Section:
         "The coverage of all rows since the last calibration, or, under an alarm, of those since "
         "the drop most likely began: an estimate at a place chosen by the data, so without an "
         "interval of its own. The band is the 95 % confidence sequence of all rows: it holds at "
-        "all times simultaneously, however often it is checked. The vertical mark is the coverage "
-        "to be kept.",
+        "all times simultaneously, however often it is checked. The vertical mark is the required "
+        "coverage.",
         [Cards({ONLY: [_card(each, found, start) for each in found.agents]})],
     )
 
@@ -240,12 +240,12 @@ def _agents(found: MonitorFiles) -> Section:
 def _card(each: Standing, found: MonitorFiles, start: float) -> Card:
     """Return how one agent stands."""
     tone, word = _TONES[each.status]
-    if each.status == "ok" and each.n < FEWEST:
+    if each.status == "ok" and each.n < MIN_COUNT:
         tone, word = "plain", "too few rows"
     below = [one for one in found.alarms if one.agent == each.agent and one.label is not None]
     if below and each.alarm is None:
         tone, word = "bad", "alarm in a class" if len(below) == 1 else "alarm in classes"
-    facts = [("rows", f"{each.n:,}"), ("to be kept", f"{each.floor:.3f}")]
+    facts = [("rows", f"{each.n:,}"), ("required coverage", f"{each.floor:.3f}")]
     if each.alarm is not None:
         facts += [
             ("alarm at row", f"{each.alarm:,}"),
@@ -255,11 +255,11 @@ def _card(each: Standing, found: MonitorFiles, start: float) -> Card:
         ("evidence of a drop", _evidence(each, found)),
         ("calibration", f"no. {each.calibration}"),
     ]
-    if each.n < FEWEST or each.coverage is None or each.current is None:
+    if each.n < MIN_COUNT or each.coverage is None or each.current is None:
         return Card(each.agent, "", tone, word, "?", "fewer than ten rows", "", facts)
     if each.alarm is not None:
         facts.insert(1, ("coverage of all rows", f"{each.coverage:.3f}"))
-    since = each.alarm is not None and each.since_n >= FEWEST
+    since = each.alarm is not None and each.since_n >= MIN_COUNT
     return Card(
         agent=each.agent,
         note="",
@@ -267,7 +267,7 @@ def _card(each: Standing, found: MonitorFiles, start: float) -> Card:
         word=word,
         figure=f"{each.current if since else each.coverage:.3f}",
         label=f"coverage, last {each.since_n:,} rows" if since else "coverage",
-        interval=f"95 % sequence {each.low:.3f} to {each.high:.3f}, all rows",
+        interval=f"95 % confidence sequence {each.low:.3f} to {each.high:.3f}, all rows",
         facts=facts,
         bar=Bar(each.low, each.coverage, each.high, each.floor, start),
     )
@@ -294,9 +294,9 @@ def _history(found: MonitorFiles) -> Section:
     return Section(
         "history",
         "Coverage over rows",
-        "Line: the coverage since the last calibration; band: its 95 % sequence, cut off below; "
-        "dashed: the coverage to be kept; vertical: an alarm; vertical and dotted: calibrated "
-        "again, and counted from zero. Every step holds at least ten rows."
+        "Line: the coverage since the last calibration; band: its 95 % confidence sequence, cut "
+        "off below; dashed: the required coverage; vertical: an alarm; vertical and dotted: "
+        "calibrated again, and counted from zero. Every step holds at least ten rows."
         + ("" if found.log else " There is no log beside the state: only the present is drawn.")
         + (f" {name_list(few)}: too few rows." if few else ""),
         [Charts(charts)],
@@ -330,8 +330,8 @@ def _classes(found: MonitorFiles) -> Section:
         "standing",
         "rows",
         "coverage",
-        "95 % sequence",
-        "to be kept",
+        "95 % confidence sequence",
+        "required coverage",
         "evidence of a drop",
     )
     return Section(
@@ -356,7 +356,7 @@ def _line(each: Standing, found: MonitorFiles) -> tuple[str, ...]:
     standing = "ok" if each.alarm is None else f"ALARM at row {each.alarm:,}"
     if _key(each) in found.hidden or each.coverage is None:
         few = "under 10" if each.n else "0"
-        counts = (few if each.n < FEWEST else "?", "?", "?")
+        counts = (few if each.n < MIN_COUNT else "?", "?", "?")
     else:
         sequence = f"{each.low:.3f} to {each.high:.3f}"
         counts = (f"{each.n:,}", f"{each.coverage:.3f}", sequence)
@@ -388,7 +388,7 @@ def _lead(found: MonitorFiles) -> str:
     if found.terms is None:
         return "An alarm stays until the agent is calibrated again; a log does not hold that."
     return (
-        "As long as every agent gets the coverage to be kept, the probability that any alarm is "
+        "As long as every agent has the required coverage, the probability that any alarm is "
         f"ever raised is {found.terms.delta:g} at most, over all rows and checks until agents "
         "are calibrated again. An alarm stays until then."
     )
@@ -442,13 +442,13 @@ def _fallen(each: Standing, found: MonitorFiles) -> str:
     seen = f"alarm seen {_when(logged[0].time)}" if logged else f"alarm at row {each.alarm:,}"
     row = f"row {each.before + 1:,}{'' if each.label is None else f' of class {each.label}'}"
     since = f"since about {row} the sets of {each.agent}"
-    few = each.n < FEWEST or each.since_n < FEWEST or _key(each) in found.hidden
+    few = each.n < MIN_COUNT or each.since_n < MIN_COUNT or _key(each) in found.hidden
     if few or each.coverage is None:
-        return f"{since} have missed too often ({seen}), and {each.floor:.3f} is to be kept"
+        return f"{since} have missed too often ({seen}); the required coverage is {each.floor:.3f}"
     return (
-        f"{since} cover about {each.current:.3f} ({each.since_n:,} rows; {seen}) where at least "
-        f"{each.floor:.3f} is to be kept, and {each.coverage:.3f} over all {each.n:,} rows "
-        f"(95 % sequence {each.low:.3f} to {each.high:.3f})"
+        f"{since} cover about {each.current:.3f} ({each.since_n:,} rows; {seen}) where the "
+        f"required coverage is {each.floor:.3f}, and {each.coverage:.3f} over all {each.n:,} rows "
+        f"(95 % confidence sequence {each.low:.3f} to {each.high:.3f})"
     )
 
 
@@ -457,7 +457,7 @@ def _evidence(each: Standing, found: MonitorFiles) -> str:
     bar = f"{exp(each.bar):,.4g}"
     if each.alarm is not None:
         return f"{bar} reached"
-    few = each.n < FEWEST or _key(each) in found.hidden
+    few = each.n < MIN_COUNT or _key(each) in found.hidden
     return f"? of {bar}" if few else f"{exp(each.evidence):,.3g} of {bar}"
 
 
@@ -468,13 +468,13 @@ def _steps(log: Sequence[LogEntry], now: Standing, agents: int) -> list[HistoryS
         seen.append((log[-1].update if log else 0, "now", now))
     rows = _starts(log, now)
     most = min(MOST, max(12, _ALL // agents))
-    least = max(FEWEST, ceil((rows[now.calibration] + now.n) / most))
+    least = max(MIN_COUNT, ceil((rows[now.calibration] + now.n) / most))
     found: list[HistoryStep] = []
     for calibration, own in groupby(seen, key=lambda one: one[2].calibration):
         kept: list[HistoryStep] = []
         for update, time, at in reversed(list(own)):
             enough = not kept or kept[-1].rows - at.n >= least
-            if at.n >= FEWEST and enough and at.coverage is not None:
+            if at.n >= MIN_COUNT and enough and at.coverage is not None:
                 row = rows[calibration] + at.n
                 counts = (calibration, row, at.n, at.hits)
                 kept.append(HistoryStep(update, _when(time), *counts, at.coverage, at.low, at.high))

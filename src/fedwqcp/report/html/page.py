@@ -39,7 +39,8 @@ class ReportOptions:
     Raises
     ------
     InputError
-        If the number is negative, or data come without the agent they belong to.
+        If the number is negative, data come without the agent they belong to, or labels without
+        outputs.
     """
 
     examples: int = 0
@@ -53,6 +54,16 @@ class ReportOptions:
             raise InputError(f"examples must be at least 0, got {self.examples}")
         if self.agent is None and (self.outputs or self.calibration):
             raise InputError("say whose outputs these are with --agent")
+        if self.labels and not self.outputs:
+            raise InputError("--labels are of --outputs, the agent's test points: pass both")
+
+    def refuse_data(self, what: str) -> None:
+        """Refuse what belongs to an agent's report of a round, where the report is another."""
+        data = ("outputs", "labels", "calibration", "examples")
+        if given := [f"--{name}" for name in data if getattr(self, name)]:
+            raise InputError(
+                f"the report of {what} takes no data of an agent: leave {' and '.join(given)} out"
+            )
 
 
 @dataclass(frozen=True)
@@ -285,6 +296,13 @@ def verdict_rule(nominal: float) -> str:
         f"{nominal:g}. Otherwise it is on target if no part of the interval lies below "
         f"{nominal - (1 - nominal) / 2:g}; else there are too few cases to tell."
     )
+
+
+BELOW_BY_CHANCE = (
+    "by chance of the test points one interval of 95 % in forty does; after a single calibration, "
+    "the draw of the calibration points adds to that"
+)
+"""How often an interval lies below what was asked for though nothing is wrong."""
 
 
 def name_list(names: Iterable[str]) -> str:

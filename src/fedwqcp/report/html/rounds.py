@@ -27,7 +27,7 @@ from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release, known_rows
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics import FEWEST
+from fedwqcp.metrics import MIN_COUNT
 from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.report.html.charts import threshold_chart
 from fedwqcp.report.html.page import (
@@ -58,6 +58,7 @@ from fedwqcp.report.html.sections import (
     coverage_comparison,
     coverage_verdict,
     diagnosis_section,
+    groups_section,
     messages_section,
     parts_verdict,
     scores_section,
@@ -65,8 +66,8 @@ from fedwqcp.report.html.sections import (
 from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.theory import Diagnosis, diagnose_release
-from fedwqcp.theory.diagnosis import local_thresholds
+from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
+from fedwqcp.theory.diagnosis import local_thresholds, worst_of
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile
 from fedwqcp.wire.release import AgentRecord
@@ -82,7 +83,7 @@ _CHOSEN = (
 
 
 LINES = 50
-"""Classes of an agent in the table, at most: those with the lowest coverage."""
+"""Lines of a table or chart of classes or groups, at most: those that are covered least."""
 
 
 _TONES: dict[str, Tone] = {
@@ -118,6 +119,8 @@ def round_page(path: Path, options: ReportOptions) -> Page:
                 "`fedwqcp agent predict --new-site` with labels in the outputs",
             ),
         )
+    if options.examples and options.agent is None:
+        raise InputError("--examples are for an agent's own report: pass --agent and --outputs too")
     whose = f"{options.agent}'s own report" if options.agent else "the server's report"
     views = [
         _server_view(release, file.parent, alpha)
@@ -211,22 +214,22 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     """Return what the server knows at one level: no coverage, it has no test data."""
     round = release.round
     plan = Plan.of(round)
-    task = release.tasks_of(alpha)[0]
-    own_alpha = plan.tasks[task].alpha
-    local = local_thresholds(release, task)
-    found = diagnose_release(release, task, own_alpha, plan.bounds)
+    sent = _own_thresholds(release, alpha)
+    found = _diagnosis(release, plan, alpha)
     here = [each for each in released(release) if each.alpha == alpha]
     method = round.method.name
-    about = [_agents_section(release, alpha, local, own_alpha, always_left_out(here))]
-    if local and here[0].whose != "own":
-        about.append(_thresholds_section(release, alpha, local, method))
+    about = [_agents_section(release, plan, alpha, sent, always_left_out(here))]
+    if sent and here[0].whose != "own":
+        about.append(_thresholds_section(release, sent, method))
     totals = [
         (method, a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"
     ]
     each = {} if folder is None else _message_bytes(release, plan, folder)
     about.append(messages_section(totals, each, method))
-    if found is not None:
+    if isinstance(found, Diagnosis):
         about.append(diagnosis_section(found, str(next_step(release))))
+    elif found is not None and (found.averaged or found.infinite):
+        about.append(groups_section(found, str(next_step(release))))
     elif release.advice:
         chosen = Text([sentence(release.advice)])
         about.append(Section("diagnosis", "Why this method", _CHOSEN, [chosen]))
@@ -239,6 +242,41 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
         method=method,
         verdicts={method: _verdict(release, alpha, found, here)},
         sections=about,
+    )
+
+
+@dataclass(frozen=True)
+class _OwnThreshold:
+    """What an agent sent for one outcome of a level; ``part`` is its label or group, or empty."""
+
+    agent: str
+    part: str
+    task: int
+    first: bool  # of the score's columns
+    sent: LocalQuantile
+
+
+def _own_thresholds(release: Release, alpha: float) -> list[_OwnThreshold]:
+    """Return the thresholds that agents sent at one level, in each label or group."""
+    found = []
+    for place, part in enumerate(release.round.group_names or ("",)):
+        tasks = release.tasks_of(alpha, place)
+        for task in tasks:
+            local = local_thresholds(release, task)
+            found += [
+                _OwnThreshold(name, part, task, task == tasks[0], sent)
+                for name, sent in local.items()
+            ]
+    return found
+
+
+def _diagnosis(release: Release, plan: Plan, alpha: float) -> Diagnosis | GroupDiagnosis | None:
+    """Judge averaging: in each label or group, or by the worst of the score's columns."""
+    if release.round.by is not None:
+        return diagnose_groups(release, alpha, plan.bounds)
+    return worst_of(
+        diagnose_release(release, task, plan.tasks[task].alpha, plan.bounds)
+        for task in release.tasks_of(alpha)
     )
 
 
@@ -322,7 +360,10 @@ def _holds_release(file: Path) -> bool:
 
 
 def _verdict(
-    release: Release, alpha: float, found: Diagnosis | None, here: Sequence[LevelThresholds]
+    release: Release,
+    alpha: float,
+    found: Diagnosis | GroupDiagnosis | None,
+    here: Sequence[LevelThresholds],
 ) -> ViewVerdict:
     """Say who was used, what came out, and what is not known here."""
     used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
@@ -336,17 +377,35 @@ def _verdict(
     for each in here:
         group = f"{each.group}, " if each.group else ""
         said += "".join(f" {sentence(group + note)}" for note in each.notes)
-    findings = () if found is None else found.findings
-    worst = " ".join(sentence(finding.says, release.round.agents) for finding in findings[:1])
-    if found is not None and found.verdict == "unsafe":
-        return ViewVerdict("bad", "Averaging is unsafe", f"{said} {worst}")
+    parts = {"": found} if isinstance(found, Diagnosis) else found.averaged if found else {}
+    worst = worst_of(parts.values())
+    verdict = "" if worst is None else worst.verdict
+    by, alike = release.round.by, [p for p, own in parts.items() if own.verdict == verdict]
+    where = f" in {len(alike)} of {counted(len(parts), by)}" if by else ""
+    why = "" if worst is None else f" {_gravest(release, parts, worst)}"
+    if verdict == "unsafe":
+        return ViewVerdict("bad", f"Averaging is unsafe{where}", said + why)
     if used < all_:
         return ViewVerdict("caution", f"{all_ - used} left out", said)
-    if found is not None and found.verdict == "cannot tell":
-        return ViewVerdict("caution", "Cannot tell whether averaging is safe", f"{said} {worst}")
-    if any(finding.severity == "caution" for finding in findings):
+    if infinite := found.infinite if isinstance(found, GroupDiagnosis) else {}:
+        word = f"Infinite in {len(infinite)} of {counted(len(release.round.group_names), str(by))}"
+        text = f"{said} The threshold is +inf in {by} {name_list(infinite)}, and excludes nothing."
+        return ViewVerdict("caution", word, text)
+    if verdict == "cannot tell":
+        return ViewVerdict("caution", f"Cannot tell whether averaging is safe{where}", said + why)
+    absent = isinstance(found, GroupDiagnosis) and any(found.absent.values())
+    findings = (finding for own in parts.values() for finding in own.findings)
+    if absent or any(finding.severity == "caution" for finding in findings):
         return ViewVerdict("caution", "Read the cautions", said)
     return ViewVerdict("plain", "Closed", said)
+
+
+def _gravest(release: Release, parts: Mapping[str, Diagnosis], worst: Diagnosis) -> str:
+    """Say the gravest finding, and of which label or group it is."""
+    part = next(part for part, own in parts.items() if own is worst)
+    of = f"{release.round.by} {part}: " if part else ""
+    names = () if of else release.round.agents
+    return " ".join(sentence(of + finding.says, names) for finding in worst.findings[:1])
 
 
 def _thresholds(release: Release, name: str, alpha: float) -> list[float] | None:
@@ -374,15 +433,14 @@ def _thresholds_sentence(release: Release, alpha: float) -> str:
 
 
 def _agents_section(
-    release: Release,
-    alpha: float,
-    local: dict[str, LocalQuantile],
-    own_alpha: float,
-    out: Collection[str],
+    release: Release, plan: Plan, alpha: float, sent: Sequence[_OwnThreshold], out: Collection[str]
 ) -> Section:
     """Return a card for each agent of the roster."""
+    by_agent: dict[str, list[_OwnThreshold]] = {agent.name: [] for agent in release.agents}
+    for own in sent:
+        by_agent[own.agent].append(own)
     cards = [
-        _card(release, agent, alpha, local.get(agent.name), own_alpha, out=agent.name in out)
+        _card(release, plan, agent, alpha, by_agent[agent.name], out=agent.name in out)
         for agent in release.agents
     ]
     return Section(
@@ -396,10 +454,10 @@ def _agents_section(
 
 def _card(
     release: Release,
+    plan: Plan,
     agent: AgentRecord,
     alpha: float,
-    sent: LocalQuantile | None,
-    own_alpha: float,
+    sent: Sequence[_OwnThreshold],
     *,
     out: bool,
 ) -> Card:
@@ -413,48 +471,68 @@ def _card(
         facts.append(("bytes sent", f"{agent.bytes_up:,}"))
     if agent.reason:
         facts.append(("refused for", agent.reason))
-    if sent is None:
+    if not sent:
         return Card(agent.name, "", tone, word, threshold, "threshold in use", "", facts[1:])
-    facts.insert(0, ("calibration points", f"{sent.n:,}"))
+    points = sum(own.sent.n for own in sent if own.first)
+    facts.insert(0, ("calibration points", f"{points:,}"))
     return Card(
         agent.name,
         "",
         tone,
         word,
-        number(sent.threshold),
-        "own threshold",
-        _chance(sent.n, own_alpha),
+        threshold_range([own.sent.threshold for own in sent], release.round.by),
+        "own threshold" if len(sent) == 1 else "own thresholds",
+        _chance(sent[0].sent, plan, sent[0].task) if len(sent) == 1 else "",
         facts,
     )
 
 
-def _chance(n: int, alpha: float) -> str:
-    """Say how far the coverage of an agent's own threshold strays by chance, exactly."""
+def _chance(sent: LocalQuantile, plan: Plan, task: int) -> str:
+    """Say how far the coverage of an agent's own threshold varies, where its rank is known.
+
+    Exact for scores without ties; ties only raise the coverage.
+    """
     from scipy.special import betaincinv
 
-    rank = conformal_rank(n, alpha)
-    if rank > n:
+    n, alpha = sent.n, plan.tasks[task].alpha
+    rank, finite = conformal_rank(n, alpha), sent.threshold < inf
+    if rank > n and not finite:
         return "too few points for a finite threshold"
+    if not (finite and plan.method.ranked_threshold):
+        return ""
+    if rank > n:
+        return f"clipped: covers {n}/{n + 1} on average, {n / (n + 1):.3f}"
     low, high = (float(betaincinv(rank, n + 1 - rank, p)) for p in (0.025, 0.975))
-    return f"by chance alone it covers {low:.3f} to {high:.3f} (95 %)"
+    return f"its coverage varies from {low:.3f} to {high:.3f} (95 %) over calibration samples"
 
 
-def _thresholds_section(
-    release: Release, alpha: float, local: dict[str, LocalQuantile], method: str
-) -> Section:
-    """Return the agents' own thresholds beside those in use."""
-    rows = [
-        (name, sent.n, sent.threshold, q)
-        for name, sent in local.items()
-        for q in _thresholds(release, name, alpha) or ()
-    ]
+def _thresholds_section(release: Release, sent: Sequence[_OwnThreshold], method: str) -> Section:
+    """Return the agents' own thresholds beside those in use, of the same label or group."""
+    rows = []
+    for own in sent:
+        outcome = release.outcomes[own.task]
+        used = outcome.threshold(release.position(own.agent, own.task))
+        for q in used if isinstance(used, tuple) else () if used is None else (used,):
+            rows.append((own.agent, own.part, own.sent.n, own.sent.threshold, q))
+    said = (
+        "Each agent's own threshold, the larger the more points it rests on, beside the one in "
+        "use. An agent whose own lies to the right is covered less than it would be alone."
+    )
+    if len(rows) > LINES and release.round.by:
+        said += f" Left out: {counted(len(rows) - LINES, 'line')} where it loses less."
+        rows = sorted(rows, key=_raised)[:LINES]
     return Section(
         "thresholds",
         "Thresholds",
-        "Each agent's own threshold, the larger the more points it rests on, beside the one in "
-        "use. An agent whose own lies to the right is covered less than it would be alone.",
-        [threshold_chart(rows, method=method)],
+        said,
+        [threshold_chart(rows, method=method, by=release.round.by)],
     )
+
+
+def _raised(row: tuple[str, str, int, float, float]) -> float:
+    """Return how far the threshold in use lies above the agent's own; the least comes first."""
+    *_, own, used = row
+    return used - own if used < inf else inf
 
 
 def _message_bytes(
@@ -569,7 +647,7 @@ def _scores_section(case: _Case, scores: Floats) -> Section:
     method = case.release.round.method.name
     released = [(method, float(q)) for q in np.unique(case.threshold)]
     return scores_section(
-        {case.agent: (bars.edges, bars.people, own)}, {case.agent: released}, method
+        {case.agent: (bars.edges, bars.counts, own)}, {case.agent: released}, method
     )
 
 
@@ -623,7 +701,7 @@ def _merged(rates: Sequence[tuple[str, metrics.Rate]]) -> list[tuple[str, metric
     """
     few, n, hits, lines = [], 0, 0, []
     for name, rate in sorted(rates, key=lambda one: one[1].n):
-        if rate.n and (rate.n < FEWEST or 0 < n < FEWEST):
+        if rate.n and (rate.n < MIN_COUNT or 0 < n < MIN_COUNT):
             few.append(name)
             n, hits = n + rate.n, hits + rate.hits
         elif rate.n:
@@ -650,20 +728,35 @@ def _sizes_section(case: _Case) -> Section:
 def _groups(sets: LabelSets | Intervals) -> list[tuple[str, int]]:
     """Count sets by size, in groups of at least ten people."""
     if isinstance(sets, Intervals):
-        bars = metrics.histogram(sets.sizes(), bins=10)
-        ends = zip(bars.edges[:-1], bars.edges[1:], bars.people, strict=True)
-        return [(f"{number(low)} to {number(high)}", people) for low, high, people in ends]
+        return _length_groups(sets.sizes())
     found: list[tuple[str, int]] = []
     first, held = 0, 0
     counts = np.bincount(sets.sizes()).tolist()
     for size, count in enumerate(counts):
         held += count
-        if held >= FEWEST and (sum(counts[size + 1 :]) >= FEWEST or size + 1 == len(counts)):
+        if held >= MIN_COUNT and (sum(counts[size + 1 :]) >= MIN_COUNT or size + 1 == len(counts)):
             only = held == max(counts[first : size + 1])  # all of them in one size
             at = first + counts[first : size + 1].index(held) if only else size
             found.append((str(at) if only else f"{first} to {size}", held))
             first, held = size + 1, 0
     return found
+
+
+def _length_groups(lengths: Floats) -> list[tuple[str, int]]:
+    """Count intervals by length, in groups of at least ten people; infinite ones are the last."""
+    finite = lengths[lengths < inf]
+    endless = len(lengths) - len(finite)
+    bars = metrics.histogram(finite, bins=10)  # none where there are few
+    ends = zip(bars.edges[:-1], bars.edges[1:], bars.counts, strict=True)
+    lines = [(f"{number(low)} to {number(high)}", people) for low, high, people in ends]
+    if not endless:
+        return lines
+    if endless >= MIN_COUNT and (lines or not len(finite)):
+        return [*lines, ("infinite", endless)]
+    if lines:  # few are infinite: they join the longest
+        joined = (f"{number(bars.edges[-2])} to infinite", bars.counts[-1] + endless)
+        return [*lines[:-1], joined]
+    return [("finite or infinite", len(lengths))] if len(lengths) >= MIN_COUNT else []
 
 
 def _examples_section(case: _Case, most: int) -> Section:

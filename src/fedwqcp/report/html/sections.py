@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean
 
+from fedwqcp._validation import named
 from fedwqcp.metrics import Rate
 from fedwqcp.report.html.charts import coverage_chart, score_chart, traffic_chart
 from fedwqcp.report.html.page import (
+    BELOW_BY_CHANCE,
     Bar,
     Block,
     Card,
@@ -29,7 +31,7 @@ from fedwqcp.report.html.page import (
     sentence,
     verdict_rule,
 )
-from fedwqcp.theory import Diagnosis
+from fedwqcp.theory import Diagnosis, Finding, GroupDiagnosis
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,20 @@ _TONES: dict[str, tuple[Tone, str]] = {
 
 
 _VERDICTS = {
-    "safe": "Averaging is safe: no agent misses more than alpha/2 beyond alpha.",
+    "safe": "Averaging is safe: every agent's miscoverage is shown to be at most 1.5 alpha.",
     "unsafe": "Averaging is unsafe.",
     "cannot tell": "These numbers do not show whether averaging is safe.",
 }
+
+
+_INFINITE = {
+    "label": "The threshold is +inf, and the label is in every set",
+    "group": "The threshold is +inf, and the group's sets hold everything",
+}
+
+
+LINES = 50
+"""Findings of a round by label or group, at most: the gravest."""
 
 
 def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float) -> ViewVerdict:
@@ -81,10 +93,7 @@ def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float
         f"({worst.interval})"
     )
     if below:
-        text = (
-            f"{said}. The intervals of {len(below)} {of} lie below; with intervals of 95 %, one of "
-            "forty does by chance alone."
-        )
+        text = f"{said}. The intervals of {len(below)} {of} lie below; {BELOW_BY_CHANCE}."
         return ViewVerdict("bad", f"Too low at {len(below)} {of}", text)
     if above:
         said += f". No interval lies below, those of {len(above)} {of} lie above"
@@ -110,8 +119,7 @@ def parts_verdict(
     if below:
         text = (
             f"{verdict.text} Each {by} has its own threshold, and below {nominal:g} lies the "
-            f"whole interval of {name_list(below)}; with intervals of 95 %, one of forty does by "
-            "chance alone."
+            f"whole interval of {name_list(below)}; {BELOW_BY_CHANCE}."
         )
         word = f"Too low in {len(below)} of {counted(len(parts), by)}"
         return ViewVerdict("bad", verdict.word if verdict.tone == "bad" else word, text)
@@ -254,20 +262,59 @@ def messages_section(
 
 def diagnosis_section(found: Diagnosis, advice: str) -> Section:
     """Say what the agents' summaries show, the gravest first, and what to do next."""
-    blocks: list[Block] = []
-    for finding in found.findings:
-        tone, word = _TONES[finding.severity]
-        said = sentence(finding.says, finding.agents)
-        blocks.append(Text([said], tone, f"{word}: {finding.code}"))
-    if advice:
-        blocks.append(Text([sentence(advice)], title="What to do next"))
-    return Section(
-        "diagnosis",
-        "Diagnosis, and what to do next",
-        f"{_VERDICTS[found.verdict]} Computed from what the agents sent, "
-        "so the server can see it too. It cannot see test data that differ from calibration data.",
-        blocks,
+    blocks = [_finding(finding) for finding in found.findings]
+    return _diagnosis(_VERDICTS[found.verdict], blocks, advice)
+
+
+def groups_section(found: GroupDiagnosis, advice: str) -> Section:
+    """Say the same of each label or group; what is fine in one is not repeated."""
+    by, blocks = found.by, []
+    if found.infinite:
+        lines = [f"{by} {part}: at {named(at)}." for part, at in found.infinite.items()]
+        blocks.append(Text(lines[:LINES], "bad", "unsafe: infinite", _INFINITE[by]))
+    if absent := [f"{by} {part}: {named(at)}." for part, at in found.absent.items() if at]:
+        title = f"Agents without a calibration point of a {by}"
+        blocks.append(Text(absent[:LINES], "caution", "caution: absent", title))
+    graver = [
+        (finding, f"{by} {part}: ")
+        for part, own in found.averaged.items()
+        for finding in own.findings
+        if finding.severity != "ok" and finding.code != "no-data"  # infinite says it
+    ]
+    graver.sort(key=lambda one: list(_TONES).index(one[0].severity))
+    blocks += [_finding(*one) for one in graver[:LINES]]
+    if len(graver) > LINES:
+        blocks.append(Text([f"Left out: {counted(len(graver) - LINES, 'finding')}."]))
+    return _diagnosis(_groups_verdict(found), blocks, advice)
+
+
+def _groups_verdict(found: GroupDiagnosis) -> str:
+    """Say in which labels or groups averaging is not safe, or not shown to be."""
+    if not found.averaged:
+        return ""
+    said = []
+    for verdict in ("unsafe", "cannot tell"):
+        if parts := [part for part, own in found.averaged.items() if own.verdict == verdict]:
+            said.append(f"{_VERDICTS[verdict][:-1]} in {found.by} {name_list(parts)}.")
+    return " ".join(said) or f"In each {found.by}: {_VERDICTS['safe']}"
+
+
+def _finding(finding: Finding, of: str = "") -> Text:
+    """Return one thing that the summaries show, and of which label or group."""
+    tone, word = _TONES[finding.severity]
+    said = f"{of}{finding.says}"
+    return Text([sentence(said, () if of else finding.agents)], tone, f"{word}: {finding.code}")
+
+
+def _diagnosis(verdict: str, findings: Sequence[Text], advice: str) -> Section:
+    """Return the section: the verdict, the findings, the advice."""
+    next_ = (Text([sentence(advice)], title="What to do next"),) if advice else ()
+    lead = (
+        "Computed from what the agents sent, so the server can see it too. It cannot see test data "
+        "that differ from calibration data."
     )
+    title = "Diagnosis, and what to do next"
+    return Section("diagnosis", title, f"{verdict} {lead}".strip(), [*findings, *next_])
 
 
 def _why_above(above: Sequence[AgentCoverage]) -> str:
@@ -291,7 +338,7 @@ def _alone(method: str, m: AgentCoverage, nominal: float) -> ViewVerdict:
     where = {
         "bad": "too low for",
         "caution": "more than",
-        "good": "no sign against",
+        "good": "consistent with",
         "plain": "too few cases to tell whether it holds",
     }[tone]
     text = f"{said}: {where} the {nominal:g} that was asked for."

@@ -188,7 +188,8 @@ class LocalFederation(Deployment):
             command = (FLWR, "supernode", "register", keys / f"{name}.pub", "fed")
             self.processes.start(f"register-{name}", command, self.folder)
         for name in self.agents:
-            wait_until(lambda n=name: not self.processes.alive(f"register-{n}"), 60, name)  # type: ignore[misc]  # bound now
+            what = f"the registration of {name}"
+            wait_until(lambda n=name: not self.processes.alive(f"register-{n}"), 60, what)  # type: ignore[misc]  # bound now
             self.processes.stop(f"register-{name}")
 
 

@@ -44,7 +44,7 @@ from fedwqcp.federation.transport.flower.secagg import (
     are_shares,
     secaggplus_workflow,
 )
-from fedwqcp.federation.transport.messages import CODES, OK, NodeId, Request, new_nonce
+from fedwqcp.federation.transport.messages import OK, NodeId, Request, new_nonce, reason_of
 from fedwqcp.federation.transport.session import Session, Timeouts, collect
 from fedwqcp.methods import MODULUS, FixedPoint
 from fedwqcp.wire.codec import encode
@@ -103,7 +103,7 @@ class SecureSession(Session):
                 self.bound[reply.agent] = reply.node
                 self.down[int(reply.node)] += len(request.round) + len(request.body)
             elif reply.status != "engine":
-                self._refuse(reply.agent, f"{reply.status}: {CODES[reply.status]}")
+                self._refuse(reply.agent, reason_of(reply.status))
         self.carrier.clear()
         return {name: int(node) for name, node in self.bound.items() if name not in self.reasons}
 
@@ -235,7 +235,7 @@ class SecAggGrid:
             if reply.status == "shares" and self.stage == Stage.COLLECT_MASKED_VECTORS:
                 return _accused(reply.body, asked)
             if reply.status not in (OK, "engine"):
-                self.reasons[node] = f"{reply.status}: {CODES[reply.status]}"
+                self.reasons[node] = reason_of(reply.status)
             if reply.status != OK:
                 return None
             if message.metadata.src_node_id != node:
@@ -246,7 +246,7 @@ class SecAggGrid:
             self.reasons[node] = f"malformed: {error}"
         except Exception as error:
             _log.error("a reply of node %s was refused: %s", node, traced(error))
-            self.reasons[node] = f"internal: {CODES['internal']}"
+            self.reasons[node] = reason_of("internal")
         return None
 
     def _refuse_shared_keys(self, sound: dict[int, Message]) -> None:

@@ -5,14 +5,13 @@ FLARE's programs are started as an operator would start them; nothing here impor
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import exists, is_file, is_folder, read, to_json, to_toml, write_atomic
+from fedwqcp._io import exists, from_json, is_file, is_folder, read, to_json, to_toml, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.deployment import (
     PROGRAMS,
@@ -65,14 +64,14 @@ def allow(kit: Path) -> tuple[Path, ...]:
     if not is_file(given):
         raise InputError(f"{kit} must be a startup kit of FLARE: it has no local/{given.name}")
     current = local / "resources.json"
-    held = json.loads(read(current if exists(current) else given))
+    held = _own_json(current if exists(current) else given, "components", list)
     held |= {
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [CONTROLLER, EXECUTOR],
         "allow_log_streaming": False,
     }
     held["components"] = [c for c in held["components"] if c.get("id") != "site_log_streamer"]
-    rights = json.loads(read(local / "authorization.json.default"))
+    rights = _own_json(local / "authorization.json.default", "permissions", dict)
     rights["permissions"] = {
         role: {**(_EVERYTHING if may == "any" else may), "byoc": "none", "shell_commands": "none"}
         for role, may in rights["permissions"].items()
@@ -85,6 +84,16 @@ def allow(kit: Path) -> tuple[Path, ...]:
         write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode())
         written.append(settings)
     return tuple(written)
+
+
+def _own_json(path: Path, key: str, kind: type) -> dict[str, Any]:
+    """Read a file of FLARE's own, which operators may have edited."""
+    found = from_json(read(path), dict[str, Any])
+    if found is None or not isinstance(found.get(key), kind):
+        raise InputError(
+            f"{path} must be JSON with {key!r}, as FLARE writes it: restore it from the startup kit"
+        )
+    return found
 
 
 _EVERYTHING = dict.fromkeys(

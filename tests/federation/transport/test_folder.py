@@ -17,7 +17,13 @@ import numpy as np
 import pytest
 
 from fedwqcp import _io, calibrate, methods
-from fedwqcp.errors import InputError, MalformedMessageError, QuorumError, WrongRoundError
+from fedwqcp.errors import (
+    InputError,
+    MalformedMessageError,
+    QuorumError,
+    RecordError,
+    WrongRoundError,
+)
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.signing import SigningKey, new_key
@@ -735,3 +741,17 @@ def test_a_second_answer_to_a_step_that_nobody_asks_is_refused(tmp_path):
     assert [str(refusal) for refusal in closed.refusals] == [
         "agent 'a': step: fedwq-cp asks only in 1 steps"
     ]
+
+
+def test_a_damaged_list_of_what_counted_is_named(tmp_path):
+    path, files, _ = dialogue(tmp_path, replace(ROUND, method=Choice("fcp")))
+    (tmp_path / "round.record.json").unlink()
+    (tmp_path / "round.closed-1.json").write_text('{"a": ')
+    with pytest.raises(RecordError, match=r"round.closed-1.json is damaged: it must list"):
+        close_round(path, files, tmp_path / "release.json")
+
+
+@pytest.mark.parametrize("out", ["", "."])
+def test_a_round_needs_the_name_of_a_file(out):
+    with pytest.raises(InputError, match="must name a file, got a folder"):
+        open_round(ROUND, Path(out))

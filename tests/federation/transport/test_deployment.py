@@ -14,6 +14,7 @@ from fedwqcp.federation.transport.deployment import (
     Processes,
     descendants,
     free_ports,
+    json_of,
     round_ended,
     wait_until,
 )
@@ -63,6 +64,29 @@ def test_a_process_that_ended_is_known_as_such(tmp_path):
         assert processes.output("short") == "done\n"
         with pytest.raises(InputError, match="is not installed here"):
             processes.start("none", (tmp_path / "no-such-program",), tmp_path)
+
+
+def test_one_that_does_not_end_does_not_keep_the_others_running(tmp_path, monkeypatch):
+    sleep = (sys.executable, "-c", "import time; time.sleep(600)")
+    started = []
+
+    def never(ready, seconds, what, every=0.25):
+        if what == "the end of second":
+            raise InputError(f"{what} did not come within {seconds:g} s")
+        wait_until(ready, seconds, what, every)
+
+    monkeypatch.setattr("fedwqcp.federation.transport.deployment.wait_until", never)
+    with (
+        pytest.raises(InputError, match="the end of second did not come within 10 s"),
+        Processes(tmp_path / "logs", os.environ) as processes,
+    ):
+        started += [processes.start(name, sleep, tmp_path) for name in ("first", "second")]
+    assert all(process.poll() is not None for process in started)
+
+
+def test_a_program_without_an_answer_is_an_error_of_ours(tmp_path):
+    with pytest.raises(InputError, match="no-such-program is not installed here"):
+        json_of((tmp_path / "no-such-program",), tmp_path, os.environ)
 
 
 def test_waiting_ends():

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedwqcp.errors import InputError
+from fedwqcp_lab.datasets.partition import (
+    by_label,
+    by_mix,
+    by_quantity,
+    fit_clusters,
+    iid,
+    stream,
+)
+
+seeds = st.integers(0, 2**32)
+betas = st.floats(0.01, 100)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def assert_divides(parts, n):
+    """Every row in exactly one part, in increasing order."""
+    assert sorted(np.concatenate(parts).tolist()) == list(range(n))
+    assert all((np.diff(part) > 0).all() for part in parts)
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 8), seeds, betas)
+def test_by_label_divides_every_row_once(labels, agents, seed, beta):
+    parts = by_label(np.array(labels, dtype=np.int64), agents, rng(seed), beta=beta)
+    assert len(parts) == agents
+    assert_divides(parts, len(labels))
+
+
+@given(
+    seed=st.integers(0, 99), agents=st.integers(1, 7), points=st.integers(1, 8), tiny=st.booleans()
+)
+@settings(max_examples=30, deadline=None)
+def test_every_agent_has_as_many_rows_and_no_row_is_given_twice(seed, agents, points, tiny):
+    labels = np.random.default_rng(seed).integers(0, 3, 60)
+    beta = 1e-6 if tiny else 1.0
+    parts = by_mix(labels, agents, points, np.random.default_rng(seed), beta=beta)
+    assert [len(part) for part in parts] == [points] * agents
+    assert len(np.unique(np.concatenate(parts))) == agents * points
+
+
+def test_mixes_follow_the_concentration_and_rows_must_suffice():
+    labels = np.arange(6000) % 3
+    rng = np.random.default_rng(0)
+    skew = {
+        beta: np.mean(
+            [
+                np.bincount(labels[part], minlength=3).max() / 100
+                for part in by_mix(labels, 20, 100, rng, beta=beta)
+            ]
+        )
+        for beta in (1e-3, 1e6)
+    }
+    assert skew[1e-3] > 0.95  # one class each, almost
+    assert skew[1e6] < 0.45  # a third of each
+    with pytest.raises(InputError, match="2 x 31 rows, got 60"):
+        by_mix(labels[:60], 2, 31, rng, beta=1.0)
+
+
+@given(st.integers(0, 100), st.lists(st.floats(0.1, 5), min_size=1, max_size=6), seeds)
+def test_iid_divides_by_the_shares(n, shares, seed):
+    parts = iid(n, shares, rng(seed))
+    assert_divides(parts, n)
+    wanted = np.array(shares) / sum(shares) * n
+    assert np.all(np.abs([len(part) for part in parts] - wanted) <= 1)
+
+
+def test_iid_of_thirds():
+    assert [len(part) for part in iid(9, (1, 1, 1), rng())] == [3, 3, 3]
+
+
+def test_large_beta_divides_each_class_evenly():
+    labels = np.repeat([0, 1], 600)
+    for part in by_label(labels, 6, rng(), beta=1e6):
+        assert abs(np.count_nonzero(labels[part] == 0) - 100) <= 2
+        assert abs(np.count_nonzero(labels[part] == 1) - 100) <= 2
+
+
+def test_small_beta_gives_a_class_to_one_agent():
+    labels = np.repeat(np.arange(5), 100)
+    parts = by_label(labels, 6, rng(), beta=1e-4)
+    largest = [max(np.count_nonzero(labels[part] == c) for part in parts) for c in range(5)]
+    assert largest == [100] * 5
+
+
+def test_same_stream_gives_the_same_parts():
+    labels = np.arange(200) % 7
+    one, other = (by_label(labels, 4, rng(3), beta=0.3) for _ in range(2))
+    assert all((a == b).all() for a, b in zip(one, other, strict=True))
+
+
+def test_far_groups_are_clusters_of_their_own():
+    x = np.concatenate([rng().random((50, 2)), 100 + rng().random((50, 2))])
+    found = fit_clusters(x, rng(), n_clusters=2).labels_
+    assert sorted((set(found[:50]), set(found[50:])), key=min) == [{0}, {1}]
+
+
+def test_clusters_of_equal_rows_warn_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert set(fit_clusters(np.ones((12, 2)), rng(), n_clusters=10).labels_) == {0}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: by_label([0, 1], 0, rng(), beta=1), "n_agents must be at least 1"),
+        (lambda: by_label([0, 1], 2, rng(), beta=0), "beta must be positive and finite"),
+        (lambda: by_label([0, 1], 2, rng(), beta=float("inf")), "beta must be positive and finite"),
+        (lambda: by_label([[0, 1]], 2, rng(), beta=1), "labels must have shape"),
+        (lambda: iid(4, (1, -1), rng()), "shares must not be negative"),
+        (lambda: iid(4, (0, 0), rng()), "shares must not be negative"),
+        (lambda: fit_clusters([[0.0]], rng(), n_clusters=0), "n_clusters must be"),
+        (lambda: fit_clusters([0.0], rng(), n_clusters=1), r"features must have shape \(n, d\)"),
+    ],
+)
+def test_wrong_numbers_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_quantity_skew_divides_every_row_once():
+    parts = by_quantity(100, 6, stream(0, "parts"), beta=0.3)
+    assert len(parts) == 6
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(100))
+    assert all(np.array_equal(part, np.sort(part)) for part in parts)
+
+
+def test_quantity_skew_is_in_size_and_not_in_content():
+    sizes = [len(part) for part in by_quantity(6000, 6, stream(0, "parts"), beta=1e6)]
+    assert max(sizes) - min(sizes) < 60
+    skewed = by_quantity(6000, 6, stream(0, "parts"), beta=0.3)
+    assert max(len(part) for part in skewed) > 2 * min(len(part) for part in skewed)
+    large = max(skewed, key=len)
+    assert abs(large.mean() - 2999.5) < 5 * 1732 / len(large) ** 0.5  # rows from the whole range
+
+
+names = st.lists(st.text(max_size=5), max_size=3)
+
+
+def draws(seed, *parts):
+    return stream(seed, *parts).integers(2**63, size=4).tolist()
+
+
+@given(st.integers(0, 2**64), names)
+def test_same_seed_and_names_give_the_same_numbers(seed, parts):
+    assert draws(seed, *parts) == draws(seed, *parts)
+
+
+@given(st.integers(0, 2**64), names, names)
+def test_other_names_give_other_numbers(seed, one, other):
+    assert (draws(seed, *one) == draws(seed, *other)) == (one == other)
+
+
+def test_where_a_name_ends_matters():
+    assert draws(0, "ab", "c") != draws(0, "a", "bc")
+
+
+def test_other_seeds_give_other_numbers():
+    assert draws(0, "a") != draws(1, "a")
+
+
+def test_streams_are_uncorrelated():
+    one, other = stream(0, "train", "a"), stream(0, "train", "b")
+    n = 10_000
+    correlation = np.corrcoef(one.random(n), other.random(n))[0, 1]
+    assert abs(correlation) < 5 / np.sqrt(n)
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, "0"])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(InputError, match="seed must be a whole number of at least 0"):
+        stream(seed, "a")
