@@ -177,7 +177,9 @@ def aps_cases(n: int, C: int, dtype: str, options: argparse.Namespace) -> dict[s
             return p.sum(), np.empty(p.shape, np.bool_).fill(True) if writes else None
 
         work()
-        contenders = {"floor": floor, "fedwqcp": work, "fedwqcp, numpy alone": without_numba(work)}
+        beside = {"beside": ours[plain]} if (plain := goals.plainer(case)) else {}
+        contenders = {"floor": floor, **beside, "fedwqcp": work}
+        contenders["fedwqcp, numpy alone"] = without_numba(work)
         contenders |= others.get(case, {})
         found[f"APS {words}, {case}"] = medians(
             contenders, options.repeats, options.limit, options.clock
@@ -344,7 +346,7 @@ def table(results: dict[str, Any]) -> str:
         base = entries["floor"]["seconds"]
         ours = entries["fedwqcp"]["seconds"]
         for name, entry in entries.items():
-            if name == "floor":
+            if name in ("floor", "beside"):
                 continue
             if "error" in entry:
                 lines.append(

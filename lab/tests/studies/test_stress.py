@@ -112,7 +112,7 @@ def test_wrong_studies_are_refused(tmp_path):
 
 
 def pool(seed=0):
-    """Return models that spoke of all calibration points: row i says (model, i)."""
+    """Return models with outputs for all calibration points: those of row i are (model, i)."""
     unit = labels_unit(seed)
     n = len(unit.setting.labels)
     outputs = tuple(
@@ -122,7 +122,7 @@ def pool(seed=0):
     return Unit(unit.setting, outputs)
 
 
-def test_every_point_has_one_owner_and_the_owners_model_speaks_of_it():
+def test_every_point_has_one_owner_whose_model_predicts_it():
     found = federate(pool(), Shape(agents=5, strong=0.4, beta=0.5))
     assert found.setting.agents == ("S0", "S1", "W2", "W3", "W4")
     assert np.bincount(found.setting.owners, minlength=5).sum() == 240
