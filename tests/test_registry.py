@@ -211,3 +211,8 @@ def test_a_score_that_cannot_be_loaded_is_named() -> None:
 )
 def test_a_setting_is_read_as_it_is_written(value: Setting) -> None:
     assert parse_setting(typed(value)) == value
+
+
+@pytest.mark.parametrize("text", ["1,,2", ",", " , ", "1,2,,", "a,b"])
+def test_a_list_with_a_gap_is_no_list(text: str) -> None:
+    assert parse_setting(text) == text

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from fedwqcp._validation import did_you_mean, shown
-from fedwqcp.errors import InputError
+from fedwqcp.errors import FedwqcpError, InputError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -47,7 +47,7 @@ def parse_setting(text: str) -> Setting:
         return words[text.lower()]
     try:
         if "," in text:
-            return tuple(float(part) for part in text.split(",") if part.strip())
+            return tuple(map(float, text.strip().removesuffix(",").split(",")))
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         return text
@@ -83,10 +83,12 @@ class Registry(Generic[T]):
         if name in registered:
             try:
                 found = registered[name].load()
+            except FedwqcpError:  # such as a missing extra, which says what to do
+                raise
             except Exception as error:
                 raise InputError(
-                    f"{self._kind} {name!r} of {registered[name].value} cannot be loaded: "
-                    f"{type(error).__name__}; repair or remove the package that brings it"
+                    f"{self._kind} {name!r} of {registered[name].value} cannot be loaded "
+                    f"({type(error).__name__}: {error}); repair or remove the package that has it"
                 ) from error
             if not (isinstance(found, type) and issubclass(found, self._base)):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")

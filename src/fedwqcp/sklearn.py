@@ -471,6 +471,10 @@ class ConformalClassifier(_Conformal):
             )
         if names and round.classes:
             check_same_classes(names, round.classes)
+        elif not hasattr(self.estimator, "classes_"):
+            raise NotReadyError(
+                "fit the estimator first: its classes are held against the release's"
+            )
         elif round.n_classes not in (None, len(self.classes_)):
             raise InputError(
                 f"the release is of {round.n_classes} classes, the estimator has "

@@ -91,11 +91,20 @@ def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
         allow(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"components": 3}', "{}"])
-def test_a_damaged_file_of_a_kit_is_named(tmp_path, text):
+@pytest.mark.parametrize(
+    ("name", "key", "text"),
+    [
+        *(("resources.json", "components", text) for text in ("{", "[]", "{}")),
+        ("resources.json", "components", '{"components": 3}'),
+        ("resources.json", "components", '{"components": ["x", null]}'),
+        ("authorization.json.default", "permissions", "null"),
+        ("authorization.json.default", "permissions", '{"permissions": {"lead": "none"}}'),
+    ],
+)
+def test_a_damaged_file_of_a_kit_is_named(tmp_path, name, key, text):
     site = kit(tmp_path / "site", "fed_client.json")
-    (site / "local" / "resources.json").write_text(text)
-    with pytest.raises(InputError, match=r"resources.json must be JSON with 'components'"):
+    (site / "local" / name).write_text(text)
+    with pytest.raises(InputError, match=f"{name} must be JSON with '{key}'"):
         allow(site)
 
 

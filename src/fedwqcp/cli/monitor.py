@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -185,6 +186,8 @@ def _words(command: str) -> list[str]:
         raise InputError(f"--on-alarm must be a shell command: {error}") from None
     if not words:
         raise InputError("--on-alarm must be a command, got nothing")
+    if shutil.which(words[0]) is None:
+        raise InputError(f"--on-alarm: there is no program {words[0]!r} here that can be run")
     return words
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from fedwqcp._io import exists, make_folder, write_new
+from fedwqcp._validation import shown
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.wire.messages import check_names
 
@@ -34,6 +36,8 @@ except ImportError:
 
 DAYS = 30
 """How long the certificates are valid."""
+_HOST = re.compile(r"[*A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""A host name; the first also names the certificate, in at most 64 characters."""
 
 
 def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tuple[Path, ...]:
@@ -41,20 +45,21 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
     check_names(tuple(agents))
     if not hosts:
         raise InputError("hosts: name at least one host or address of the server")
-    if taken := set(agents) & {f"{name}.pub" for name in agents}:
+    public_files = {f"{name}.pub".casefold() for name in agents}  # some disks know no case
+    if taken := [name for name in agents if name.casefold() in public_files]:
         raise InputError(
-            f"agents: {min(taken)!r} must not be another agent's name with '.pub' behind it, which "
+            f"agents: {taken[0]!r} must not be another agent's name with '.pub' behind it, which "
             "names the file of that agent's public key; rename one of them"
         )
+    for host in hosts:
+        if not isinstance(host, str) or not (_is_address(host) or _HOST.fullmatch(host)):
+            raise InputError(
+                "hosts must be IP addresses, or host names of 1 to 64 ASCII letters, digits, '.', "
+                f"'_' and '-', got {shown(host)}"
+            )
     authority, server = (generate_private_key(SECP384R1()) for _ in range(2))
     root = _certificate("fedwqcp trial CA", authority, None)
-    try:
-        signed = _certificate(hosts[0], server, (root, authority), hosts)
-    except ValueError:
-        raise InputError(
-            "hosts must be IP addresses or ASCII host names of 1 to 64 characters, got "
-            + ", ".join(repr(host) for host in hosts)
-        ) from None
+    signed = _certificate(hosts[0], server, (root, authority), hosts)
     private = {
         "ca.key": _private(authority, PrivateFormat.PKCS8),
         "server.key": _private(server, PrivateFormat.PKCS8),
@@ -109,12 +114,20 @@ def _certificate(
     return builder.sign(signer, SHA384())
 
 
+def _is_address(host: str) -> bool:
+    """Tell whether a host is an IP address."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _host(host: str) -> x509.GeneralName:
     """Return a host as a certificate names it."""
-    try:
+    if _is_address(host):
         return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)
+    return x509.DNSName(host)
 
 
 def _private(key: EllipticCurvePrivateKey, form: PrivateFormat) -> bytes:

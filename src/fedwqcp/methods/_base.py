@@ -6,6 +6,7 @@ what it needs and does (`Method`), so that nothing outside this package decides 
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
@@ -32,7 +33,7 @@ from fedwqcp._validation import (
     plain,
     real_array,
 )
-from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.errors import FedwqcpError, InputError, UnfitAnswerError
 from fedwqcp.quantile import Overflow, conformal_rank
 from fedwqcp.registry import settings_of
 from fedwqcp.wire.messages import (
@@ -456,12 +457,9 @@ class Method(CheckedSettings, ABC, Generic[S]):
         if self.corrects_shift_of is not None:
             return replace(self, target=target)  # type: ignore[type-var]  # all are dataclasses
         if not isinstance(target, str):
-            from fedwqcp.methods import available, find  # which import this module
-
-            fit = [name for name in available() if "target" in _field_names(find(name))]
             raise InputError(
                 "a distribution in numbers is for methods that correct a shift "
-                f"({', '.join(fit)}): leave target out",
+                f"({', '.join(_with_target())}): leave target out",
                 field="target",
             )
         return self
@@ -678,9 +676,16 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return np.asarray(value, dtype=np.float64)
 
 
-def _field_names(method: type[Method[Any]]) -> set[str]:
-    """Return the settings of a method, and the terms of a round that it uses."""
-    return {field.name for field in fields(method)}  # type: ignore[arg-type]  # all are dataclasses
+def _with_target() -> list[str]:
+    """Return the names of the methods that correct a shift; a broken plug-in is passed over."""
+    from fedwqcp.methods import available, find  # which import this module
+
+    found = []
+    for name in available():
+        with contextlib.suppress(FedwqcpError, TypeError):  # TypeError: it is no dataclass
+            if any(field.name == "target" for field in fields(find(name))):  # type: ignore[arg-type]
+                found.append(name)
+    return found
 
 
 def own_data(cal: Calibration | None, method: str) -> Calibration:

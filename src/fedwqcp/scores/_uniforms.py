@@ -128,7 +128,7 @@ def text_ids(ids: npt.ArrayLike) -> npt.NDArray[np.str_]:
     array = as_array(ids, "ids")
     if array.dtype == object and not all(map(_is_id, array.flat)):
         raise InputError("ids must be integers or text in every row, got something else")
-    if array.size and array.dtype.kind not in "iuUSO":
+    if array.size and array.dtype.kind not in "iuUSOT":
         raise InputError(f"ids must be integers or text, got an array of {array.dtype}")
     try:
         return array.astype(np.str_)

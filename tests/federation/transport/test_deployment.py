@@ -85,7 +85,7 @@ def test_one_that_does_not_end_does_not_keep_the_others_running(tmp_path, monkey
 
 
 def test_a_program_without_an_answer_is_an_error_of_ours(tmp_path):
-    with pytest.raises(InputError, match="no-such-program is not installed here"):
+    with pytest.raises(InputError, match="no-such-program cannot be run here"):
         json_of((tmp_path / "no-such-program",), tmp_path, os.environ)
 
 

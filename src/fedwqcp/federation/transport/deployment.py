@@ -213,8 +213,8 @@ def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str])
             timeout=60,
             check=False,
         )
-    except FileNotFoundError:
-        raise InputError(f"{command[0]} is not installed here") from None
+    except OSError as error:
+        raise InputError(f"{command[0]} cannot be run here: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         return {"error-message": f"{command[0]} did not end within 60 s"}
     try:

@@ -228,11 +228,12 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     about.append(messages_section(totals, each, method))
     if isinstance(found, Diagnosis):
         about.append(diagnosis_section(found, str(next_step(release))))
-    elif found is not None and (found.averaged or found.infinite):
+    elif found is not None and (found.averaged or found.infinite or any(found.absent.values())):
         about.append(groups_section(found, str(next_step(release))))
-    elif release.advice:
+    judged = isinstance(found, Diagnosis) or (found is not None and bool(found.averaged))
+    if release.advice and not judged:
         chosen = Text([sentence(release.advice)])
-        about.append(Section("diagnosis", "Why this method", _CHOSEN, [chosen]))
+        about.append(Section("why", "Why this method", _CHOSEN, [chosen]))
     promised = Text(promised_to_new_site(release, alpha))
     about.append(Section("new-site", "What is promised to a new site", "", [promised]))
     return View(
@@ -389,7 +390,9 @@ def _verdict(
         return ViewVerdict("caution", f"{all_ - used} left out", said)
     if infinite := found.infinite if isinstance(found, GroupDiagnosis) else {}:
         word = f"Infinite in {len(infinite)} of {counted(len(release.round.group_names), str(by))}"
-        text = f"{said} The threshold is +inf in {by} {name_list(infinite)}, and excludes nothing."
+        every = all(set(release.used) <= set(at) for at in infinite.values())
+        whose = "The threshold is" if every else "Thresholds of some agents are"
+        text = f"{said} {whose} +inf in {by} {name_list(infinite)}: such sets exclude nothing."
         return ViewVerdict("caution", word, text)
     if verdict == "cannot tell":
         return ViewVerdict("caution", f"Cannot tell whether averaging is safe{where}", said + why)

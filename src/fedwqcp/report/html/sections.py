@@ -70,8 +70,8 @@ _VERDICTS = {
 
 
 _INFINITE = {
-    "label": "The threshold is +inf, and the label is in every set",
-    "group": "The threshold is +inf, and the group's sets hold everything",
+    "label": "A threshold is +inf: there the label is in every set",
+    "group": "A threshold is +inf: there the group's sets hold everything",
 }
 
 
@@ -309,7 +309,7 @@ def _finding(finding: Finding, of: str = "") -> Text:
 def _diagnosis(verdict: str, findings: Sequence[Text], advice: str) -> Section:
     """Return the section: the verdict, the findings, the advice."""
     next_ = (Text([sentence(advice)], title="What to do next"),) if advice else ()
-    lead = (
+    lead = verdict and (
         "Computed from what the agents sent, so the server can see it too. It cannot see test data "
         "that differ from calibration data."
     )

@@ -9,7 +9,9 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from fedwqcp._io import exists, from_json, is_file, is_folder, read, to_json, to_toml, write_atomic
 from fedwqcp.errors import InputError
@@ -64,14 +66,14 @@ def allow(kit: Path) -> tuple[Path, ...]:
     if not is_file(given):
         raise InputError(f"{kit} must be a startup kit of FLARE: it has no local/{given.name}")
     current = local / "resources.json"
-    held = _own_json(current if exists(current) else given, "components", list)
+    held = _own_json(current if exists(current) else given, _Resources)
     held |= {
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [CONTROLLER, EXECUTOR],
         "allow_log_streaming": False,
     }
     held["components"] = [c for c in held["components"] if c.get("id") != "site_log_streamer"]
-    rights = _own_json(local / "authorization.json.default", "permissions", dict)
+    rights = _own_json(local / "authorization.json.default", _Authorization)
     rights["permissions"] = {
         role: {**(_EVERYTHING if may == "any" else may), "byoc": "none", "shell_commands": "none"}
         for role, may in rights["permissions"].items()
@@ -86,10 +88,20 @@ def allow(kit: Path) -> tuple[Path, ...]:
     return tuple(written)
 
 
-def _own_json(path: Path, key: str, kind: type) -> dict[str, Any]:
+class _Resources(msgspec.Struct):
+    components: list[dict[str, Any]]
+
+
+class _Authorization(msgspec.Struct):
+    permissions: dict[str, Literal["any"] | dict[str, Any]]
+
+
+def _own_json(path: Path, kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Read a file of FLARE's own, which operators may have edited."""
-    found = from_json(read(path), dict[str, Any])
-    if found is None or not isinstance(found.get(key), kind):
+    data = read(path)
+    found = from_json(data, dict[str, Any])
+    if found is None or from_json(data, kind) is None:
+        (key,) = kind.__struct_fields__
         raise InputError(
             f"{path} must be JSON with {key!r}, as FLARE writes it: restore it from the startup kit"
         )
