@@ -147,7 +147,7 @@ def test_close_and_advise_and_the_report_say_the_same(tmp_path, monkeypatch, kin
     assert [name for name in known if name not in others] == []
     if tail or kind not in ("alike", "shifted"):  # which two numbers an agent do not show
         assert advice["method"] == method
-    command = "`fedwqcp advise round.record.json` prints the command for it"
+    command = "`fedwqcp advise round.record.json` prints the commands that open a round of it"
     assert (command in said) is not advice["keep"]
     page = round_page(Path("round.record.json"), ReportOptions())
     (section,) = (each for each in page.views[0].sections if each.key == "diagnosis")

@@ -247,7 +247,9 @@ def close(
     if advice:
         output.say(f"what to do: {advice}")
     if isinstance(advice, Advice) and not advice.keep:
-        output.say(f"`fedwqcp advise {folder.record_file(round)}` prints the command for it")
+        output.say(
+            f"`fedwqcp advise {folder.record_file(round)}` prints the commands that open a round of it"
+        )
     output.done(
         closed=True,
         already=closed.already,

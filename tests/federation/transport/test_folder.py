@@ -455,7 +455,7 @@ def another(tmp_path, folder="other", alpha=0.4):
 )
 def test_a_round_is_not_opened_beside_what_another_left(tmp_path, left):
     (tmp_path / left).write_text("{}")
-    with pytest.raises(InputError, match=f"{left} is left of another round"):
+    with pytest.raises(InputError, match=f"{left} is left over from an earlier round"):
         open_round(ROUND, tmp_path / "round.json")
     assert not (tmp_path / "round.json").exists()
     open_round(ROUND, tmp_path / "next.json")

@@ -96,8 +96,8 @@ def open_round(round: Round, path: Path) -> None:
         for other in (record_file(path), *left):
             if exists(other):
                 raise InputError(
-                    f"{other} is left of another round, and would be taken for this one's: move it "
-                    "away, or choose another --out"
+                    f"{other} is left over from an earlier round, and would be taken for this "
+                    "one's: move it away, or choose another --out"
                 )
         if not write_atomic(path, encode(round), replace=False):
             raise InputError(f"{path} exists; a round is opened once: choose another --out")
