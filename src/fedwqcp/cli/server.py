@@ -247,9 +247,8 @@ def close(
     if advice:
         output.say(f"what to do: {advice}")
     if isinstance(advice, Advice) and not advice.keep:
-        output.say(
-            f"`fedwqcp advise {folder.record_file(round)}` prints the commands that open a round of it"
-        )
+        record = folder.record_file(round)
+        output.say(f"`fedwqcp advise {record}` prints the commands that open a round of it")
     output.done(
         closed=True,
         already=closed.already,
