@@ -64,7 +64,7 @@ COMPILE = {
 left out, and n for the number of classes of a loop that serves one number alone. Otherwise the
 first word counts."""
 
-LOAD = 0.14
+LOAD = 0.12
 """Seconds to load a loop from numba's cache, likewise."""
 
 SOON = 0.03
