@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import log2
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.streaming import RankSketch, Tail, conformal_quantiles, order_statistics
+from fedwqcp.streaming import Tail, conformal_quantiles, order_statistics
 from strategies import alphas, scores
 
 OVERFLOWS = st.sampled_from(["propagate", "clip", "exclude"])
@@ -46,17 +44,6 @@ def test_what_was_not_kept_is_refused(values, size, data):
             assert tail.order_statistic(rank) == np.sort(values)[rank - 1]
 
 
-@given(scores(), scores(), st.integers(1, 50))
-def test_two_streams_merge_into_one(one, other, capacity):
-    first, second, both = Tail(capacity), Tail(capacity), Tail(capacity)
-    first.update(one)
-    second.update(other)
-    both.update(np.concatenate([one, other]))
-    first.merge(second)
-    assert first.n == both.n
-    np.testing.assert_array_equal(np.sort(first.largest()), np.sort(both.largest()))
-
-
 def test_trap_small_scores_at_the_end_move_the_threshold_down():
     tail = Tail(capacity=5)
     tail.update(np.arange(1.0, 11.0))
@@ -83,8 +70,6 @@ def test_unsound_input_is_refused():
         Tail(0)
     with pytest.raises(InputError, match="NaN"):
         Tail().update([np.nan])
-    with pytest.raises(InputError, match="capacity must be 4"):
-        Tail(4).merge(Tail(5))
     with pytest.raises(InputError, match="rank must be from 1"):
         Tail().order_statistic(1)
 
@@ -133,67 +118,6 @@ def test_a_source_that_is_spent_is_refused():
         order_statistics(iter([[0.1, 0.2]]), [1], room=0)
     with pytest.raises(InputError, match="same scores each time"):
         order_statistics(iter([[0.1, 0.2]]), [1])
-
-
-def assert_within(sketch: RankSketch, values: np.ndarray, alpha: float) -> None:
-    n, rank = len(values), conformal_rank(len(values), alpha)
-    found = sketch.threshold(alpha)
-    if rank > n:
-        assert found == np.inf
-        return
-    ordered = np.sort(values)
-    assert ordered[rank - 1] <= found <= ordered[min(rank + sketch.error, n) - 1]
-    assert found in values
-
-
-@given(scores(max_size=120, infinite=True), alphas(2), st.integers(1, 30), st.integers(1, 4))
-def test_a_threshold_lies_within_the_stated_ranks(values, alpha, batch, half):
-    sketch = RankSketch(size=2 * half)
-    for at in range(0, len(values), batch):
-        sketch.update(values[at : at + batch])
-    assert_within(sketch, values, alpha)
-    points, weights = sketch.points()
-    assert weights.sum() == sketch.n == len(values)
-    assert (points[1:] >= points[:-1]).all()
-
-
-@given(st.lists(scores(max_size=40), min_size=2, max_size=4), alphas(2))
-def test_merged_sketches_keep_their_word(streams, alpha):
-    whole = RankSketch(size=4)
-    for values in streams:
-        part = RankSketch(size=4)
-        part.update(values)
-        whole.merge(part)
-    assert_within(whole, np.concatenate(streams), alpha)
-
-
-def test_the_error_is_what_the_formula_allows():
-    values = np.random.default_rng(0).random(100_000)
-    sketch = RankSketch(size=256)
-    for part in np.array_split(values, 7):
-        sketch.update(part)
-    assert 0 < sketch.error <= len(values) * log2(len(values) / 256) / 512
-    assert len(sketch.points()[0]) <= 256 * 12
-    exact = conformal_quantile(values, 0.1)
-    assert exact <= sketch.threshold(0.1) <= np.sort(values)[90_000 + sketch.error]
-
-
-def test_a_small_sample_is_kept_whole():
-    sketch = RankSketch(size=8)
-    sketch.update([0.3, 0.1, 0.2])
-    assert sketch.error == 0
-    assert sketch.threshold(0.2) == np.inf
-    assert sketch.threshold(0.2, "clip") == 0.3
-    assert sketch.threshold(0.5) == 0.2
-
-
-def test_a_sketch_refuses_unsound_input():
-    for size in (0, 3):
-        with pytest.raises(InputError, match="even"):
-            RankSketch(size)
-    with pytest.raises(InputError, match="size must be 4"):
-        RankSketch(4).merge(RankSketch(6))
-    assert RankSketch().threshold(0.1) == np.inf
 
 
 @given(

@@ -17,7 +17,7 @@ from fedwqcp.streaming.batches import (
     predict,
     scores_of,
 )
-from fedwqcp.streaming.quantiles import RankSketch, Tail, conformal_quantiles, order_statistics
+from fedwqcp.streaming.quantiles import Tail, conformal_quantiles, order_statistics
 
 __all__ = [
     "Arrays",
@@ -25,7 +25,6 @@ __all__ = [
     "Evaluation",
     "NpyFiles",
     "ParquetFile",
-    "RankSketch",
     "Tail",
     "conformal_quantiles",
     "evaluate",

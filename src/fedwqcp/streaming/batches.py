@@ -274,8 +274,8 @@ def scores_of(
     Returns
     -------
     iterable of Floats
-        Scores of each batch, for `conformal_quantiles`, `Tail` and `RankSketch`, or concatenated
-        for `Calibration`. It can be read again if the source can.
+        Scores of each batch, for `conformal_quantiles` and `Tail`, or concatenated for
+        `Calibration`. It can be read again if the source can.
 
     Raises
     ------
