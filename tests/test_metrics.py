@@ -1,8 +1,8 @@
-"""Coverage in each group."""
+"""Coverage and size by hand, exact intervals, risks, and histograms without thin bins."""
 
 from __future__ import annotations
 
-from math import inf, isnan, log, sqrt
+from math import inf, isnan, log
 
 import numpy as np
 import pytest
@@ -13,11 +13,9 @@ from scipy import stats
 
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import (
-    AgentMetrics,
     Histogram,
     Rate,
     Risk,
-    across_agents,
     band,
     by_class,
     by_group,
@@ -173,35 +171,6 @@ def test_infinite_lengths_have_an_infinite_mean() -> None:
 def test_no_test_points_are_refused(sets: LabelSets | Intervals) -> None:
     with pytest.raises(InputError, match="agent 'lakeside' has no test points"):
         measure("lakeside", sets, [])
-
-
-def agent(name: str, hits: int, size: float) -> AgentMetrics:
-    return AgentMetrics(agent=name, n=10, hits=hits, size=size, empty=0, full=0, infinite=0)
-
-
-def test_across_agents_by_hand() -> None:
-    found = across_agents([agent("a", 9, 1.0), agent("b", 6, 2.0), agent("c", 9, 6.0)])
-    assert found.agents == 3
-    assert found.coverage == pytest.approx(0.8)
-    assert (found.worst, found.worst_agent) == (0.6, "b")
-    assert found.spread == pytest.approx(0.3)
-    assert found.deviation == pytest.approx(sqrt((0.01 + 0.04 + 0.01) / 3))
-    assert found.size == 3.0
-
-
-def test_the_first_of_several_worst_agents_is_named() -> None:
-    assert across_agents([agent("b", 5, 1.0), agent("a", 5, 1.0)]).worst_agent == "b"
-
-
-def test_one_infinite_agent_makes_the_mean_size_infinite() -> None:
-    found = across_agents([agent("a", 9, inf)])
-    assert (found.size, found.deviation, found.spread) == (inf, 0.0, 0.0)
-    assert across_agents([agent("a", 9, inf), agent("b", 9, 1.0)]).size == inf
-
-
-def test_no_agents_are_refused() -> None:
-    with pytest.raises(InputError, match="at least one agent"):
-        across_agents([])
 
 
 def test_groups_by_hand():

@@ -1,7 +1,7 @@
-"""Coverage and size of prediction sets: per agent, over agents, per class, per group, per size.
+"""Coverage and size of prediction sets: per agent, per class, per group, per size.
 
-Every coverage comes with its exact Clopper-Pearson interval, and `band` says how far split
-conformal coverage strays by chance alone. A `histogram` of scores has no bin with few people.
+Every coverage comes with its exact Clopper-Pearson interval; `band` is the range that split
+conformal coverage takes by chance alone. Every bin of a `histogram` of scores holds enough people.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from fedwqcp.errors import InputError
 from fedwqcp.sets import Intervals, LabelSets
 
 __all__ = [
-    "Across",
     "AgentMetrics",
     "AgentRisk",
     "GroupRate",
@@ -39,7 +38,6 @@ __all__ = [
     "Rate",
     "Risk",
     "Stratum",
-    "across_agents",
     "band",
     "by_class",
     "by_group",
@@ -197,37 +195,6 @@ class AgentMetrics(Rate):
         )
 
 
-@dataclass(frozen=True)
-class Across:
-    """Agents' coverages in a few numbers; built by `across_agents`.
-
-    Parameters
-    ----------
-    agents : int
-        How many.
-    coverage : float
-        Mean of the agents' coverages, each agent counting alike.
-    worst : float
-        Lowest coverage.
-    worst_agent : str
-        Whose it is; the first where several share it.
-    spread : float
-        Highest minus lowest coverage.
-    deviation : float
-        Standard deviation of the coverages, with divisor M.
-    size : float
-        Mean of the agents' mean sizes.
-    """
-
-    agents: int
-    coverage: float
-    worst: float
-    worst_agent: str
-    spread: float
-    deviation: float
-    size: float
-
-
 def measure(
     agent: str, sets: LabelSets | Intervals, y: npt.ArrayLike, level: float = 0.95
 ) -> AgentMetrics:
@@ -277,39 +244,6 @@ def measure(
         empty=float(sets.empty().mean()),
         full=float(full.mean()),
         infinite=float(np.isinf(sizes).mean()),
-    )
-
-
-def across_agents(metrics: Sequence[AgentMetrics]) -> Across:
-    """Return mean, worst agent and dispersion of the agents' coverages.
-
-    Parameters
-    ----------
-    metrics : sequence of AgentMetrics
-        One for each agent.
-
-    Returns
-    -------
-    Across
-        The figures.
-
-    Raises
-    ------
-    InputError
-        If there is no agent.
-    """
-    if not metrics:
-        raise InputError("metrics must hold at least one agent, got none")
-    coverages = np.array([m.coverage for m in metrics])
-    lowest = int(np.argmin(coverages))
-    return Across(
-        agents=len(metrics),
-        coverage=float(coverages.mean()),
-        worst=float(coverages[lowest]),
-        worst_agent=metrics[lowest].agent,
-        spread=float(np.ptp(coverages)),
-        deviation=float(coverages.std()),
-        size=float(np.mean([m.size for m in metrics])),
     )
 
 
@@ -378,21 +312,6 @@ def by_group(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Stratum(Rate):
-    """Coverage of the sets whose size lies in a range; built by `by_size`.
-
-    Parameters
-    ----------
-    smallest, largest : float
-        The range: ``smallest <= size < largest``, or one size where both are equal. A range that
-        ends at +inf holds +inf too.
-    """
-
-    smallest: float
-    largest: float
-
-
 def by_class(sets: LabelSets, labels: npt.ArrayLike, level: float = 0.95) -> tuple[Rate, ...]:
     """Return the coverage of each class, in the order of the classes.
 
@@ -420,6 +339,21 @@ def by_class(sets: LabelSets, labels: npt.ArrayLike, level: float = 0.95) -> tup
     y = as_labels(as_class_labels(labels, sets.classes), n, n_classes)
     counts = _counts(y, sets.cover(y), n_classes)
     return tuple(Rate(n=n, hits=hits, level=level) for n, hits in counts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stratum(Rate):
+    """Coverage of the sets whose size lies in a range; built by `by_size`.
+
+    Parameters
+    ----------
+    smallest, largest : float
+        The range: ``smallest <= size < largest``, or one size where both are equal. A range that
+        ends at +inf holds +inf too.
+    """
+
+    smallest: float
+    largest: float
 
 
 def by_size(
@@ -474,13 +408,13 @@ def by_size(
 
 
 def _counts(place: npt.NDArray[Any], covered: Bools, places: int) -> Iterator[tuple[int, int]]:
-    """Return how many rows each place has, and how many of them are covered."""
+    """Return for each class or range how many rows it has, and how many of them are covered."""
     n, hits = (np.bincount(own, minlength=places).tolist() for own in (place, place[covered]))
     return zip(n, hits, strict=True)
 
 
 def _check_some(sets: LabelSets | Intervals) -> None:
-    """Refuse to measure nothing."""
+    """Refuse sets of no test points."""
     if not len(sets):
         raise InputError("there are no test points: coverage needs at least one")
 
@@ -626,7 +560,7 @@ def measure_risk(
 
 
 def last_outside(outside: Callable[[float], bool], far: float, near: float, halvings: int) -> float:
-    """Return the end of an interval around ``near``, by halving; rounding goes outwards."""
+    """Return the end of an interval around ``near``, by bisection; it is rounded outwards."""
     if not outside(far):
         return far
     for _ in range(halvings):
