@@ -232,7 +232,7 @@ def _joined(
     at = {name: place for place, name in enumerate(_class_names(sets))}
     if at:
         sets = [
-            {"id": row["id"], "labels": [at[name] for name in at if row[name] == "1"]}
+            {"id": row.get("id"), "labels": [at[name] for name in at if row.get(name) == "1"]}
             for row in sets
         ]
         labels = _class_labels(rows, tuple(at))
@@ -249,7 +249,7 @@ def _joined(
         raise InputError("sets: each row must have an id of its own")
     found: list[Mapping[str, Any]] = []
     for number, row in enumerate(rows, 1):
-        own = known.get(str(row.get("id")))
+        own = known.get(str(row["id"])) if "id" in row else None
         if own is None:
             raise InputError(f"row {number} must have an id that names one of the sets")
         both = own.keys() & row.keys()
@@ -306,11 +306,11 @@ def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:
 
 
 def _set(row: Mapping[str, Any], place: int) -> set[float]:
-    """Return the labels of a set: text with spaces, or a list."""
-    held = row.get("labels")
+    """Return the labels of a set: text with spaces, or a list; a missing set is no empty one."""
     try:
-        return {float(label) for label in (held.split() if isinstance(held, str) else held or ())}
-    except (TypeError, ValueError, OverflowError):
+        held = row["labels"]
+        return {float(label) for label in (held.split() if isinstance(held, str) else held)}
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError("{row} must have a set of labels in 'labels'", row=place) from None
 
 
