@@ -144,6 +144,21 @@ def test_an_unknown_class_is_refused(iris):
         ConformalClassifier(model).calibration(X[:1], ["tulip"])
 
 
+def test_classes_of_another_type_are_refused():
+    X, y = np.arange(8.0)[:, None], np.array([0, 1] * 4)
+    agent = ConformalClassifier(LogisticRegression().fit(X, y))
+    for other in (["a", "b"] * 4, np.array(["a", "b"] * 4, dtype=object)):
+        with pytest.raises(InputError, match="not trained on"):
+            agent.calibration(X, other)
+
+
+def test_an_estimator_that_is_not_fitted_takes_no_release():
+    outputs = fw.Outputs([[0.4, 0.6]] * 30, [0] * 30)
+    release = fw.calibrate({"a": outputs}, alpha=0.1, score="lac")
+    with pytest.raises(NotReadyError, match="fit the estimator first"):
+        ConformalClassifier(LogisticRegression(), fw.LAC()).use(release)
+
+
 def test_predicting_before_calibrating_is_refused(iris):
     X, _, model = iris
     with pytest.raises(NotReadyError, match=r"no threshold yet: call conformalize\(X, y\), or use"):

@@ -437,13 +437,14 @@ class ConformalClassifier(_Conformal):
 
     def _labels(self, y: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the place of each class among the estimator's."""
-        given, classes = _one_column(y), self.classes_
+        given = _one_column(y)
         if given.size and (kind := type_of_target(given)) not in ("binary", "multiclass"):
             raise InputError(f"y must hold the estimator's classes. Unknown label type: {kind}")
-        labels = np.searchsorted(classes, given).clip(max=len(classes) - 1)
-        if not (classes[labels] == given).all():
+        place = {name: at for at, name in enumerate(self.classes_.tolist())}
+        labels = [place.get(name, -1) for name in given.tolist()]
+        if -1 in labels:
             raise InputError("y holds a class that the estimator was not trained on")
-        return np.asarray(labels)
+        return np.array(labels, dtype=np.int64)
 
     def _score(self) -> LabelScore:
         return APS() if self.conformity_score is None else self.conformity_score
@@ -462,19 +463,17 @@ class ConformalClassifier(_Conformal):
         return {"rule": self.rule, "key": self.key, "allow_empty": self.allow_empty}
 
     def _check_terms(self, release: Release) -> None:
-        round, names = release.round, self._names()
-        mine = set_rule(self.rule, self.allow_empty)
+        round, mine = release.round, set_rule(self.rule, self.allow_empty)
         if not isinstance(release.score, Custom) and mine != round.rule:
             raise InputError(
                 f"the release has the rule {round.rule!r}, this adapter {mine!r}: pass the "
                 "release's as rule"
             )
+        if not hasattr(self.estimator, "classes_"):
+            raise NotReadyError("fit the estimator first: its classes must be those of the release")
+        names = self._names()
         if names and round.classes:
             check_same_classes(names, round.classes)
-        elif not hasattr(self.estimator, "classes_"):
-            raise NotReadyError(
-                "fit the estimator first: its classes are held against the release's"
-            )
         elif round.n_classes not in (None, len(self.classes_)):
             raise InputError(
                 f"the release is of {round.n_classes} classes, the estimator has "
