@@ -25,6 +25,7 @@ from fedwqcp._validation import Floats, as_classes, check_same_classes, group_pl
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs, row_uniforms
 from fedwqcp.federation.plan import set_rule
+from fedwqcp.federation.predict import scored
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
@@ -152,7 +153,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
             the agent is not of it; the adapter then stays as it was.
         """
         if isinstance(threshold, Release):
-            self.use(self._taken(threshold, agent))
+            self.use(self._threshold_of(threshold, agent))
             self.release_ = threshold
             return self
         if agent is not None:
@@ -161,10 +162,10 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         self.__dict__.pop("release_", None)  # one of before
         return self
 
-    def _taken(
+    def _threshold_of(
         self, release: Release, agent: str | None
     ) -> float | Floats | Mapping[str, float | Floats]:
-        """Take an agent's threshold from a release of the same score."""
+        """Return the threshold of an agent of a release, if its sets would be the adapter's."""
         names = release.round.agents
         if agent is None and len(names) != 1:
             raise InputError(f"say which agent this is, one of: {', '.join(names)}")
@@ -370,11 +371,8 @@ class ConformalClassifier(_Conformal):
             If y holds a class that the estimator does not know.
         """
         probs = self._outputs("predict_proba", X)
-        labels = self._labels(y)
-        scores = self._score().of(probs, labels, u=self._uniforms(probs, ids))
-        names = self._names()
-        n_classes = len(self.classes_)
-        return Calibration(scores, labels, n_classes=n_classes, groups=groups, classes=names)
+        data = Outputs(probs, self._labels(y), ids, groups=groups, classes=self._names())
+        return scored(self._score(), self.key, data)
 
     def predict_set(
         self,
@@ -400,10 +398,10 @@ class ConformalClassifier(_Conformal):
         LabelSets
             One set for each row.
         """
-        probs = self._outputs("predict_proba", X)
-        u = self._uniforms(probs, ids)
+        probs, score = self._outputs("predict_proba", X), self._score()
+        u = row_uniforms(self.key, Outputs(probs, ids=ids)) if score.randomized else None
         rule = set_rule(self.rule, self.allow_empty)
-        sets = self._score().invert(probs, self._threshold(groups, len(probs)), rule, u)
+        sets = score.invert(probs, self._threshold(groups, len(probs)), rule, u)
         return LabelSets(sets.mask, self._names())
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
@@ -480,13 +478,6 @@ class ConformalClassifier(_Conformal):
                 f"{len(self.classes_)}"
             )
 
-    def _uniforms(self, probs: Floats, ids: npt.ArrayLike | None) -> Floats | None:
-        """Return the uniforms of a randomised score."""
-        if not self._score().randomized:
-            return None
-        given = None if ids is None else np.asarray(ids)
-        return row_uniforms(self.key, Outputs(probs, ids=given))
-
 
 class ConformalRegressor(_Conformal):
     """A fitted regressor whose predictions are intervals.
@@ -530,8 +521,8 @@ class ConformalRegressor(_Conformal):
         Calibration
             Scores and groups.
         """
-        outputs = self._outputs("predict", X)
-        return Calibration(self._score().of(outputs, _numbers(y)), groups=groups)
+        data = Outputs(self._outputs("predict", X), _numbers(y), groups=groups)
+        return scored(self._score(), "", data)
 
     def predict_interval(self, X: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Intervals:
         """Return an interval for each row.
