@@ -1,12 +1,15 @@
 """What a score is: of labels, of a label's place in its row, of real values.
 
-Files whose names begin with an underscore are no scores: the registry takes every other file of
-this folder for one.
+`LabelScore` checks arguments in ``of``, ``invert`` and ``measure``, and hands checked arrays to
+``_of_labels``, ``_mask`` and ``_measure``. These score every label of a block of rows at a time;
+`RankedScore` and LAC replace them by kernels where these fit. Every file of this folder whose name
+does not begin with an underscore is a score: the registry finds it there.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import lru_cache
 from math import inf, isnan
 from typing import ClassVar, Literal, TypeAlias, get_args
@@ -77,9 +80,13 @@ in order until their score, random part left out, first reaches q, the crossing 
 ``leq`` included; never empty.
 """
 
+RULES = get_args(Rule)
+
 
 class LabelScore(Score):
     """A score of class probabilities and a label."""
+
+    _ranks_labels: ClassVar[bool] = False  # whether labels have an order, which "until" needs
 
     def of(
         self, probs: npt.ArrayLike, labels: npt.ArrayLike, u: npt.ArrayLike | None = None
@@ -201,25 +208,30 @@ class LabelScore(Score):
 
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         """Check probabilities and mark the labels of each set."""
-        dispatch.check(p)
         mask = np.empty(p.shape, np.bool_)
-        for rows in blocks(*p.shape):
-            mask[rows] = self._block(
-                p[rows], _of_rows(q, rows), rule, None if u is None else u[rows]
-            )
+        for rows, sets in self._blocks(p, q, rule, u):
+            mask[rows] = sets
         return mask
 
     def _measure(
         self, p: Probabilities, y: Labels, q: Floats, rule: Rule, u: Floats | None
     ) -> tuple[Bools, Integers]:
-        """Check probabilities, and look at the sets of a block of rows at a time."""
-        dispatch.check(p)
+        """Check probabilities, and tell which sets hold their label and how large they are."""
         covered, sizes = np.empty(len(p), np.bool_), np.empty(len(p), np.int64)
-        for rows in blocks(*p.shape):
-            part = None if u is None else u[rows]
-            sets = LabelSets(self._block(p[rows], _of_rows(q, rows), rule, part))
+        for rows, mask in self._blocks(p, q, rule, u):
+            sets = LabelSets(mask)
             covered[rows], sizes[rows] = sets.cover(y[rows]), sets.sizes()
         return covered, sizes
+
+    def _blocks(
+        self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None
+    ) -> Iterator[tuple[slice, Bools]]:
+        """Check probabilities, and mark the labels of the sets of a block of rows at a time."""
+        dispatch.check(p)
+        by_row = q.ndim == 2 and len(q) > 1
+        for rows in blocks(*p.shape):
+            own = q[rows] if by_row else q
+            yield rows, self._block(p[rows], own, rule, None if u is None else u[rows])
 
     def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         """Mark the labels of each set by scoring every label."""
@@ -244,9 +256,9 @@ class LabelScore(Score):
         InputError
             Naming the rules that fit.
         """
-        if not isinstance(rule, str) or rule not in get_args(Rule):
-            raise InputError(f"rule must be one of {', '.join(get_args(Rule))}, got {shown(rule)}")
-        if rule == "until":
+        if not isinstance(rule, str) or rule not in RULES:
+            raise InputError(f"rule must be one of {', '.join(RULES)}, got {shown(rule)}")
+        if rule == "until" and not self._ranks_labels:
             raise InputError(
                 f"rule 'until' reads labels in order and does not fit {type(self).__name__}; "
                 "use 'leq' or 'leq_top1'"
@@ -271,25 +283,20 @@ class LabelScore(Score):
         return as_uniforms(u, n)
 
 
-def _of_rows(q: Floats, rows: slice) -> Floats:
-    """Return the thresholds of some rows."""
-    return q[rows] if q.ndim == 2 and len(q) > 1 else q
-
-
-Leads: TypeAlias = Literal["mass", "top"]
+GrowsWith: TypeAlias = Literal["mass", "top"]
 """What a score grows with, beside the rank: the mass up to the label, or the largest probability of
 the row. The formula is ``before + u (upto - before) + penalty(rank)``, or ``u top`` at rank 1 and
 ``top + (rank - 2 + u) penalty`` from rank 2 on; `numpy.RandomPart` computes the same."""
-
-RULES = get_args(Rule)
 
 
 class RankedScore(LabelScore):
     """A score that is a formula of where the label stands in its row."""
 
+    _ranks_labels: ClassVar[bool] = True
+
     @property
-    def _leads(self) -> Leads | None:
-        """What decides which labels come before the threshold; None if all must be scored."""
+    def _grows_with(self) -> GrowsWith | None:
+        """What tells the labels within a threshold from the others; None if all must be scored."""
         return "mass"
 
     @abstractmethod
@@ -304,7 +311,7 @@ class RankedScore(LabelScore):
         return self._formula(self._places(p), 1.0 if u is None else u[:, None])
 
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
-        if self._leads is None:
+        if self._grows_with is None:
             return super()._of_labels(p, y, u)
         return dispatch.score_labels(
             p, y, lambda place, rows: self._formula(place, 1.0 if u is None else u[rows])
@@ -313,14 +320,14 @@ class RankedScore(LabelScore):
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         if self._has_own_thresholds(p, q, rule):
             return self._within_each(p, None, q, u).mask
-        if q.ndim or self._leads is None:
+        if q.ndim or self._grows_with is None:
             return super()._mask(p, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
         if rule == "leq":
             return dispatch.mask_within(p, limit, self._random_part(float(q), p.shape[1], u))
         found = dispatch.find_crossings(p, limit, masked=True)
         assert found.mask is not None  # it was asked for
-        rows = np.flatnonzero(self._lets_in(found, float(q), rule, u))
+        rows = np.flatnonzero(self._includes_crossing(found, float(q), rule, u))
         found.mask[rows, found.label[rows]] = True
         return found.mask
 
@@ -330,41 +337,40 @@ class RankedScore(LabelScore):
         if self._has_own_thresholds(p, q, rule):
             sets = self._within_each(p, y, q, u)
             return sets.covered, sets.sizes
-        if q.ndim or self._leads is None:
+        if q.ndim or self._grows_with is None:
             return super()._measure(p, y, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
         if rule == "leq":
             return dispatch.count_within(p, limit, y, self._random_part(float(q), p.shape[1], u))
         found = dispatch.find_crossings(p, limit, labels=y)
         assert found.covered is not None  # labels were given
-        more = self._lets_in(found, float(q), rule, u)
+        more = self._includes_crossing(found, float(q), rule, u)
         return found.covered | (more & (found.label == y)), found.place.rank - 1 + more
 
     def _has_own_thresholds(self, p: Probabilities, q: Floats, rule: Rule) -> bool:
         """Tell whether each label, or each row, has a threshold that a loop can take."""
         by_label_or_row = q.shape in ((p.shape[1],), (len(p), 1))
-        return by_label_or_row and rule == "leq" and self._leads is not None
+        return by_label_or_row and rule == "leq" and self._grows_with is not None
 
     def _within_each(self, p: Probabilities, y: Labels | None, q: Floats, u: Floats | None) -> Sets:
         """Find the sets, or coverage and sizes, where thresholds differ by label or by row."""
         random = self._random_part(np.nan, p.shape[1], np.ones(len(p)) if u is None else u)
-        return dispatch.within_each(p, q, random, self._leads == "top", y)
+        return dispatch.within_each(p, q, random, self._grows_with == "top", y)
 
     def _random_part(self, q: float, n_classes: int, u: Floats | None) -> RandomPart:
-        """Return what a random part needs: the formulas of both `Leads` have one shape each."""
+        """Return what a kernel needs of the random part: u, and what each rank adds."""
         if u is None:
             return NOT_RANDOM
         nothing = np.zeros(n_classes + 1)
         ranks = np.arange(n_classes + 1)
         return RandomPart(u, self._formula(Ranked(nothing, nothing, ranks, nothing), 1.0), q)
 
-    def _lets_in(self, found: Crossing, q: float, rule: Rule, u: Floats | None) -> Bools:
-        """Tell where the first label beyond its limit belongs to the set after all."""
-        place, more = found.place, np.zeros(len(found.label), np.bool_)
+    def _includes_crossing(self, found: Crossing, q: float, rule: Rule, u: Floats | None) -> Bools:
+        """Tell where the crossing label, the first beyond its limit, belongs to the set."""
+        place = found.place
+        more: Bools = place.rank == 1
         if u is not None:
             more |= self._formula(place, u) <= q
-        if rule != "leq":
-            more |= place.rank == 1
         if rule == "until":
             more |= self._formula(place.previous(), 1.0) < q
         return more & (found.label >= 0)
@@ -375,9 +381,6 @@ class RankedScore(LabelScore):
             place = self._places(p)
             mask |= (self._formula(place.previous(), 1.0) < q) | (place.rank == 1)
         return mask
-
-    def check_rule(self, rule: Rule) -> Rule:
-        return rule if isinstance(rule, str) and rule in RULES else super().check_rule(rule)
 
     def _top(self, p: Probabilities) -> Bools:
         return np.asarray(self._places(p).rank == 1)
@@ -393,7 +396,7 @@ def _limits(score: RankedScore, q: float, n_classes: int) -> Limits:
         return score._formula(Ranked(m, m, ranks, m), 1.0)
 
     guess = np.nan_to_num(q - scores(np.zeros_like(ranks)))
-    return limits_of(lambda mass: scores(mass) <= q, guess, score._leads == "top")
+    return limits_of(lambda mass: scores(mass) <= q, guess, score._grows_with == "top")
 
 
 def check_penalty(penalty: float) -> None:
@@ -431,18 +434,19 @@ class IntervalScore(Score):
         Floats
             The scores.
         """
-        if not self._is_distance or self.columns > 1:
-            out = self._outputs(outputs)
-            return self._quietly_of(out, as_floats(y, "y", (len(out),)))
-        out = as_floats(outputs, *self._expected(), checked=False)
-        values = as_floats(y, "y", (len(out),), checked=False)
+        with np.errstate(over="ignore"):  # a distance beyond the largest float is +inf
+            if not self._is_distance or self.columns > 1:
+                out = self._outputs(outputs)
+                return self._of(out, as_floats(y, "y", (len(out),)))
+            out = as_floats(outputs, *self._expected(), checked=False)
+            values = as_floats(y, "y", (len(out),), checked=False)
 
-        def plain(rows: slice) -> Floats:
-            _check_finite(out, rows, *self._expected())
-            _check_finite(values, rows, "y", (None,))
-            return self._quietly_of(out[rows], values[rows])
+            def plain(rows: slice) -> Floats:
+                _check_finite(out, rows, *self._expected())
+                _check_finite(values, rows, "y", (None,))
+                return self._of(out[rows], values[rows])
 
-        return dispatch.interval_scores(out, values, plain)
+            return dispatch.interval_scores(out, values, plain)
 
     def invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals:
         """Return the prediction intervals {y : V(x, y) <= threshold}.
@@ -460,29 +464,19 @@ class IntervalScore(Score):
             One interval per row.
         """
         out = as_floats(outputs, *self._expected(), checked=False)
-        shape = (len(out), self.columns)
-        q = as_threshold(threshold, shape)
-        per_row = np.broadcast_to(q, shape)
-        if not self._is_distance or q.ndim == 2:
-            return self._quietly_invert(self._outputs(out), per_row)
+        q = as_threshold(threshold, (len(out), self.columns))
+        q_low, q_high = np.broadcast_to(q, (len(out), 2)).T  # equal where a point has one score
+        with np.errstate(over="ignore"):  # an end beyond the largest float is infinite
+            if not self._is_distance or q.ndim == 2:
+                return self._invert(self._outputs(out), q_low, q_high)
 
-        def plain(rows: slice) -> tuple[Floats, Floats]:
-            _check_finite(out, rows, *self._expected())
-            found = self._quietly_invert(out[rows], per_row[rows])
-            return found.lower, found.upper
+            def plain(rows: slice) -> tuple[Floats, Floats]:
+                _check_finite(out, rows, *self._expected())
+                found = self._invert(out[rows], q_low[rows], q_high[rows])
+                return found.lower, found.upper
 
-        low, high = np.broadcast_to(q, 2).tolist()
-        return Intervals(*dispatch.interval_ends(out, (low, high), plain))
-
-    def _quietly_of(self, out: Floats, y: Floats) -> Floats:
-        """Score checked outputs; a distance beyond the largest float is +inf."""
-        with np.errstate(over="ignore"):
-            return self._of(out, y)
-
-    def _quietly_invert(self, out: Floats, q: Floats) -> Intervals:
-        """Build the intervals of checked outputs, given one or two thresholds for each."""
-        with np.errstate(over="ignore"):
-            return self._invert(out, q[:, 0], q[:, -1])
+            low, high = np.broadcast_to(q, 2).tolist()
+            return Intervals(*dispatch.interval_ends(out, (low, high), plain))
 
     @abstractmethod
     def _of(self, out: Floats, y: Floats) -> Floats:
@@ -490,7 +484,7 @@ class IntervalScore(Score):
 
     @abstractmethod
     def _invert(self, out: Floats, q_low: Floats, q_high: Floats) -> Intervals:
-        """Build the intervals of checked outputs; both thresholds are one, if a point has one."""
+        """Build the intervals of checked outputs; scores of one column have q_low = q_high."""
 
     def _outputs(self, outputs: npt.ArrayLike) -> Floats:
         """Check the model's outputs."""

@@ -8,7 +8,7 @@ from typing import Literal
 from fedwqcp._validation import Floats, Labels, Probabilities
 from fedwqcp.kernels import Ranked, dispatch
 from fedwqcp.kernels.numpy import rank_every_label, rank_in_float32
-from fedwqcp.scores._base import Leads, RankedScore
+from fedwqcp.scores._base import GrowsWith, RankedScore
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class APS(RankedScore):
         return 0.0, 1.0 + 1e-3 + (n_classes or 0) * 2.0**-24
 
     @property
-    def _leads(self) -> Leads | None:
+    def _grows_with(self) -> GrowsWith | None:
         return "mass" if self.precision == "exact" else None
 
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from fedwqcp._validation import Floats, Probabilities
 from fedwqcp.kernels import Integers, Ranked
 from fedwqcp.kernels.numpy import fixed_point, rank_in_order
-from fedwqcp.scores._base import Leads, RankedScore
+from fedwqcp.scores._base import GrowsWith, RankedScore
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class OrdinalAPS(RankedScore):
         return 0.0, 1.0
 
     @property
-    def _leads(self) -> Leads | None:
+    def _grows_with(self) -> GrowsWith | None:
         return None  # the order is that of blocks, not of masses
 
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:

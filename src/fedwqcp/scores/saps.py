@@ -9,7 +9,7 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.kernels import Ranked
-from fedwqcp.scores._base import Leads, RankedScore, check_penalty
+from fedwqcp.scores._base import GrowsWith, RankedScore, check_penalty
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class SAPS(RankedScore):
         return 0.0, inf if n_classes is None else 1.0 + (n_classes - 1) * self.penalty
 
     @property
-    def _leads(self) -> Leads:
+    def _grows_with(self) -> GrowsWith:
         return "top"
 
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:
