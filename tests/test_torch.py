@@ -169,6 +169,7 @@ def test_outputs_that_do_not_fit_are_refused() -> None:
         (lambda: score.of(one, two), "y must be a tensor of shape"),
         (lambda: score.of(torch.tensor([np.inf]), one), "row 0 is not"),
         (lambda: score.invert(one, np.nan), "NaN"),
+        (lambda: score.invert(one, "high"), "number or an array of numbers"),
         (lambda: score.invert(one, two), "does not fit"),
         (lambda: TensorIntervalScore(Custom()), "arrays alone"),
     ):

@@ -218,10 +218,7 @@ class TensorLabelScore:
         if self.score.randomized != (u is not None):
             need = "needs one uniform per row" if self.score.randomized else "takes no u"
             raise InputError(f"{self.score!r} {need}; see fedwqcp.torch.uniforms")
-        v = None if u is None else passes.as_uniforms(u, p)
-        if v is not None and _on_cpu(p):
-            passes.check_uniforms(v)
-        return p, v
+        return p, None if u is None else passes.as_uniforms(u, p)
 
 
 class TensorIntervals(NamedTuple):
@@ -292,17 +289,8 @@ class TensorIntervalScore:
             One interval per row.
         """
         low, high, scale = self._centre(outputs)
-        q = torch.as_tensor(threshold, dtype=torch.float64).to(low.device)
-        if bool(q.isnan().any()):
-            raise InputError("the threshold must be a number or +inf, got NaN")
-        shape = (len(low), self.score.columns)
-        try:
-            wide = q.expand(shape)
-        except RuntimeError:
-            raise InputError(
-                f"a threshold of shape {tuple(q.shape)} does not fit scores of shape {shape}"
-            ) from None
-        below, above = wide[:, 0], wide[:, -1]
+        q = passes.as_threshold(threshold, low[:, None].expand(-1, self.score.columns))
+        below, above = q.expand(len(low), 2).T  # equal where a point has one score
         if scale is not None:
             below, above = stretch(below, scale), stretch(above, scale)
         return TensorIntervals(-reach(-low, below), reach(high, above))
