@@ -1,7 +1,12 @@
 """Is a threshold still valid? Coverage after release, as labels arrive.
 
-Each agent, and each monitored class, has a test that raises an alarm when coverage drops,
-also after a long good time, and a confidence sequence that is valid at any time.
+Each agent, and each monitored class, has a test that raises an alarm when coverage drops, also
+after a long good time, and a confidence sequence that is valid at any time. Rows pass through
+
+- ``reading``: files and arrays become a `CoverageBatch` of hits and misses;
+- ``monitor``: `Monitor.absorb` hands the rows of an agent, and those of each class, to a test;
+- ``sequential_tests``: `advance` updates the test and decides the alarm;
+- ``state``: the monitor, its log and the rounds that alarms opened are kept in files.
 """
 
 from fedwqcp.monitor.monitor import Monitor, MonitorTerms, Standing

@@ -1,16 +1,16 @@
 r"""Sequential tests: they hold at all times together, however often one looks.
 
 `confidence_sequence` gives an interval of the mean coverage so far; `DropTest` tests one stream of
-hits and misses for a drop of coverage that began at any row.
+hits and misses for a drop of coverage that began at any row, and `advance` decides the alarm.
 
-**The test of a drop.** The hypothesis is that every row is covered with probability at least
-1 - alpha, given all rows before it. Against it stand bets: bet b says that the odds of a miss are
-c_b times as high. Its stake is multiplied by the likelihood ratio of each row,
+**The test of a drop** is a test by betting. The hypothesis is that every row is covered with
+probability at least 1 - alpha, given all rows before it. Bet b says that the odds of a miss are c_b
+times as high. Its wealth is multiplied by the likelihood ratio of each row,
 
 .. math:: L = (1 - m_b)/(1 - \alpha) \text{ for a hit}, \quad m_b/\alpha \text{ for a miss},
 
-which is 1 at most on average while the hypothesis holds. A drop may begin at any row j, so a part
-w_j of the money is laid on the bets at row j, with w_1 + w_2 + ... = 1, and the rest waits:
+which is 1 at most on average while the hypothesis holds. A drop may begin at any row j, so a share
+w_j of the wealth is reserved for row j, w_1 + w_2 + ... = 1, and enters the bets there:
 
 .. math:: S_t = L_t (S_{t-1} + w_t), \quad
           M_t = \tfrac1B \sum_b S_t^b + \sum_{j > t} w_j.
@@ -37,16 +37,17 @@ from fedwqcp.quantile import conformal_rank
 _SCALES = 4.0 / 2.0 ** np.arange(13)
 
 
-BETS = np.concatenate([_SCALES, -_SCALES])
-"""Tilts lambda, mixed with equal weights: from few rows (4) to millions (0.001), both sides."""
+TILTS = np.concatenate([_SCALES, -_SCALES])
+"""Tilts lambda of the confidence sequence, mixed with equal weights: from 4, for few rows, to
+0.001, for millions, on both sides."""
 
 
 ODDS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
-"""By how much each bet says that the odds of a miss have grown."""
+"""By how much each bet of a `DropTest` says that the odds of a miss have grown."""
 
 
 LOG_ZERO = -1e300
-"""The logarithm of an empty stake; finite, since JSON has no infinity, and lost in any sum."""
+"""The logarithm of no wealth: JSON has no -inf, and adding exp(-1e300) changes nothing."""
 
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
@@ -102,12 +103,12 @@ def confidence_sequence(n: int, hits: int, level: float = 0.95) -> tuple[float, 
         raise InputError(f"level must be strictly between 0 and 1, got {level!r}")
     if n == 0:
         return 0.0, 1.0
-    bar = log(len(BETS)) - log(1.0 - level)
+    bar = log(len(TILTS)) - log(1.0 - level)
     mean = hits / n
 
     def _outside(p: float) -> bool:
         """Whether the mixture at p has reached its bar; it is convex in p, and low at the mean."""
-        terms = BETS * hits - n * np.log1p(p * np.expm1(BETS))
+        terms = TILTS * hits - n * np.log1p(p * np.expm1(TILTS))
         return bool(np.logaddexp.reduce(terms) >= bar)
 
     return last_outside(_outside, 0.0, mean, 40), last_outside(_outside, 1.0, mean, 40)
@@ -196,7 +197,7 @@ class DropTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def advance(test: DropTest, sizes: Labels, hits: Labels, alpha: float, delta: float) -> DropTest:
-    """Return a test after more rows, in the order in which they arrived.
+    """Return a test after more rows, in the order in which they arrived; decide the alarm.
 
     A step is one row, or several of which only counts are known: within a step the order does not
     matter. ``alpha`` is the share of misses that still keeps the promise, ``delta`` the probability
@@ -206,14 +207,14 @@ def advance(test: DropTest, sizes: Labels, hits: Labels, alpha: float, delta: fl
     sizes, hits = sizes[some], hits[some]
     if not len(sizes):
         return test
-    gains = _gains(sizes, hits, alpha)
+    ratios = _log_ratios(sizes, hits, alpha)
     ends = test.n + np.cumsum(sizes)
-    after = np.cumsum(gains, axis=0)  # log of each bet's likelihood ratio since this call began
-    laid = _log_weights(ends - sizes, ends)[:, None] - (after - gains)
-    wealth = after + np.logaddexp.accumulate(np.vstack([test.wealth, laid]))[1:]
+    after = np.cumsum(ratios, axis=0)  # log of each bet's likelihood ratio since this call began
+    entering = _log_weights(ends - sizes, ends)[:, None] - (after - ratios)
+    wealth = after + np.logaddexp.accumulate(np.vstack([test.wealth, entering]))[1:]
     bets = np.logaddexp.reduce(wealth, axis=1) - log(len(ODDS))
-    evidence = np.logaddexp(bets, -np.log1p(np.log(ends + 1.0)))  # what waits: T(t + 1)
-    over = np.flatnonzero(evidence >= -log(delta))
+    evidence = np.logaddexp(bets, -np.log1p(np.log(ends + 1.0)))  # with T(t + 1), still reserved
+    over = np.flatnonzero(evidence >= -log(delta))  # log M >= log(1/delta): the alarm
     alarm = int(ends[over[0]]) if len(over) and test.alarm is None else test.alarm
     return DropTest(
         int(ends[-1]),
@@ -225,7 +226,7 @@ def advance(test: DropTest, sizes: Labels, hits: Labels, alpha: float, delta: fl
     )
 
 
-def _gains(sizes: Labels, hits: Labels, alpha: float) -> Floats:
+def _log_ratios(sizes: Labels, hits: Labels, alpha: float) -> Floats:
     """Return the log likelihood ratio of each step under each bet, shape (k, B)."""
     odds = np.array(ODDS) * alpha / (1.0 - alpha)
     hit = -np.log1p(odds) - log1p(-alpha)  # log (1 - m)/(1 - alpha), with m = odds/(1 + odds)
@@ -234,7 +235,7 @@ def _gains(sizes: Labels, hits: Labels, alpha: float) -> Floats:
 
 
 def _log_weights(starts: Labels, ends: Labels) -> Floats:
-    """Return log(T(start + 1) - T(end + 1)): what is laid on a drop within each step."""
+    """Return log(T(start + 1) - T(end + 1)): the wealth reserved for a drop within each step."""
     first, last = starts + 1.0, ends + 1.0
     grown = np.log1p((last - first) / first)
     return np.asarray(np.log(grown) - np.log1p(np.log(first)) - np.log1p(np.log(last)))
