@@ -181,7 +181,7 @@ def _axes(ax: Any) -> Any:
 
 
 def _check_one_level(found: object) -> None:
-    """Refuse what `Release.measure` gives of several alphas: the plot has one line to reach."""
+    """Refuse what `Release.measure` gives for several alphas: a plot shows one."""
     parts = list(found.values()) if isinstance(found, Mapping) else found
     for part in (found, *(parts if isinstance(parts, Sequence) else ())):
         if isinstance(part, Mapping) and any(isinstance(key, float) for key in part):

@@ -197,10 +197,7 @@ class Intervals:
         if not len(self):
             return "no intervals"
         sizes = self.sizes()
-        empty, endless = (
-            np.count_nonzero(self.lower > self.upper),
-            np.count_nonzero(np.isinf(sizes)),
-        )
+        empty, endless = np.count_nonzero(self.empty()), np.count_nonzero(np.isinf(sizes))
         middle = f"length {sizes.mean():.4g} on average, median {np.median(sizes):.4g}"
         head = f"{len(self)} intervals, {middle}; {empty} empty, {endless} infinite"
         rows = (f"{low:.6g} to {high:.6g}" for low, high in map(self.__getitem__, range(len(self))))

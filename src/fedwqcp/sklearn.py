@@ -214,7 +214,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         return hasattr(self, "threshold_")
 
     def _outputs(self, what: str, X: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Ask the estimator; name one that is not fitted, with the reason that is most likely."""
+        """Call the estimator; where it is not fitted, say so with the likely reason."""
         try:
             return np.asarray(getattr(self.estimator, what)(X))
         except NotFittedError:

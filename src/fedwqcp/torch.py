@@ -58,7 +58,7 @@ _STEP = 0x9E3779B97F4A7C15
 
 
 class SetMeasures(NamedTuple):
-    """What sets would say of labelled rows, without the sets.
+    """Coverage and size of the sets of labelled rows, without the sets.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ class TensorIntervalScore:
         return SetMeasures((lower <= values) & (values <= upper), (upper - lower).clamp(min=0.0))
 
     def _centre(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return from where a distance is measured down and up, and its unit."""
+        """Return the lower and the upper estimate, and the spread that distances are divided by."""
         n = len(outputs)
         out = _finite(outputs, "outputs", (n,) if self.score.width == 1 else (n, 2))
         if isinstance(self.score, CQR):
@@ -416,7 +416,7 @@ def _lac_sets(p: Tensor, q: Tensor, rule: Rule) -> Tensor:
 def _fused_sets(
     formula: Formula | None, p: Tensor, u: Tensor | None, q: Tensor, *, rule: Rule, y: Tensor | None
 ) -> FusedSets | None:
-    """Return sets, or what they say of labels, by Triton; None where that does not serve."""
+    """Return sets, or coverage and sizes, by Triton; None where it does not take such input."""
     if not passes.triton_serves(p, whole_rows=True) or not (formula is None or _by_row(q, p)):
         return None
     if formula is None:

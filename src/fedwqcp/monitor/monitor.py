@@ -293,7 +293,7 @@ class Monitor:
         self.updates += 1
 
     def standings(self, agent: str | None = None) -> tuple[Standing, ...]:
-        """Say how agents and classes stand.
+        """Return the state of agents and classes.
 
         Parameters
         ----------
@@ -321,7 +321,7 @@ class Monitor:
         return tuple(each for each in self.standings() if each.status == "alarm")
 
     def _standing(self, agent: str, label: int | None, test: DropTest) -> Standing:
-        """Say how one stream stands."""
+        """Return the state of one stream."""
         low, high = confidence_sequence(test.n, test.hits)
         before, since_n, since_hits = test.drop
         return Standing(
@@ -398,7 +398,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> Literal["alarm", "ok", "no rows"]:
-        """What to think of it; an alarm stands until the agent is calibrated again."""
+        """Whether there is an alarm; it stands until the agent is calibrated again."""
         if self.alarm is not None:
             return "alarm"
         return "ok" if self.n else "no rows"
@@ -450,7 +450,7 @@ class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _digest(name: str) -> str:
-    """Return what is kept of a batch's name, which may say more than is ours to keep."""
+    """Return the hash of a batch's name; the name may tell what the state must not hold."""
     if not isinstance(name, str):
         raise InputError(f"batch must be a name, got {type(name).__name__}: write it as text")
     return sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]

@@ -315,7 +315,7 @@ def _set(row: Mapping[str, Any], place: int) -> set[float]:
 
 
 def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:
-    """Return whole numbers from 0 on."""
+    """Return whole numbers of at least 0."""
     try:
         array = np.asarray(values)
     except ValueError:

@@ -244,7 +244,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _decoded(data: bytes, kind: type[T], where: str, *, key: str, what: str, cure: str) -> T:
-    """Read a state or a line, whose every version holds its number under a key."""
+    """Read a state or a line of a log; in every version ``key`` holds its number."""
     header = from_json(data, dict[str, object]) or {}
     if type(version := header.get(key)) is not int:
         raise RecordError(f"{where} must be {what}")
@@ -299,7 +299,7 @@ def check_days(days: float) -> None:
 def claim_round(
     path: Path, alarmed: Collection[str], now: datetime, days: float
 ) -> tuple[tuple[str, ...], datetime | None]:
-    """Return for whose alarms a round is to be opened now, and write that down first.
+    """Return for whose alarms a round is to be opened now, and record that first.
 
     A process that is killed before it opened the round leaves the claim behind, so that no alarm
     opens two. Where it is too early, return from when on one may be opened.
@@ -326,12 +326,12 @@ def claim_round(
 
 
 def note_round(path: Path, line: RoundEvent) -> None:
-    """Add a line."""
+    """Append an event."""
     append_line(path, msgspec.json.encode(line))
 
 
 def read_rounds(path: Path) -> list[RoundEvent]:
-    """Return what was written down so far."""
+    """Return the events so far."""
     if not exists(path):
         return []
     lines = [from_json(line, RoundEvent) for line in read(path, LOG_BYTES).splitlines()]

@@ -270,7 +270,7 @@ class LabelScore(Score):
         return np.asarray(p.argmax(axis=1)[:, None] == np.arange(p.shape[1]))
 
     def _uniforms(self, u: npt.ArrayLike | None, n: int) -> Floats | None:
-        """Check that u came exactly where it is needed."""
+        """Check that u is given exactly where the score is randomised."""
         if not self.randomized:
             if u is not None:
                 raise InputError(f"{self!r} is not randomised: leave u out")
@@ -491,7 +491,7 @@ class IntervalScore(Score):
         return as_floats(outputs, *self._expected())
 
     def _expected(self) -> tuple[str, tuple[int | None, ...]]:
-        """Say what outputs are and what shape they must have."""
+        """Return how errors call the outputs, and the shape that they must have."""
         shape = (None,) if self.width == 1 else (None, self.width)
         return f"outputs for {type(self).__name__}", shape
 

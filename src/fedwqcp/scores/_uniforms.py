@@ -88,7 +88,7 @@ def key_digest(key: str | int) -> bytes:
     Returns
     -------
     bytes
-        Other ones for the integer 7 and the text "7".
+        Different for the integer 7 and the text "7".
 
     Raises
     ------
@@ -171,7 +171,7 @@ def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def _keyed_hashes(salt: bytes, texts: npt.NDArray[Any]) -> bytes:
-    """Return eight bytes for each text; the key is worked in once."""
+    """Return eight bytes for each text; the state after the key is copied for each."""
     keyed, words = blake2b(digest_size=8, key=salt).copy, []
     for text in map(str.encode, map(str, texts.tolist())):
         each = keyed()

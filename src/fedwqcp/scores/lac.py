@@ -88,7 +88,7 @@ def _least_of(q: Floats, single: bool) -> npt.NDArray[np.floating[Any]]:
 
 @lru_cache(maxsize=64)
 def _least_of_one(q: float, single: bool) -> npt.NDArray[np.floating[Any]]:
-    """Return that of one threshold, which many calls share."""
+    """Return `_least_of` one threshold; many calls have the same."""
     return np.asarray(_least_of(np.array([q]), single)[0])
 
 

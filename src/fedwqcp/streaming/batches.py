@@ -211,7 +211,7 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What the sets of a stream of labelled rows say.
+    """Coverage and size of the sets of a stream of labelled rows.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class _Scores:
-    """Scores of rows that can be read again, as often as their source can."""
+    """Scores, batch by batch; they can be read again if their source can."""
 
     source: Iterable[object]
     score: Score
@@ -383,7 +383,7 @@ def evaluate(
 
 
 def _counted(source: Iterable[object], progress: Progress | None) -> Iterator[tuple[int, Batch]]:
-    """Give the batches and where each begins, and say after each how far it went."""
+    """Give each batch with the number of its first row, and report progress after it."""
     rows = 0
     for item in source:
         batch = as_batch(item)
@@ -395,7 +395,7 @@ def _counted(source: Iterable[object], progress: Progress | None) -> Iterator[tu
 
 @contextmanager
 def _from_row(first: int) -> Iterator[None]:
-    """Name a row by its place in the whole source, and the batch where no row is named."""
+    """Let an error name the row of the whole source, or else the first row of the batch."""
     try:
         yield
     except InputError as error:

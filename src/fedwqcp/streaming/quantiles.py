@@ -28,10 +28,10 @@ class Tail:
     -----
     **Exact.** The threshold is the r-th smallest of n scores, r = ceil((n + 1)(1 - alpha)), which
     is the k-th largest with k = n + 1 - r = floor((n + 1) alpha). The m largest of a stream are the
-    m largest of (the m largest so far and what is new): a score with m larger ones before it keeps
-    them whatever follows. So after any batch the m largest of all are here, in any order of the
-    stream, and the threshold is among them as long as floor((n + 1) alpha) <= m. Beyond that it is
-    refused, never guessed: no method that reads a stream of unknown length once, and keeps less
+    m largest of (the m largest so far and what is new): a score with m larger ones before it is not
+    among them, whatever follows. So after any batch the m largest of all are here, in any order of
+    the stream, and the threshold is among them as long as floor((n + 1) alpha) <= m. Beyond that it
+    is refused, never guessed: no method that reads a stream of unknown length once, and keeps less
     than all of it, can be exact for every order (the next scores may all be small).
 
     Examples
@@ -192,7 +192,7 @@ def order_statistics(
 
 
 def _find(source: Iterable[npt.ArrayLike], rank: int, room: int) -> float:
-    """Narrow down one rank."""
+    """Return the score of one rank: count 16 bits in a pass, until few scores share the bits."""
     prefix, left, size = 0, rank, None
     for known in range(0, 64, _DIGIT):
         if size is not None and size <= room:
