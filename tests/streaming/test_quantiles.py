@@ -138,9 +138,3 @@ def test_an_iterator_is_read_once_and_refused_where_that_is_not_enough():
     assert conformal_quantiles(iter(batches), [0.2], capacity=4) == (8.0,)
     with pytest.raises(InputError, match="capacity=10"):
         conformal_quantiles(iter(batches), [0.2, 0.5], capacity=4)
-
-
-def test_progress_is_reported():
-    seen: list[int] = []
-    conformal_quantiles([[0.1, 0.2], [0.3]], [0.5], progress=seen.append)
-    assert seen == [2, 3]

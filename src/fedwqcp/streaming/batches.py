@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,9 +206,6 @@ def _numbers(part: Any, name: str, path: Path) -> npt.NDArray[Any]:
     return values
 
 
-Progress = Callable[[int], object]
-
-
 @dataclass(frozen=True)
 class Evaluation:
     """Coverage and size of the sets of a stream of labelled rows.
@@ -235,10 +232,9 @@ class _Scores:
     source: Iterable[object]
     score: Score
     key: str
-    progress: Progress | None
 
     def __iter__(self) -> Iterator[Floats]:
-        for first, batch in _counted(self.source, self.progress):
+        for first, batch in _batches(self.source):
             if batch.labels is None:
                 raise InputError("calibration needs labels beside the outputs")
             with _from_row(first):
@@ -250,9 +246,7 @@ class _Scores:
             yield found
 
 
-def scores_of(
-    source: Iterable[object], score: Score, *, key: str = "", progress: Progress | None = None
-) -> Iterable[Floats]:
+def scores_of(source: Iterable[object], score: Score, *, key: str = "") -> Iterable[Floats]:
     """Give the scores of labelled rows, batch by batch.
 
     Uniforms of a randomised score are keyed by the rows' ids as text, or by their content where
@@ -268,8 +262,6 @@ def scores_of(
         Of labels or of intervals.
     key : str, optional
         Key of the uniforms.
-    progress : callable, optional
-        Called after each batch with the number of rows so far.
 
     Returns
     -------
@@ -282,7 +274,7 @@ def scores_of(
     InputError
         If labels are missing, or outputs do not fit the score; raised while it is read.
     """
-    found = _Scores(source, score, key, progress)
+    found = _Scores(source, score, key)
     return iter(found) if isinstance(source, Iterator) else found
 
 
@@ -293,7 +285,6 @@ def predict(
     *,
     rule: Rule = "leq",
     key: str = "",
-    progress: Progress | None = None,
 ) -> Iterator[LabelSets | Intervals]:
     """Give the prediction sets of rows, batch by batch.
 
@@ -309,15 +300,13 @@ def predict(
         How a threshold becomes a set of labels.
     key : str, optional
         Key of the uniforms.
-    progress : callable, optional
-        Called after each batch with the number of rows so far.
 
     Yields
     ------
     LabelSets or Intervals
         Sets of one batch.
     """
-    for first, batch in _counted(source, progress):
+    for first, batch in _batches(source):
         sets: LabelSets | Intervals
         with _from_row(first):
             if isinstance(score, LabelScore):
@@ -335,7 +324,6 @@ def evaluate(
     *,
     rule: Rule = "leq",
     key: str = "",
-    progress: Progress | None = None,
 ) -> Evaluation:
     """Return coverage and size of the sets of labelled rows; no set is kept.
 
@@ -351,8 +339,6 @@ def evaluate(
         How a threshold becomes a set of labels.
     key : str, optional
         Key of the uniforms.
-    progress : callable, optional
-        Called after each batch with the number of rows so far.
 
     Returns
     -------
@@ -366,7 +352,7 @@ def evaluate(
     """
     n = hits = without = 0
     total = 0.0
-    for first, batch in _counted(source, progress):
+    for first, batch in _batches(source):
         if batch.labels is None:
             raise InputError("coverage needs labels beside the outputs")
         with _from_row(first):
@@ -382,15 +368,13 @@ def evaluate(
     return Evaluation(Rate(n=n, hits=hits), total / n if n else float("nan"), without)
 
 
-def _counted(source: Iterable[object], progress: Progress | None) -> Iterator[tuple[int, Batch]]:
-    """Give each batch with the number of its first row, and report progress after it."""
+def _batches(source: Iterable[object]) -> Iterator[tuple[int, Batch]]:
+    """Give each batch with the number of its first row."""
     rows = 0
     for item in source:
         batch = as_batch(item)
         yield rows, batch
         rows += len(np.asarray(batch.values))
-        if progress is not None:
-            progress(rows)
 
 
 @contextmanager

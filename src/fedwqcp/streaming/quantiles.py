@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 
 import numpy as np
@@ -252,7 +252,6 @@ def conformal_quantiles(
     overflow: Overflow = "propagate",
     *,
     capacity: int = CAPACITY,
-    progress: Callable[[int], object] | None = None,
 ) -> tuple[float, ...]:
     """Return the split-conformal thresholds of scores that come in batches.
 
@@ -271,8 +270,6 @@ def conformal_quantiles(
         The value where the rank passes n, as `conformal_quantile` has it.
     capacity : int, optional
         How many of the largest scores are kept, in 16 bytes each at most.
-    progress : callable, optional
-        Called after each batch with the number of scores so far.
 
     Returns
     -------
@@ -294,8 +291,6 @@ def conformal_quantiles(
     tail = Tail(capacity)
     for batch in batches:
         tail.update(batch)
-        if progress is not None:
-            progress(tail.n)
     ranks = [threshold_rank(tail.n, alpha, overflow) for alpha in alphas]
     deep = [rank for rank in ranks if rank is not None and tail.n + 1 - rank > capacity]
     found: dict[int, float] = {}
