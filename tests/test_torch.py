@@ -210,5 +210,8 @@ def test_unsound_input_is_refused() -> None:
             way(torch.tensor([np.nan]), 0.1)
         with pytest.raises(InputError, match="shape"):
             way(torch.zeros(2, 2), 0.1)
-    with pytest.raises(InputError, match="integers"):
-        uniforms("key", torch.tensor([0.5]))
+    for ids in (torch.tensor([0.5]), torch.tensor([True]), torch.tensor(7), [1, 2]):
+        with pytest.raises(InputError, match="ids must be a tensor of integers"):
+            uniforms("key", ids)
+    with pytest.raises(InputError, match="scores must be a tensor, got ndarray"):
+        conformal_quantile(np.ones(9), 0.1)

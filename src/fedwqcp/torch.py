@@ -50,10 +50,7 @@ __all__ = [
 
 Tensor: TypeAlias = torch.Tensor
 
-
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-
-
 _STEP = 0x9E3779B97F4A7C15
 
 
@@ -354,6 +351,8 @@ def conformal_quantile(scores: Tensor, alpha: float, overflow: Overflow = "propa
     InputError
         If a score is NaN or -inf, or alpha or overflow is not a valid choice.
     """
+    if not isinstance(scores, torch.Tensor):
+        raise InputError(f"scores must be a tensor, got {type(scores).__name__}")
     values = scores.detach()
     if values.device.type == "cpu":
         return conformal_quantile_of_array(values.double().numpy(), alpha, overflow)
@@ -386,7 +385,8 @@ def uniforms(key: str | int, ids: Tensor) -> Tensor:
     >>> uniforms("ward-3", torch.tensor([4, 9])).shape
     torch.Size([2])
     """
-    if ids.is_floating_point() or ids.dtype == torch.bool or ids.ndim != 1:
+    of_integers = isinstance(ids, torch.Tensor) and not ids.is_floating_point()
+    if not of_integers or ids.dtype == torch.bool or ids.ndim != 1:
         raise InputError("ids must be a tensor of integers of shape (n,)")
     salt = key_digest(key)
     first, second = (int.from_bytes(salt[at : at + 8], "little") for at in (0, 8))
