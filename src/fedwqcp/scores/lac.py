@@ -45,7 +45,7 @@ class LAC(LabelScore):
         if rule != "leq":
             return super()._mask(p, q, rule, u)
         dispatch.check(p)
-        return p >= _least_of(q, p.dtype == np.float32)
+        return self._block(p, q, rule, u)
 
     def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         del u  # nothing is random
