@@ -20,8 +20,7 @@ from fedwqcp.methods.cphet import density_of
 from fedwqcp.scores import fit_temperature
 from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
-from fedwqcp_lab.datasets.embedded import EmbeddedDataset, breast_cancer, digits, friedman
-from fedwqcp_lab.datasets.loading import Split, load, split
+from fedwqcp_lab.datasets.loading import Split, breast_cancer, digits, friedman, load, split
 from fedwqcp_lab.datasets.partition import (
     Floats,
     Indices,
@@ -110,17 +109,21 @@ def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
 def embedded_dataset(name: str) -> TrainingData:
     """Return an embedded dataset."""
     entry = catalog.find(name)
-    made = {"digits": digits, "breast-cancer": breast_cancer}
-    data = made[name]() if name in made else friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
-    test = np.arange(len(data)) % 5 == 4
+    inputs: Floats
+    targets: Numbers
+    if name == "friedman":
+        inputs, targets = friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
+    else:
+        inputs, targets = digits() if name == "digits" else breast_cancer()
+    test = np.arange(len(inputs)) % 5 == 4
     return TrainingData(
         entry,
         entry.published.status,
         entry.published.note,
-        data.inputs[~test],
-        data.targets[~test],
-        data.inputs[test],
-        data.targets[test],
+        inputs[~test],
+        targets[~test],
+        inputs[test],
+        targets[test],
     )
 
 
@@ -130,26 +133,22 @@ def train_small(source: TrainingData, plan: DatasetPlan, experiment: Experiment,
     rows = division(source, seed, experiment.held_out)
     inputs = np.concatenate([source.inputs, source.test_inputs])
     targets = np.concatenate([source.targets, source.test_targets])
-    data = EmbeddedDataset(
-        plan.source, inputs, targets, setting.n_classes if setting.label_distribution.size else None
-    )
+    classes = setting.n_classes if setting.task == "classification" else None
     tested = rows.held_out if experiment.held_out else np.arange(len(source.inputs), len(inputs))
     outputs = []
     for place, name in enumerate(experiment.agents):
         strong = name.startswith("S")
         model = _untrained(
-            data,
-            min(32, len(rows.train)),
+            classification=classes is not None,
+            batch=min(32, len(rows.train)),
             hidden=32 + 16 * place if strong else 0,
             rate=RATES[name[0]],
-            rng=stream(seed, data.name, "train", name),
+            rng=stream(seed, plan.source, "train", name),
         )
         epochs = _epochs("strong", plan, experiment) if strong else 1
-        predicted = _train_and_predict(model, data, rows.train, epochs)
-        if setting.label_distribution.size:
-            predicted = np.log(
-                np.maximum(predicted, np.finfo(np.float32).tiny)
-            )  # logits of the same softmax
+        predicted = _train_and_predict(
+            model, inputs, targets, rows.train, classes=classes, epochs=epochs
+        )
         own = setting.rows if experiment.pool else setting.rows[setting.part(place)]
         outputs.append(AgentOutputs(name, predicted[own], predicted[tested]))
     return Unit(setting, tuple(outputs))
@@ -536,21 +535,31 @@ def _pixels(inputs: Numbers, rows: Indices) -> npt.NDArray[np.float32]:
     return np.asarray(flat, dtype=np.float32) / scale
 
 
-def _train_and_predict(model: Any, data: EmbeddedDataset, train: Indices, epochs: int) -> Floats:
-    """Train a model, and return its predictions for every row of the data."""
-    x, y = data.inputs[train], data.targets[train]
-    if data.n_classes is not None:
+def _train_and_predict(
+    model: Any,
+    inputs: Floats,
+    targets: Numbers,
+    train: Indices,
+    *,
+    classes: int | None,
+    epochs: int,
+) -> Floats:
+    """Train a model, and return its logits or predictions for every row."""
+    x, y = inputs[train], targets[train]
+    if classes is not None:
         for _ in range(epochs):
-            model.partial_fit(x, y, classes=np.arange(data.n_classes))
-        return np.asarray(model.predict_proba(data.inputs), dtype=np.float64)
+            model.partial_fit(x, y, classes=np.arange(classes))
+        probs = np.asarray(model.predict_proba(inputs), dtype=np.float64)
+        logits: Floats = np.log(np.maximum(probs, np.finfo(np.float32).tiny))
+        return logits
     centre, spread = y.mean(), y.std()
     for _ in range(epochs):
         model.partial_fit(x, (y - centre) / spread)
-    return np.asarray(centre + spread * model.predict(data.inputs), dtype=np.float64)
+    return np.asarray(centre + spread * model.predict(inputs), dtype=np.float64)
 
 
 def _untrained(
-    data: EmbeddedDataset, batch: int, *, hidden: int, rate: float, rng: Generator
+    *, classification: bool, batch: int, hidden: int, rate: float, rng: Generator
 ) -> Any:
     """Return an untrained model of scikit-learn: a network; linear without hidden units."""
     from sklearn.linear_model import SGDClassifier, SGDRegressor
@@ -558,8 +567,8 @@ def _untrained(
 
     start = int(rng.integers(2**31))
     if hidden:
-        kind = MLPRegressor if data.n_classes is None else MLPClassifier
+        kind = MLPClassifier if classification else MLPRegressor
         small = {"batch_size": batch, "random_state": start}
         return kind(hidden_layer_sizes=(hidden,), learning_rate_init=rate, **small)
     steady = {"learning_rate": "constant", "eta0": rate, "random_state": start}
-    return SGDRegressor(**steady) if data.n_classes is None else SGDClassifier("log_loss", **steady)
+    return SGDClassifier("log_loss", **steady) if classification else SGDRegressor(**steady)

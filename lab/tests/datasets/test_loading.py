@@ -9,7 +9,7 @@ import pytest
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, files, formats
 from fedwqcp_lab.datasets.catalog import Content
-from fedwqcp_lab.datasets.loading import load, split
+from fedwqcp_lab.datasets.loading import breast_cancer, digits, friedman, load, split
 from made_data import KEYS, arrays, checksum, entry, npz, remote, write_cifar10, write_idx
 
 
@@ -302,3 +302,34 @@ def test_rows_are_drawn_evenly_from_the_whole():
 def test_wrong_settings_are_refused(settings, reason):
     with pytest.raises(InputError, match=reason):
         split(**{"n": 10, "dataset": "made", "seed": 0, **settings})
+
+
+def test_digits_are_whole_and_scaled():
+    inputs, targets = digits()
+    assert len(targets) == 1797
+    assert inputs.shape == (1797, 64)
+    assert (inputs.min(), inputs.max()) == (0.0, 1.0)
+    assert np.unique(targets).tolist() == list(range(catalog.find("digits").n_classes))
+
+
+def test_tumours_are_whole_and_scaled():
+    inputs, targets = breast_cancer()
+    assert inputs.shape == (569, 30)
+    assert (inputs.min(axis=0) == 0).all()
+    assert (inputs.max(axis=0) == 1).all()
+    assert np.bincount(targets).tolist() == [212, 357]
+
+
+def test_friedman_is_called_synthetic_and_follows_its_formula():
+    assert catalog.find("friedman").published.status == "synthetic"
+    assert catalog.find("friedman").n_classes is None
+    x, y = friedman(4000, np.random.default_rng(0))
+    mean = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2
+    noise = y - (mean + 10 * x[:, 3] + 5 * x[:, 4])
+    assert abs(noise.mean()) < 5 / np.sqrt(4000)
+    assert abs(noise.std() - 1) < 5 / np.sqrt(2 * 4000)
+
+
+def test_friedman_needs_rows():
+    with pytest.raises(InputError, match="rows must be at least 1"):
+        friedman(0, np.random.default_rng(0))

@@ -1,4 +1,4 @@
-"""Datasets as arrays, identified by checksum, and the paper's splits."""
+"""Datasets as arrays: files identified by checksum, embedded data, and the paper's splits."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, formats
 from fedwqcp_lab.datasets.catalog import Content, Dataset, Status
-from fedwqcp_lab.datasets.embedded import digits
 from fedwqcp_lab.datasets.files import OnBytes, cache_folder, fetch, locate, md5_of, missing
 from fedwqcp_lab.datasets.formats import ArraysByName, Bytes
-from fedwqcp_lab.datasets.partition import Indices, iid, stream
+from fedwqcp_lab.datasets.partition import Floats, Indices, Labels, iid, stream
 
 _KEYS = ("train_images", "train_labels", "test_images", "test_labels")
 _IDX_KEYS = {
@@ -165,16 +165,16 @@ def _embedded(dataset: Dataset) -> Loaded:
     if dataset.name == "breast-cancer":
         raise InputError(
             "breast-cancer is a table and not images; "
-            "call fedwqcp_lab.datasets.embedded.breast_cancer"
+            "call fedwqcp_lab.datasets.loading.breast_cancer"
         )
     if dataset.name != "digits":
         raise InputError(
             f"{dataset.name} is drawn at random and cannot be loaded; "
-            "call fedwqcp_lab.datasets.embedded.friedman with the number of rows"
+            "call fedwqcp_lab.datasets.loading.friedman with the number of rows"
         )
-    all_digits = digits()
-    images = np.rint(all_digits.inputs * 255).astype(np.uint8).reshape(-1, *dataset.shape)
-    labels = all_digits.targets.astype(np.uint8)
+    inputs, targets = digits()
+    images = np.rint(inputs * 255).astype(np.uint8).reshape(-1, *dataset.shape)
+    labels = targets.astype(np.uint8)
     train, test = iid(len(labels), (0.8, 0.2), stream(0, "test", dataset.name))
     arrays = (images[train], labels[train], images[test], labels[test])
     content = dataset.published
@@ -186,6 +186,38 @@ def _embedded(dataset: Dataset) -> Loaded:
         source="scikit-learn",
         sha256=_checksum(arrays),
     )
+
+
+def digits() -> tuple[Floats, Labels]:
+    """Return the 1797 handwritten digits of 8 x 8 pixels that come with scikit-learn."""
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    return np.asarray(pixels, dtype=np.float64) / 16.0, np.asarray(labels, dtype=np.int64)
+
+
+def breast_cancer() -> tuple[Floats, Labels]:
+    """Return the 569 tumours with 30 measurements that come with scikit-learn."""
+    from sklearn.datasets import load_breast_cancer
+
+    measured, labels = load_breast_cancer(return_X_y=True)
+    low, high = measured.min(axis=0), measured.max(axis=0)
+    inputs = np.asarray((measured - low) / (high - low), dtype=np.float64)
+    return inputs, np.asarray(labels, dtype=np.int64)
+
+
+def friedman(rows: int, rng: Generator) -> tuple[Floats, Floats]:
+    """Return a synthetic regression after Friedman (1991).
+
+    y = 10 sin(pi x0 x1) + 20 (x2 - 1/2)^2 + 10 x3 + 5 x4 + noise, with ten inputs uniform on [0, 1]
+    of which five matter, and standard normal noise.
+    """
+    if rows < 1:
+        raise InputError(f"rows must be at least 1, got {rows}")
+    x = rng.random((rows, 10))
+    mean = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2
+    mean += 10 * x[:, 3] + 5 * x[:, 4]
+    return x, mean + rng.standard_normal(rows)
 
 
 TRAIN_SHARE = 0.7
