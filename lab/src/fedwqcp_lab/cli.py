@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,10 +32,9 @@ from fedwqcp_lab.comparison import cells
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets import files as dataset_files
 from fedwqcp_lab.datasets.catalog import Dataset
-from fedwqcp_lab.datasets.files import fetch as fetch_files
 from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
-from fedwqcp_lab.pipeline import OnStage, RunOptions, run
+from fedwqcp_lab.pipeline import RunOptions, run
 from fedwqcp_lab.results import read_results
 from fedwqcp_lab.studies import byzantine, byzantine_tables, own, scale, stress
 from fedwqcp_lab.tables import (
@@ -98,7 +96,7 @@ def run_command(
         out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
     )
     output = Output(as_json)
-    units = _run(experiment, options, resume, output.console)
+    units = _watched(partial(run, experiment, options, resume=resume), output)
     output.say(f"{units} units done; records: {out / 'records.jsonl'}")
     output.done(units=units, records=out / "records.jsonl")
 
@@ -129,7 +127,8 @@ def reproduce(
     options = RunOptions(
         out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
     )
-    _run(_narrowed(experiment, datasets, seeds), options, resume, output.console)
+    experiment = _narrowed(experiment, datasets, seeds)
+    _watched(partial(run, experiment, options, resume=resume), output)
     files, results = write(out, out / "tables"), read_results(out)
     found = cells(results)
     ascii_only = output.console.options.ascii_only
@@ -208,8 +207,7 @@ def own_command(
 
 def _study(run: Callable[..., int], write: Callable[[], Iterable[Path]], output: Output) -> None:
     """Run a study, write its tables and figures, and name them."""
-    with _progress(output.console) as on_step:
-        done = run(on_step=on_step)
+    done = _watched(run, output)
     files = tuple(write())
     output.say(f"{done} federations evaluated")
     _written(files, output, federations=done)
@@ -234,15 +232,8 @@ def _narrowed(experiment: Experiment, datasets: str | None, seeds: str | None) -
     return experiment.only(names, None if seeds is None else parse_seeds(seeds))
 
 
-def _run(experiment: Experiment, options: RunOptions, resume: bool, console: Console) -> int:
-    """Run an experiment, and show how far it is."""
-    with _progress(console) as on_step:
-        return run(experiment, options, resume=resume, on_step=on_step)
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[OnStage]:
-    """Show a line for each stage: how far it is and how long it will take."""
+def _watched(run: Callable[..., int], output: Output) -> int:
+    """Run an experiment or a study; for each stage a line shows how far it is and how long."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -250,7 +241,7 @@ def _progress(console: Console) -> Iterator[OnStage]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as progress:
+    with Progress(*columns, console=output.console) as progress:
         lines = {}
 
         def on_step(stage: str, what: str, share: float) -> None:
@@ -258,7 +249,7 @@ def _progress(console: Console) -> Iterator[OnStage]:
                 lines[stage] = progress.add_task(stage, total=1.0)
             progress.update(lines[stage], description=f"{stage}: {what}", completed=share)
 
-        yield on_step
+        return run(on_step=on_step)
 
 
 @app.command("byzantine")
@@ -499,7 +490,7 @@ def _fetch(dataset: Dataset, folder: Path, console: Console) -> tuple[Path, ...]
             Path(remote.path).name: bars.add_task(remote.path, total=remote.size)
             for remote in dataset.remote
         }
-        return fetch_files(
+        return dataset_files.fetch(
             dataset,
             folder,
             progress=lambda file, have, total: bars.update(

@@ -12,7 +12,7 @@ import subprocess
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -49,13 +49,17 @@ def evaluate(unit: Unit, experiment: Experiment) -> tuple[Result, ...]:
     """Calibrate with every method under every preset, and measure all agents' sets."""
     import scipy.special  # noqa: F401  # some methods load it late; no row shall pay for that
 
-    found: list[Result] = []
+    rows = scored_rows(unit, experiment)
+    return tuple(result for row in rows for result in _row(unit, experiment, *row))
+
+
+def scored_rows(unit: Unit, experiment: Experiment) -> Iterator[tuple[Scored, MethodPlan]]:
+    """Yield every method that fits a unit, with the unit scored once for each preset."""
     scored: Scored | None = None
     for preset, plan in applicable(experiment, unit.setting.task, quantiles=unit.quantiles):
         if scored is None or scored.preset is not preset:
             scored = prepare(unit, preset)
-        found += _row(unit, experiment, scored, plan)
-    return tuple(found)
+        yield scored, plan
 
 
 def partitions(unit: Unit) -> tuple[AgentPartition, ...]:

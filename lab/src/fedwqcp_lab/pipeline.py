@@ -49,17 +49,21 @@ OnStage: TypeAlias = Callable[[str, str, float], None]
 """Called with the stage ("outputs" or "records"), what comes next, and the share that is done."""
 
 
+def silent(stage: str, what: str, share: float) -> None:
+    """Report no progress."""
+    del stage, what, share  # nobody listens
+
+
 def run(
     experiment: Experiment,
     options: RunOptions,
     *,
     resume: bool = False,
-    on_step: OnStage | None = None,
+    on_step: OnStage = silent,
 ) -> int:
     """Run an experiment; what is there already is not made again."""
-    report = on_step or silent
-    folder = Folder(options.out, options.outputs)
-    folder.begin(folder.results, folder.partitions, resume=resume)
+    folder = options.folder
+    folder.begin(resume=resume)
     todo = {task: [(experiment,)] for task in pending(experiment, folder)}
     write_configs(experiment, folder)
     results, parts = folder.results, folder.partitions
@@ -69,15 +73,14 @@ def run(
         parts.append_new(evaluated[1])  # last, since they end a unit
         return f"{evaluated[1][0].dataset}: seed {evaluated[1][0].seed} done"
 
-    evaluate_units(evaluate_saved, experiment, folder, todo, options, keep=keep, report=report)
-    report("records", "done", 1.0)
+    evaluate_units(evaluate_saved, experiment, todo, options, keep=keep, report=on_step)
+    on_step("records", "done", 1.0)
     return len(todo)
 
 
 def evaluate_units(
     call: Callable[..., T],
     experiment: Experiment,
-    folder: Folder,
     todo: Mapping[UnitKey, Sequence[tuple[Any, ...]]],
     options: RunOptions,
     *,
@@ -87,9 +90,7 @@ def evaluate_units(
     """Call a function of a unit's folder and each of its arguments, once the unit is trained."""
 
     def ready(meanwhile: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
-        units_ready = prepared(
-            experiment, folder, tuple(todo), options, report=report, meanwhile=meanwhile
-        )
+        units_ready = prepared(experiment, tuple(todo), options, report=report, meanwhile=meanwhile)
         for task, path in units_ready:
             for arguments in todo[task]:
                 yield path, *arguments
@@ -156,10 +157,14 @@ class RunOptions:
     jobs: int = 1
     executor: Executor = "processes"
 
+    @property
+    def folder(self) -> Folder:
+        """Where the run keeps its files."""
+        return Folder(self.out, self.outputs)
+
 
 def prepared(
     experiment: Experiment,
-    folder: Folder,
     todo: Sequence[UnitKey],
     options: RunOptions,
     *,
@@ -167,7 +172,7 @@ def prepared(
     meanwhile: Callable[[], None],
 ) -> Iterator[tuple[UnitKey, Path]]:
     """Yield units as soon as their model outputs are there; where they are not, train."""
-    paths = {task: folder.unit(experiment, task) for task in todo}
+    paths = {task: options.folder.unit(experiment, task) for task in todo}
     lacking = [task for task, path in paths.items() if not units.found(path)]
     plans = [plan for plan in experiment.datasets if any(name == plan.name for name, _ in lacking)]
     check_data(plans, options.data)
@@ -217,17 +222,21 @@ class Folder:
         """The partitions, ``partitions.jsonl``."""
         return Journal(self.root / "partitions.jsonl", AgentPartition)
 
+    @property
+    def units(self) -> Path:
+        """Where the model outputs of all units are."""
+        return self.outputs or self.root / "outputs"
+
     def unit(self, experiment: Experiment, task: UnitKey) -> Path:
         """Return where the model outputs of a unit are."""
         dataset, seed = task
         settings = training_settings(experiment, dataset)
-        root = self.outputs or self.root / "outputs"
-        return root / f"{dataset}-{digest(settings)}" / f"seed-{seed}"
+        return self.units / f"{dataset}-{digest(settings)}" / f"seed-{seed}"
 
-    def begin(self, *journals: Journal[Any], resume: bool) -> None:
+    def begin(self, *others: Journal[Any], resume: bool) -> None:
         """Make the folder, and refuse earlier records unless the run goes on from them."""
         make_out(self.root)
-        for journal in journals:
+        for journal in (self.results, self.partitions, *others):
             if journal.exists and not resume:
                 raise InputError(
                     f"{journal.path} is there already: go on with --resume, or choose another "
@@ -322,11 +331,6 @@ class Workers(ABC, Generic[T]):
     @abstractmethod
     def finished(self, *, wait: bool = False) -> Iterator[T]:
         """Yield what calls returned that was not yielded before, in no fixed order."""
-
-
-def silent(stage: str, what: str, share: float) -> None:
-    """Report no progress."""
-    del stage, what, share  # nobody listens
 
 
 class _InProcesses(Workers[T]):

@@ -31,7 +31,7 @@ from fedwqcp_lab.evaluation import (
     applicable,
     calibrate_row,
     code_versions,
-    prepare,
+    scored_rows,
 )
 from fedwqcp_lab.experiment import (
     DatasetPlan,
@@ -42,7 +42,6 @@ from fedwqcp_lab.experiment import (
     read_toml,
 )
 from fedwqcp_lab.pipeline import (
-    Folder,
     OnStage,
     RunOptions,
     UnitKey,
@@ -232,12 +231,11 @@ def journal_of(folder: Path) -> Journal[GroupedResult]:
 
 
 def run(
-    study: OwnStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage | None = None
+    study: OwnStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage = silent
 ) -> int:
     """Run a study; what is there already is not made again."""
-    report = on_step or silent
-    folder, journal = Folder(options.out, options.outputs), journal_of(options.out)
-    folder.begin(folder.results, folder.partitions, journal, resume=resume)
+    folder, journal = options.folder, journal_of(options.out)
+    folder.begin(journal, resume=resume)
     images, hospitals = study.experiment, study.on_hospitals
     for experiment in (images, hospitals):
         keep_settings(experiment, folder)
@@ -248,16 +246,16 @@ def run(
         return f"{records[0].dataset}: seed {records[0].seed} done"
 
     todo = {task: [(images,)] for task in pending(images, before)}
-    evaluate_units(evaluate_saved, images, folder, todo, options, keep=keep, report=report)
+    evaluate_units(evaluate_saved, images, todo, options, keep=keep, report=on_step)
     seeds = [seed for _, seed in pending(hospitals, before)]
-    path = hospitals_file(options, report) if seeds else None
+    path = hospitals_file(options, on_step) if seeds else None
     if path is None:
         return len(todo)
     with workers(evaluate_hospitals, jobs=options.jobs, executor=options.executor) as pool:
         for seed in seeds:
             pool.submit(path, hospitals, seed)
         for at, records in enumerate(pool.finished(wait=True), 1):
-            report("hospitals", keep(records), at / len(seeds))
+            on_step("hospitals", keep(records), at / len(seeds))
     return len(todo) + len(seeds)
 
 
@@ -296,13 +294,8 @@ def evaluate_hospitals(path: Path, experiment: Experiment, seed: int) -> tuple[G
 
 def evaluate(unit: Unit, experiment: Experiment) -> tuple[GroupedResult, ...]:
     """Calibrate with every method under every preset, and count hits and sizes by group."""
-    found = []
-    scored: Scored | None = None
-    for preset, plan in applicable(experiment, unit.setting.task, quantiles=unit.quantiles):
-        if scored is None or scored.preset is not preset:
-            scored = prepare(unit, preset)
-        found.append(evaluate_row(unit, scored, plan, experiment.alpha)[0])
-    return tuple(found)
+    rows = scored_rows(unit, experiment)
+    return tuple(evaluate_row(unit, *row, experiment.alpha)[0] for row in rows)
 
 
 def evaluate_row(

@@ -104,22 +104,22 @@ SHOWN: tuple[FactorValue, ...] = (
 
 
 def run(
-    study: StressStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage | None = None
+    study: StressStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage = silent
 ) -> int:
     """Train models of each dataset and seed, and evaluate its federations meanwhile."""
     if study.distinct is None:
         raise InputError("a study of scale must have a table [distinct]")
-    folder, todo, keep = begin(study, options, resume=resume)
-    distinct, experiment, report = study.distinct, study.experiment, on_step or silent
+    todo, keep = begin(study, options, resume=resume)
+    distinct, experiment = study.distinct, study.experiment
     check_data([plan for plan in experiment.datasets if plan.name != HOSPITALS], options.data)
-    federations = (folder.outputs or folder.root / "outputs") / "federations"
+    federations = options.folder.units / "federations"
     heart = None
     if any(name == HOSPITALS for name, _ in todo):
-        heart = hospitals_file(options, report)
+        heart = hospitals_file(options, on_step)
 
     def ready(meanwhile: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
         def on_progress(what: str, share: float) -> None:
-            report("outputs", what, share)
+            on_step("outputs", what, share)
             meanwhile()
 
         for task, point, unit in _federations(
@@ -130,7 +130,7 @@ def run(
             for preset in experiment.presets:
                 yield path, study, point, preset
 
-    made = evaluate_as_ready(evaluate_levels, ready, options, keep=keep, report=report)
+    made = evaluate_as_ready(evaluate_levels, ready, options, keep=keep, report=on_step)
     shutil.rmtree(federations, ignore_errors=True)
     return made
 

@@ -37,7 +37,6 @@ from fedwqcp_lab.experiment import (
     read_toml,
 )
 from fedwqcp_lab.pipeline import (
-    Folder,
     OnStage,
     RunOptions,
     UnitKey,
@@ -336,32 +335,29 @@ class StressResult(DatasetRecord):
 
 
 def run(
-    study: StressStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage | None = None
+    study: StressStudy, options: RunOptions, *, resume: bool = False, on_step: OnStage = silent
 ) -> int:
     """Run a study on pools of models; what is there already is not made again."""
-    folder, todo, keep = begin(study, options, resume=resume)
+    todo, keep = begin(study, options, resume=resume)
     calls = {task: [(study, point) for point in points] for task, points in todo.items()}
-    report = on_step or silent
-    evaluate_units(
-        evaluate_point, study.experiment, folder, calls, options, keep=keep, report=report
-    )
+    evaluate_units(evaluate_point, study.experiment, calls, options, keep=keep, report=on_step)
     return sum(map(len, calls.values()))
 
 
 def begin(
     study: StressStudy, options: RunOptions, *, resume: bool
-) -> tuple[Folder, dict[UnitKey, list[FactorValue]], Callable[[Sequence[StressResult]], str]]:
-    """Return the folder of a study, what is left to do, and what keeps results and names them."""
-    folder, journal = Folder(options.out, options.outputs), journal_of(options.out)
-    folder.begin(folder.results, folder.partitions, journal, resume=resume)
-    keep_settings(study.experiment, folder)
+) -> tuple[dict[UnitKey, list[FactorValue]], Callable[[Sequence[StressResult]], str]]:
+    """Return what is left to do, and a function that keeps results and says what they are of."""
+    journal = journal_of(options.out)
+    options.folder.begin(journal, resume=resume)
+    keep_settings(study.experiment, options.folder)
 
     def keep(results: Sequence[StressResult]) -> str:
         journal.append_new(results)
         first = results[0]
         return f"{first.dataset}: seed {first.seed}, {first.factor} {first.value:g}"
 
-    return folder, _pending(study, journal), keep
+    return _pending(study, journal), keep
 
 
 def load(path: Path = Path("stress.toml")) -> StressStudy:
