@@ -49,7 +49,7 @@ def test_a_stack_says_what_its_models_say_alone(architecture, layout):
     assert said.dtype == np.float32
     for g in range(3):
         module = plain(architecture)
-        module.load_state_dict(stack.state(g))
+        module.load_state_dict({name: w[g] for name, w in stack.weights.items()})
         with torch.no_grad():
             want = architecture.head.finish(module(planes(images))[None])[0]
         assert np.allclose(said[g], want.numpy(), rtol=1e-4, atol=1e-5)
@@ -161,7 +161,7 @@ def test_training_equals_plain_torch_with_adam(architecture, layout):
     assert np.abs(stack.predict(images)[0] - want).max() < 1e-4
     for name, weight in module.named_parameters():
         # Adam divides by the gradient's size, so rounding moves a gradient of nearly 0
-        assert (stack.state(0)[name] - weight).abs().median() < 1e-6
+        assert (stack.weights[name][0] - weight).abs().median() < 1e-6
 
 
 @pytest.mark.parametrize("architecture", [STRONG, WEAK])

@@ -145,15 +145,7 @@ def in_chunks(
 
 
 class Progress:
-    """Progress over all chunks, reported to one listener.
-
-    Parameters
-    ----------
-    listener : callable or None
-        Called with a number from 0 to 1, from one thread at a time.
-    models : int
-        How many models there are in all.
-    """
+    """Progress over all chunks: the listener gets a share, 0 to 1, from one thread at a time."""
 
     def __init__(self, listener: Callable[[float], None] | None, models: int) -> None:
         self._listener = listener

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,18 @@ from fedwqcp_lab.models.networks import Architecture
 
 _BUDGET = {"cpu": 2**25, "cuda": 2**33}
 """Bytes of activations that one batch of predictions may take."""
+
+_WARM = 3
+"""Steps before a CUDA graph is captured; they are steps of the training like all others."""
+
+_EVERY = 50
+"""Steps between two reports where steps are not replayed."""
+
+RATE = 1e-3
+"""Learning rate of Adam."""
+
+BATCH = 64
+"""Images per step and model."""
 
 
 def initial(architecture: Architecture, streams: Sequence[Generator]) -> dict[str, torch.Tensor]:
@@ -40,20 +51,10 @@ def initial(architecture: Architecture, streams: Sequence[Generator]) -> dict[st
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Models of one kind side by side.
-
-    Parameters
-    ----------
-    architecture : Architecture
-        Their kind.
-    weights : mapping of str to Tensor
-        Their weights, with a first axis of G models.
-    engine : Engine
-        How they are computed.
-    """
+    """Models of one kind side by side."""
 
     architecture: Architecture
-    weights: Mapping[str, torch.Tensor]
+    weights: Mapping[str, torch.Tensor]  # the first axis counts the G models
     engine: Engine
 
     def __len__(self) -> int:
@@ -63,10 +64,6 @@ class Stack:
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(iter(self.weights.values())).device
-
-    def state(self, model: int) -> dict[str, torch.Tensor]:
-        """Return the weights of one model, as a plain torch module names them."""
-        return {name: weight[model].cpu().clone() for name, weight in self.weights.items()}
 
     def predict(
         self,
@@ -138,26 +135,10 @@ def check_rows(
     return np.array(found, dtype=np.int64, order="C")
 
 
-_WARM = 3
-"""Steps before a CUDA graph is captured; they are steps of the training like all others."""
-
-_EVERY = 50
-"""Steps between two reports where steps are not replayed."""
-
-
 class Run:
-    """The training of one stack.
+    """The training of one stack, from newly drawn weights.
 
-    Parameters
-    ----------
-    architecture : Architecture
-        The kind of model.
-    engine : Engine
-        With the device's defaults filled in.
-    pixels : Tensor of uint8, shape (N, H, W, c)
-        All images, on the device.
-    targets : Tensor, shape (N,)
-        Their labels.
+    Shapes: pixels (N, H, W, c), on the device; targets (N,); rows (G, n).
     """
 
     def __init__(
@@ -166,29 +147,23 @@ class Run:
         engine: Engine,
         pixels: torch.Tensor,
         targets: torch.Tensor,
+        *,
+        rows: npt.NDArray[np.int64],
+        streams: Sequence[Generator],
     ) -> None:
-        self.architecture = architecture
-        self.engine = engine
-        self.pixels = pixels
-        self.targets = targets
-
-    def begin(self, rows: npt.NDArray[np.int64], streams: Sequence[Generator], rate: float) -> None:
-        """Draw the weights, and let the head move its bias to where training starts.
-
-        Shapes: rows (G, n).
-        """
+        self.architecture, self.engine, self.pixels = architecture, engine, pixels
         self.rows, self.streams = rows, streams
-        weights = initial(self.architecture, streams)
+        weights = initial(architecture, streams)
         *_, last = weights
         for model, own in enumerate(rows):
-            start = self.architecture.head.start(self.targets[torch.from_numpy(own)])
+            start = architecture.head.start(targets[torch.from_numpy(own)])
             if start is not None:
                 weights[last][model] += start
-        device = self.pixels.device
-        self.targets = self.targets.to(device)
+        device = pixels.device
+        self.targets = targets.to(device)
         self.weights = {name: w.to(device).requires_grad_() for name, w in weights.items()}
         self.adam = torch.optim.Adam(
-            list(self.weights.values()), lr=rate, fused=True, capturable=device.type == "cuda"
+            list(self.weights.values()), lr=RATE, fused=True, capturable=device.type == "cuda"
         )
 
     def train(self, epochs: int, batch: int, report: Callable[[float], None]) -> Stack:
@@ -199,7 +174,7 @@ class Run:
         order = self._shuffled()
         for epoch in range(epochs):
             loop.start(order[:, : full * batch])
-            loop.go(partial(_tell, report, epoch, epochs))
+            loop.go(lambda share, epoch=epoch: report((epoch + share) / epochs))
             if n % batch:
                 self.step(order[:, full * batch :].to(self.pixels.device))
             if epoch + 1 < epochs:
@@ -234,11 +209,6 @@ class Run:
         """Return each model's rows in a new order of its own."""
         pairs = zip(self.rows, self.streams, strict=True)
         return torch.from_numpy(np.stack([rng.permutation(own) for own, rng in pairs]))
-
-
-def _tell(report: Callable[[float], None], epoch: int, epochs: int, share: float) -> None:
-    """Report the share done of all epochs, given that of one."""
-    report((epoch + share) / epochs)
 
 
 class _Loop:
@@ -293,13 +263,6 @@ class _Loop:
         self.graph.replay()
 
 
-RATE = 1e-3
-"""Learning rate of Adam."""
-
-BATCH = 64
-"""Images per step and model."""
-
-
 def train(
     architecture: Architecture,
     images: npt.NDArray[Any] | torch.Tensor,
@@ -309,7 +272,6 @@ def train(
     *,
     epochs: int,
     batch: int = BATCH,
-    rate: float = RATE,
     device: str | torch.device = "auto",
     engine: Engine | None = None,
     progress: Callable[[float], None] | None = None,
@@ -335,8 +297,7 @@ def train(
     shares = Progress(progress, len(streams))
 
     def _work(own: slice) -> Stack:
-        run = Run(architecture, how, pixels, targets)
-        run.begin(chosen[own], streams[own], rate)
+        run = Run(architecture, how, pixels, targets, rows=chosen[own], streams=streams[own])
         return run.train(epochs, batch, shares.of(own))
 
     with how.active():
