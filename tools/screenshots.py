@@ -20,20 +20,7 @@ SIZES = {
 
 
 def photograph(report: Path, out: Path) -> list[Path]:
-    """Write one picture for each size.
-
-    Parameters
-    ----------
-    report : Path
-        A page that ``fedwqcp report html`` wrote.
-    out : Path
-        Folder of the pictures.
-
-    Returns
-    -------
-    list of Path
-        The pictures.
-    """
+    """Write one picture of a page of ``fedwqcp report html`` for each size."""
     from playwright.sync_api import sync_playwright
 
     program = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)

@@ -86,35 +86,17 @@ def cells(results: Sequence[Result], *, against: bool = True) -> tuple[TableCell
 
 @dataclass(frozen=True, kw_only=True)
 class TableCell(DatasetRecord):
-    """One figure.
-
-    Parameters
-    ----------
-    preset, method : str
-        Settings and row.
-    metric : str
-        "coverage", "size", "clipped", "labels", "runtime_s" or "sets_s".
-    agent : str
-        An agent, "Avg" (mean over agents) or "all".
-    seeds : int
-        How many runs.
-    median, half : float
-        Median over seeds, and `half_width` of them.
-    figure : PublishedFigure or None
-        What the paper prints.
-    verdict : str
-        How both stand to each other; empty for times, which belong to a machine.
-    """
+    """One figure of a table: a median over seeds, and what the paper prints for it."""
 
     preset: str
     method: str
-    metric: str
-    agent: str
+    metric: str  # "coverage", "size", "clipped", "labels", "runtime_s" or "sets_s"
+    agent: str  # an agent, "Avg" (mean over agents) or "all"
     seeds: int
     median: float
-    half: float
+    half: float  # `half_width`
     figure: PublishedFigure | None
-    verdict: PublishedVerdict
+    verdict: PublishedVerdict  # empty for times, which belong to a machine
 
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
@@ -194,15 +176,7 @@ def published() -> dict[PublishedKey, PublishedFigure]:
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """A printed median and half the width of its interval.
-
-    Parameters
-    ----------
-    median, half : float
-        As printed.
-    decimals : int
-        To how many decimals.
-    """
+    """A printed median and half the width of its interval, both to so many decimals."""
 
     median: float
     half: float
@@ -267,23 +241,13 @@ def size_rows(found: Sequence[TableCell]) -> tuple[MethodRow, ...]:
 
 @dataclass(frozen=True)
 class MethodRow:
-    """One method on one dataset.
-
-    Parameters
-    ----------
-    dataset, method : str
-        As shown.
-    cells : dict of str to TableCell
-        By agent for a coverage table, by metric for a size table.
-    less, published_less : float or None
-        By which share FedWQ-CP's sets are smaller: ours, and from the published medians.
-    """
+    """One method on one dataset."""
 
     dataset: str
     method: str
-    cells: dict[str, TableCell]
-    less: float | None = None
-    published_less: float | None = None
+    cells: dict[str, TableCell]  # by agent for a coverage table, by metric for a size table
+    less: float | None = None  # the share by which FedWQ-CP's sets are smaller
+    published_less: float | None = None  # the same from the published medians
 
 
 def agents_of(rows: Sequence[MethodRow]) -> tuple[str, ...]:

@@ -132,29 +132,13 @@ def evaluate_as_ready(
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Where a run reads, computes and writes.
+    """Where a run reads, computes and writes."""
 
-    Parameters
-    ----------
-    out : Path
-        Folder of the records.
-    data : Path or None, optional
-        Folder with data.
-    outputs : Path or None, optional
-        Folder of the model outputs; by default inside ``out``.
-    device : str, optional
-        Where models are trained: "auto", "cpu" or "cuda".
-    jobs : int, optional
-        Processes that evaluate.
-    executor : {"processes", "ray"}, optional
-        What runs them.
-    """
-
-    out: Path
+    out: Path  # records
     data: Path | None = None
-    outputs: Path | None = None
-    device: str = "auto"
-    jobs: int = 1
+    outputs: Path | None = None  # model outputs; by default inside ``out``
+    device: str = "auto"  # or "cpu" or "cuda"
+    jobs: int = 1  # processes that evaluate
     executor: Executor = "processes"
 
     @property

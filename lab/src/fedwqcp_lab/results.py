@@ -210,14 +210,9 @@ R = TypeVar("R", bound=Keyed)
 
 
 class Journal(Generic[R]):
-    """Records of one kind in one file of JSON lines.
+    """Records of one dataclass in one file of JSON lines.
 
-    Parameters
-    ----------
-    path : Path
-        The file; it need not exist. A finished one may lie there packed, as ``.xz`` beside it.
-    kind : type
-        Their dataclass.
+    The file need not exist. A finished one may be packed, as ``.xz`` beside it.
     """
 
     def __init__(self, path: Path, kind: type[R]) -> None:

@@ -299,30 +299,14 @@ def method_summaries(found: Sequence[TableCell]) -> tuple[MethodSummary, ...]:
 
 @dataclass(frozen=True)
 class MethodSummary:
-    """One method on one dataset, as medians over seeds.
-
-    Parameters
-    ----------
-    preset, dataset, method : str
-        Settings, data as shown, and row.
-    coverage, half : float
-        Mean over agents, and 1.96 sd / sqrt(seeds) of it.
-    worst : float
-        Coverage of the worst agent.
-    worst_agent : str
-        Whose it is.
-    size : float
-        Mean size of the sets.
-    seeds : int
-        How many runs.
-    """
+    """One method on one dataset, as medians over seeds."""
 
     preset: str
     dataset: str
     method: str
-    coverage: float
-    half: float
-    worst: float
+    coverage: float  # mean over agents
+    half: float  # 1.96 sd / sqrt(seeds) of it
+    worst: float  # coverage of the worst agent
     worst_agent: str
     size: float
     seeds: int

@@ -202,43 +202,23 @@ def division(source: TrainingData, seed: int, held_out: float = 0.0) -> Split:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """A dataset in memory: what a unit is trained, calibrated and tested on.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Its entry in the catalogue.
-    status, note : str
-        How this copy stands to the published data.
-    inputs, test_inputs : ndarray
-        Images or other numbers, one row each.
-    targets, test_targets : ndarray
-        Classes or real values.
-    """
+    """A dataset in memory: what a unit is trained, calibrated and tested on."""
 
     dataset: Dataset
-    status: str
+    status: str  # how this copy stands to the published data
     note: str
-    inputs: Numbers
-    targets: Numbers
+    inputs: Numbers  # images or other numbers, one row each
+    targets: Numbers  # classes or real values
     test_inputs: Numbers
     test_targets: Numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """A linear map from pixels to components.
+    """A linear map from pixels to components."""
 
-    Parameters
-    ----------
-    mean : Floats, shape (p,)
-        Mean pixel values, between 0 and 1.
-    directions : Floats, shape (p, d)
-        Orthonormal columns, largest variance first.
-    """
-
-    mean: Floats
-    directions: Floats
+    mean: Floats  # of each pixel, shape (p,)
+    directions: Floats  # orthonormal columns, largest variance first, shape (p, d)
 
     def of(self, inputs: Numbers, rows: Indices) -> Floats:
         """Return the components of some rows."""
@@ -364,28 +344,9 @@ class _Networks:
 
 @dataclass(frozen=True, eq=False)
 class ModelPool:
-    """Models of both kinds on one dataset and seed, each trained on rows of its own.
+    """Models of both kinds, "strong" and "weak", each trained on rows of its own.
 
-    Parameters
-    ----------
-    source : TrainingData
-        The data.
-    rows : Split
-        Rows that train, may calibrate, and fit temperatures (``held_out``).
-    test_rows : Indices
-        Test rows in use.
-    components : Components
-        From pixels to features.
-    feature_distribution : Floats
-        Feature density of the training inputs.
-    stacks : dict of str to Stack
-        The models by kind.
-    tests : dict of str to ndarray, shape (G, m, C)
-        Their logits for the test rows, by kind.
-    temperatures : dict of str to ndarray, shape (G,)
-        Temperatures fitted on the rows held out, by kind.
-    device : str
-        Where they were trained.
+    For one dataset and seed; rows held out fit the temperatures.
     """
 
     source: TrainingData
@@ -393,9 +354,9 @@ class ModelPool:
     test_rows: Indices
     components: Components
     feature_distribution: Floats
-    stacks: dict[str, Any]
-    tests: dict[str, Numbers]
-    temperatures: dict[str, Floats]
+    stacks: dict[str, Any]  # `models.training.Stack` by kind
+    tests: dict[str, Numbers]  # logits of the test rows by kind, shape (G, m, C)
+    temperatures: dict[str, Floats]  # by kind, shape (G,)
     device: str
 
     def logits(self, kind: str, images: Numbers, rows: Numbers) -> Numbers:

@@ -23,24 +23,12 @@ AS_PUBLISHED = "The published data, bit for bit."
 
 @dataclass(frozen=True)
 class Remote:
-    """One file as its authors publish it.
+    """One file as its authors publish it."""
 
-    Parameters
-    ----------
-    path : str
-        Where it is kept, relative to a data folder.
-    urls : tuple of str
-        Where it can be downloaded, tried in this order.
-    md5 : str
-        Its published checksum.
-    size : int or None
-        Its length in bytes, where it is known.
-    """
-
-    path: str
-    urls: tuple[str, ...]
+    path: str  # relative to a data folder
+    urls: tuple[str, ...]  # tried in this order
     md5: str
-    size: int | None = None
+    size: int | None = None  # in bytes
 
 
 @dataclass(frozen=True)

@@ -94,21 +94,11 @@ _RANGE_REFUSED = 416
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a download is tried, and with which timeouts.
+    """How often a download is tried, and with which timeouts."""
 
-    Parameters
-    ----------
-    timeout : float, optional
-        Seconds without a byte after which a connection is given up.
-    tries : int, optional
-        How often each address is tried.
-    wait : float, optional
-        Seconds before the second try; twice as long before each further one.
-    """
-
-    timeout: float = 30.0
-    tries: int = 4
-    wait: float = 1.0
+    timeout: float = 30.0  # seconds without a byte after which a connection is given up
+    tries: int = 4  # of each address
+    wait: float = 1.0  # seconds before the second try; twice as long before each further one
 
 
 class _TransferError(Exception):

@@ -33,18 +33,12 @@ class Loaded:
     ----------
     dataset : Dataset
         Its entry in the catalogue.
-    train_images : array of uint8, shape (n, h, w) or (n, h, w, 3)
-        Images of the official training split, or of what stands in for it.
-    train_labels : array of uint8, shape (n,)
+    train_images, test_images : array of uint8, shape (n, h, w) or (n, h, w, 3)
+        Images of the official splits, or of what stands in for them.
+    train_labels, test_labels : array of uint8, shape (n,)
         Their classes or grades.
-    test_images : array of uint8
-        Images for testing.
-    test_labels : array of uint8
-        Their classes or grades.
-    status : str
-        How this copy stands to the published data; every result carries it.
-    note : str
-        One sentence that says what this copy is.
+    status, note : str
+        How this copy stands to the published data, in a word and in a sentence.
     source : str
         Names of the files that it was read from.
     sha256 : str
@@ -226,17 +220,7 @@ TRAIN_SHARE = 0.7
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Which rows train and which calibrate.
-
-    Parameters
-    ----------
-    train : Indices
-        Rows that models are trained on.
-    calibration : Indices
-        Rows that are divided between the agents.
-    held_out : Indices, optional
-        Rows that neither train nor calibrate; settings are tuned on them.
-    """
+    """Which rows train, which calibrate, and which are held out to tune settings on."""
 
     train: Indices
     calibration: Indices

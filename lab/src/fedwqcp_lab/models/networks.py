@@ -60,11 +60,6 @@ class Classes(Head):
     """Classes: logits, trained with cross-entropy.
 
     The softmax is left to whoever reads them: in float32 it rounds what is near 1 to 1.
-
-    Parameters
-    ----------
-    count : int
-        Number of classes, at least 2.
     """
 
     count: int
@@ -121,14 +116,9 @@ class Quantiles(Head):
     At level t and error e = y - output the loss is max(t e, (t - 1) e). Training starts from the
     quantiles of the training targets: a model that sees its data once or five times has no steps
     to spare for finding their scale. Quantiles that cross are sorted.
-
-    Parameters
-    ----------
-    levels : tuple of float
-        Rising, strictly between 0 and 1; for CQR alpha/2 and 1 - alpha/2.
     """
 
-    levels: tuple[float, ...]
+    levels: tuple[float, ...]  # for CQR alpha/2 and 1 - alpha/2
 
     def __post_init__(self) -> None:
         rising = all(a < b for a, b in zip(self.levels, self.levels[1:], strict=False))
@@ -168,17 +158,9 @@ def _numbers(labels: npt.NDArray[Any]) -> torch.Tensor:
 
 
 class Architecture(ABC):
-    """A kind of model: frozen, with the shape of its inputs and its head.
+    """A kind of model: frozen, with the shape of its inputs and its head."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Height, width and channels of an image.
-    head : Head
-        The last step.
-    """
-
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # height, width and channels of an image
     head: Head
 
     @abstractmethod
@@ -373,15 +355,6 @@ class LargeCNN(Architecture):
     conv 3x3, 32 -> ReLU -> maximum 2x2 -> conv 3x3, 64 -> ReLU -> maximum 2x2 -> flat, or the mean
     of each channel -> linear, 128 -> ReLU -> linear.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Height, width and channels of an image; height and width are multiples of 4.
-    head : Head
-        Classes, a mean or quantiles.
-    averaging : bool
-        Whether the image is averaged away before the linear layers (global average pooling).
-
     Examples
     --------
     >>> from fedwqcp_lab.models.networks import Classes, Mean
@@ -393,7 +366,7 @@ class LargeCNN(Architecture):
 
     shape: tuple[int, int, int]
     head: Head
-    averaging: bool = False
+    averaging: bool = False  # global average pooling before the linear layers
 
     def __post_init__(self) -> None:
         check_shape(self.shape, multiple=4)
@@ -438,13 +411,6 @@ class LargeCNN(Architecture):
 @dataclass(frozen=True)
 class VeryWeakLinear(Architecture):
     """VeryWeakLinear of the paper; with the head `Mean` its VeryWeakLinearRegressor.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Height, width and channels of an image.
-    head : Head
-        Classes, a mean or quantiles.
 
     Examples
     --------

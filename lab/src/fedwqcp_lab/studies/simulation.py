@@ -32,12 +32,8 @@ class Simulation:
 
     Parameters
     ----------
-    alpha : float
-        Miscoverage level.
-    sizes : tuple of int
-        The sizes n, of every agent.
-    betas : tuple of float
-        The concentrations.
+    alpha, sizes, betas : float, tuple of int and tuple of float
+        As they were given.
     coverage : Floats, shape (betas, sizes, R)
         Exact test coverage of the averaged threshold.
     limit : Floats, shape (betas, R)
@@ -101,16 +97,6 @@ def simulate(
     rng : numpy.random.Generator
         Source of randomness.
 
-    Returns
-    -------
-    Simulation
-        Arrays of coverages.
-
-    Raises
-    ------
-    InputError
-        If a size, a beta or a count is not positive, or alpha is not between 0 and 1.
-
     Notes
     -----
     Theorem 2 assumes that averaged and mixture quantile meet. Here one sees when: as beta grows
@@ -157,19 +143,7 @@ def many_agents_limit(n: int, alpha: float, family: Family) -> float:
     r / (n + 1) for U(0, 1), H_n - H_{n-r} for Exp(1) and H_{r-1} - H_n for -Exp(1). Averaging
     over-covers where the quantile function is convex and under-covers where it is concave.
 
-    Parameters
-    ----------
-    n : int
-        Calibration points of every agent.
-    alpha : float
-        Miscoverage level.
-    family : {"uniform", "exponential", "reflected"}
-        Distribution of the scores.
-
-    Returns
-    -------
-    float
-        The coverage; 1 where the rank passes n.
+    Where the rank passes n it is 1.
 
     Examples
     --------
@@ -191,19 +165,7 @@ def many_agents_limit(n: int, alpha: float, family: Family) -> float:
 
 @dataclass(frozen=True)
 class ScoreDistribution:
-    """Scores given the class: in class c, `scales[c]` times a standard variable.
-
-    Parameters
-    ----------
-    scales : tuple of float
-        One positive number for each class.
-    family : {"uniform", "exponential", "reflected"}, optional
-        The standard distribution.
-
-    Raises
-    ------
-    InputError
-        If a scale is not positive or the family is unknown.
+    """Scores given the class: in class c, `scales[c]` times a variable of a standard family.
 
     Examples
     --------
@@ -226,35 +188,15 @@ class ScoreDistribution:
     def cdf(self, q: npt.ArrayLike, weights: npt.ArrayLike) -> Floats:
         """Return the share of scores at or below q, exactly.
 
-        Parameters
-        ----------
-        q : array_like, shape (...)
-            Thresholds; +inf is allowed.
-        weights : array_like, shape (..., C)
-            Label distributions.
-
-        Returns
-        -------
-        Floats
-            Coverages, shape (...).
+        Shapes: q (...), +inf allowed; weights, label distributions, (..., C) -> (...).
         """
         x = np.asarray(q, dtype=np.float64)[..., None] / np.asarray(self.scales)
         return np.asarray((_standard_cdf(x, self.family) * np.asarray(weights)).sum(axis=-1))
 
     def quantile(self, level: float, weights: npt.ArrayLike) -> Floats:
-        """Return the population quantile, to rounding.
+        """Return the population quantile, to rounding; it lies between those of the classes.
 
-        Parameters
-        ----------
-        level : float
-            Strictly between 0 and 1.
-        weights : array_like, shape (..., C)
-            Label distributions.
-
-        Returns
-        -------
-        Floats
-            Quantiles, shape (...); each lies between those of the classes.
+        Shapes: weights, label distributions, (..., C) -> (...).
         """
         labels = np.asarray(weights, dtype=np.float64)
         ends = np.asarray(self.scales) * _standard_quantile(level, self.family)
@@ -266,21 +208,9 @@ class ScoreDistribution:
         return high
 
     def sample(self, n: int, weights: Floats, rng: Random) -> Floats:
-        """Draw n scores for each label distribution.
+        """Draw n scores for each label distribution, those of one class beside each other.
 
-        Parameters
-        ----------
-        n : int
-            How many.
-        weights : Floats, shape (..., C)
-            Label distributions.
-        rng : numpy.random.Generator
-            Source of randomness.
-
-        Returns
-        -------
-        Floats
-            Scores, shape (..., n), those of one class beside each other.
+        Shapes: weights (..., C) -> (..., n).
         """
         counts = rng.multinomial(n, weights)
         rows = counts.size // len(self.scales)
