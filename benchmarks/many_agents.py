@@ -1,46 +1,120 @@
-"""Many agents over the in-process grid: seconds and memory, printed against their limits.
+"""Many agents in one round: seconds and memory.
 
-Run: python benchmarks/many_agents.py 10000
-Seconds are those of the processor. What the server alone needs: many_summaries.py.
+Run: python benchmarks/many_agents.py server 1000000
+     python benchmarks/many_agents.py grid 10000
+     python benchmarks/many_agents.py simulated 1000 10000   (needs the extra ``simulation``)
+
+``server``: the server's own work in parts, and the growth of the process from before the first
+answer to the last; the goals for a million are 10 s until the thresholds are there, and 0.2 s for
+the mean. ``grid``: ServerApp and ClientApp of Flower in one process; the goals for 10,000 are 5 s
+and 500 MiB. ``simulated``: Flower's simulation engine, from ``flwr run`` to the release at the
+sites, with the peak memory of all processes together. The first two count processor seconds.
 """
 
 from __future__ import annotations
 
+import argparse
 import logging
+import os
 import resource
 import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import fedwqcp as fw
-from fedwqcp.federation.plan import choose_method, choose_score, new_id
-from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.messages import Round
+from fedwqcp.federation.plan import new_id
+from fedwqcp.federation.server import Server
+from fedwqcp.methods._averages import weighted_mean
+from fedwqcp.wire.codec import encode, terms
+from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "flower"))
 
+BATCH = 10_000
 
-def terms(agents: int) -> Round:
+
+def round_of(agents: int, score: str, quorum: int) -> Round:
     """A round with so many agents."""
-    return Round(
-        id=new_id(),
-        method=choose_method("fedwq-cp"),
-        score=choose_score(Custom()),
-        alphas=(0.1,),
-        agents=tuple(f"agent-{i}" for i in range(agents)),
-        quorum=agents,
-    )
+    names = tuple(f"agent-{i}" for i in range(agents))
+    return Round(new_id(), Choice("fedwq-cp"), Choice(score), (0.1,), names, quorum)
 
 
-def memory() -> float:
-    """Peak memory of this process in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def summary(at: int) -> LocalQuantile:
+    """The summary of one agent."""
+    return LocalQuantile(0.9 + at * 1e-9, 100 + at % 7)
+
+
+def answers(round: Round) -> Iterator[bytes]:
+    """Encode the answer of each agent."""
+    digest = terms(round)
+    for at, agent in enumerate(round.agents):
+        own = (summary(at),)
+        yield encode(Answer(round.id, digest, 0, agent, "fedwq-cp", "aps", round.alphas, own))
+
+
+def resident() -> int:
+    """Return the memory of this process in bytes."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the processor's seconds for some work, and what it gave."""
+    start = time.process_time()
+    found = work()
+    return time.process_time() - start, found
+
+
+def admitted(server: Server, round: Round) -> float:
+    """Hand the server every answer; return the seconds, the making of answers not counted."""
+    names, coming, spent = iter(round.agents), answers(round), 0.0
+
+    def _receive(batch: Sequence[tuple[str, bytes]]) -> None:
+        for name, data in batch:
+            assert server.receive(data, name, name) is None
+
+    while batch := list(zip(islice(names, BATCH), islice(coming, BATCH), strict=True)):
+        spent += timed(lambda: _receive(batch))[0]
+    return spent
+
+
+def at_the_server(n: int) -> None:
+    """Print what the server alone needs."""
+    round = round_of(n, "aps", quorum=1)
+    server = Server(round)
+    before = resident()
+    spent = admitted(server, round)
+    held = resident() - before
+    closed, _ = timed(server.close_step)
+    values = np.array([summary(at).threshold for at in range(n)])
+    sizes = np.array([summary(at).n for at in range(n)])
+    mean, q_hat = timed(lambda: weighted_mean(values, sizes))
+    released, release = timed(server.release)
+    assert release.threshold(round.agents[0]) == q_hat
+    encoded, data = timed(lambda: encode(release))
+    print(f"{n:,} agents, load {os.getloadavg()[0]:.1f}")
+    for what, t, goal in (
+        ("read and admit", spent, None),
+        ("close the step", closed, None),
+        ("both together", spent + closed, 10.0),
+        ("mean of the arrays", mean, 0.2),
+        ("release", released, None),
+        ("bytes of the release", encoded, None),
+    ):
+        ratio = "" if goal is None else f"  {t / (goal * n / 1e6):5.2f} of {goal:g} s per million"
+        print(f"  {what:22} {t:8.2f} s  {t / n * 1e6:7.2f} us each{ratio}")
+    print(f"  memory of the answers  {held / 2**20:8.1f} MiB {held / n:7.0f} bytes each")
+    print(f"  release                {len(data) / 2**20:8.1f} MiB")
 
 
 def through_the_grid(agents: int) -> None:
-    """ServerApp and ClientApp over the in-process grid."""
+    """Print what a round over the in-process grid needs."""
     from inprocess import InProcessGrid
 
     from fedwqcp.federation.transport.flower import calibrate, client_app
@@ -51,15 +125,36 @@ def through_the_grid(agents: int) -> None:
     app = client_app(lambda context: data[context.node_config["agent"]], watchdog=False)
     configs = {i: {"agent": f"agent-{i}", "folder": ""} for i in range(agents)}
     grid = InProcessGrid(dict.fromkeys(configs, app), configs)
-    began = time.process_time()
-    found = calibrate(grid, terms(agents))
-    took = time.process_time() - began
+    took, found = timed(lambda: calibrate(grid, round_of(agents, "custom", quorum=agents)))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     assert len(found.stored) == agents
     assert found.release.outcomes == fw.calibrate(data, alpha=0.1).outcomes
-    scale = agents / 10_000
-    print(f"grid, {agents} agents: {took:.1f} s, {memory():.0f} MiB", end="; ")
-    print(f"{took / (5 * scale):.2f} of 5 s per 10,000, {memory() / 500:.2f} of 500 MiB")
+    print(f"{agents:,} agents: {took:.1f} s, {memory:.0f} MiB", end="; ")
+    print(f"{took / (5 * agents / 10_000):.2f} of 5 s per 10,000, {memory / 500:.2f} of 500 MiB")
+
+
+def simulated(agents: int) -> None:
+    """Print what Flower's simulation engine needs."""
+    from simulated import simulate
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = simulate(Path(folder), agents, seconds=3600.0)
+    print(f"{agents:,} agents: {found.seconds:.0f} s, {found.seconds / agents * 1e3:.1f} ms each;")
+    print(f"  peak memory {found.peak:.0f} MiB, {found.peak / agents * 1024:.0f} KiB each")
+
+
+WAYS = {"server": at_the_server, "grid": through_the_grid, "simulated": simulated}
+
+
+def main() -> None:
+    """Measure one way with each number of agents."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("way", choices=WAYS)
+    parser.add_argument("agents", type=int, nargs="+")
+    given = parser.parse_args()
+    for agents in given.agents:
+        WAYS[given.way](agents)
 
 
 if __name__ == "__main__":
-    through_the_grid(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main()

@@ -14,7 +14,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -98,9 +97,9 @@ def peak() -> float:
 def one(name: str, size: int) -> None:
     """Print seconds and memory of one case, in a process of its own."""
     work = CASES[name][1](size)
-    held, began, clock = peak(), spent(), time.perf_counter()
+    held, began = peak(), spent()
     work()
-    print(spent() - began, time.perf_counter() - clock, peak() - held)
+    print(spent() - began, peak() - held)
 
 
 def row(name: str, shrink: int) -> str:
@@ -110,7 +109,7 @@ def row(name: str, shrink: int) -> str:
         words = [sys.executable, __file__, "--one", name, str(size)]
         done = subprocess.run(words, check=True, capture_output=True, text=True)
         found.append([float(x) for x in done.stdout.split()])
-    seconds, _, memory = zip(*found, strict=True)
+    seconds, memory = zip(*found, strict=True)
     slope = float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
     last = float(np.log(seconds[-1] / seconds[-2]) / np.log(sizes[-1] / sizes[-2]))
     cells = [
