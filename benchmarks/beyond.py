@@ -39,20 +39,13 @@ RESIDUALS = {  # what presets of sets of labels take for intervals
     "paper": "absolute residual, largest where too few points",
     "randomised APS": "absolute residual, +inf where too few points",
 }
+OTHERS = ("split-cp", "fedwq-cp", "fcp", "fedcp-qq", "dp-fedcp")
 SHOWN = (
     RECIPE,
-    ("randomised APS", "split-cp"),
-    ("randomised APS", "fedwq-cp"),
-    ("randomised APS", "fcp"),
-    ("randomised APS", "fedcp-qq"),
-    ("randomised APS", "dp-fedcp"),
+    *(("randomised APS", method) for method in OTHERS),
     LEAD,
     ("randomised APS", "fedls-cp (own points)"),
-    ("tilted APS", "split-cp"),
-    ("tilted APS", "fedwq-cp"),
-    ("tilted APS", "fcp"),
-    ("tilted APS", "fedcp-qq"),
-    ("tilted APS", "dp-fedcp"),
+    *(("tilted APS", method) for method in OTHERS),
     TUNED,
     ("tilted APS", "fedls-cp (own points)"),
     ("tilted APS", "fedwq-cp by label"),
@@ -65,11 +58,7 @@ SHOWN = (
 
 MATCHED = (
     RECIPE,
-    ("randomised APS", "split-cp"),
-    ("randomised APS", "fedwq-cp"),
-    ("randomised APS", "fcp"),
-    ("randomised APS", "fedcp-qq"),
-    ("randomised APS", "dp-fedcp"),
+    *(("randomised APS", method) for method in OTHERS),
     LEAD,
     ("tilted APS", "fcp"),
     ("tilted APS", "fedcp-qq"),

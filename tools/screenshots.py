@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import shutil
 from pathlib import Path
+from typing import Literal
 
-SIZES = {
+SIZES: dict[str, tuple[int, int, Literal["screen", "print"]]] = {
     "desktop": (1280, 1480, "screen"),
     "phone": (390, 844, "screen"),
     "print": (794, 1123, "print"),

@@ -7,6 +7,7 @@ them; rows of cells then become Markdown, LaTeX, CSV or figures elsewhere.
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -34,9 +35,6 @@ OURS = "fedwq-cp"
 _METHODS = ("dp-fedcp", "split-cp", "fedcp-qq", "fcp", "cphet", "fedwq-cp", "fedavgq-cp")
 
 _PRESETS = ("paper", "sound", "sound-cqr")
-
-PER_AGENT = "coverage"
-"""The metric that is shown for every agent."""
 
 PublishedKey: TypeAlias = tuple[str, str, str, str]
 """Dataset, method, metric and agent, written without hyphens in small letters, agents apart."""
@@ -104,6 +102,13 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def csv_table(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as CSV."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
 
 
 def judge(value: float, half: float, figure: PublishedFigure) -> PublishedVerdict:
@@ -213,7 +218,7 @@ def coverage_rows(found: Sequence[TableCell]) -> tuple[MethodRow, ...]:
     """Return the coverage table: agents, their mean, and the seconds of the calibration."""
     rows = []
     for own in _by_row(found):
-        chosen = {c.agent: c for c in own if c.metric == PER_AGENT}
+        chosen = {c.agent: c for c in own if c.metric == "coverage"}
         chosen[ALL] = next(c for c in own if c.metric == "runtime_s")
         rows.append(MethodRow(own[0].display_title, own[0].method, chosen))
     return tuple(rows)

@@ -316,6 +316,18 @@ def probabilities(logits: Numbers, score: LabelScore) -> Numbers:
     return odds
 
 
+def record_head(
+    setting: UnitSetting, scored: Scored, plan: MethodPlan, alpha: float
+) -> dict[str, Any]:
+    """Return the fields of a `MethodRecord`."""
+    return {
+        **{name: getattr(setting, name) for name in ("dataset", "title", "status", "task", "seed")},
+        "alpha": alpha,
+        "preset": scored.preset.name,
+        "method": plan.name,
+    }
+
+
 @cache
 def code_versions() -> str:
     """Return the versions that numbers depend on, with the commit of this package where known."""
@@ -357,14 +369,7 @@ def _row(
         local = conformal_quantile(cal.scores, experiment.alpha, preset.overflow)
         results.append(
             Result(
-                dataset=setting.dataset,
-                title=setting.title,
-                status=setting.status,
-                task=setting.task,
-                seed=setting.seed,
-                alpha=experiment.alpha,
-                preset=preset.name,
-                method=plan.name,
+                **record_head(setting, scored, plan, experiment.alpha),
                 agent=agent.name,
                 model=agent.model,
                 n_cal=cal.n,

@@ -220,7 +220,8 @@ class Folder:
     def begin(self, *others: Journal[Any], resume: bool) -> None:
         """Make the folder, and refuse earlier records unless the run goes on from them."""
         make_out(self.root)
-        for journal in (self.results, self.partitions, *others):
+        journals: tuple[Journal[Any], ...] = (self.results, self.partitions, *others)
+        for journal in journals:
             if journal.exists and not resume:
                 raise InputError(
                     f"{journal.path} is there already: go on with --resume, or choose another "

@@ -44,8 +44,8 @@ class DatasetRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(DatasetRecord):
-    """What one method gave one agent, on one dataset, under one seed and preset.
+class MethodRecord(DatasetRecord):
+    """The head of what is recorded of one method on one dataset.
 
     Parameters
     ----------
@@ -57,6 +57,21 @@ class Result(DatasetRecord):
         Miscoverage level.
     preset, method : str
         Which settings, and which row of the comparison.
+    """
+
+    task: Literal["classification", "regression"]
+    seed: int
+    alpha: float
+    preset: str
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(MethodRecord):
+    """What one method gave one agent.
+
+    Parameters
+    ----------
     agent : str
         Name of the agent.
     model : {"strong", "weak"}
@@ -96,11 +111,6 @@ class Result(DatasetRecord):
         Version of the format.
     """
 
-    task: Literal["classification", "regression"]
-    seed: int
-    alpha: float
-    preset: str
-    method: str
     agent: str
     model: Literal["strong", "weak"]
     n_cal: int

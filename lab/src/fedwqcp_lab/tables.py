@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from fedwqcp_lab.comparison import (
     cells,
     count_verdicts,
     coverage_rows,
+    csv_table,
     markdown_table,
     size_rows,
 )
@@ -92,7 +91,7 @@ def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
         "tables.md": markdown_page(found, ablation_rows(found)),
         "tables.tex": latex_page(found),
         "cells.csv": cells_csv(found),
-        "verdicts.csv": _csv(verdict_rows(found)),
+        "verdicts.csv": csv_table(verdict_rows(found)),
     }
     if against and (folder / READINGS_FOLDER).exists():
         texts["explained.md"] = explained_page(paper_cells(folder))
@@ -204,7 +203,7 @@ def cells_csv(found: Sequence[TableCell]) -> str:
                 cell.verdict,
             ]
         )
-    return _csv(rows)
+    return csv_table(rows)
 
 
 def markdown_page(found: Sequence[TableCell], ablation: Sequence[Sequence[str]]) -> str:
@@ -315,13 +314,6 @@ class MethodSummary:
 def number(value: float, decimals: int) -> str:
     """Write a number with fixed decimals."""
     return "inf" if isinf(value) else f"{value:.{decimals}f}"
-
-
-def _csv(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows as CSV."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
 
 
 def _markdown_coverage(rows: Sequence[MethodRow]) -> str:

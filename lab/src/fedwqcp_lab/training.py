@@ -165,7 +165,6 @@ def setting_of(
     some = np.sort(rng.permutation(rows.train)[:DENSITY_ROWS])
     train, kept = source.targets[rows.train], source.targets[some]
     labelled = source.dataset.task == "classification" and classes is not None
-    tested = source.targets[rows.held_out] if experiment.held_out else source.test_targets
     owners, groups, test_groups = _partition(source, rows, experiment, seed)
     label_distribution = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(
         1, len(train)
@@ -186,7 +185,7 @@ def setting_of(
         owners=owners,
         rows=rows.calibration,
         labels=_truth(source.targets[rows.calibration], labelled=labelled),
-        test_labels=_truth(tested, labelled=labelled),
+        test_labels=_truth(source.tested(rows)[1], labelled=labelled),
         groups=groups,
         test_groups=test_groups,
         features=shared.of(source.inputs, rows.calibration),
@@ -211,6 +210,12 @@ class TrainingData:
     targets: Numbers  # classes or real values
     test_inputs: Numbers
     test_targets: Numbers
+
+    def tested(self, rows: Split) -> tuple[Numbers, Numbers]:
+        """Return the test points: rows that were held out take the place of the test data."""
+        if len(rows.held_out):
+            return self.inputs[rows.held_out], self.targets[rows.held_out]
+        return self.test_inputs, self.test_targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -466,9 +471,7 @@ def _partition(
     """Return the agent of each calibration point, and the groups of calibration and test points."""
     rng = stream(seed, source.dataset.name, "partition")
     inside = source.inputs[rows.calibration], source.targets[rows.calibration]
-    tested = source.test_inputs, source.test_targets
-    if experiment.held_out:
-        tested = source.inputs[rows.held_out], source.targets[rows.held_out]
+    tested = source.tested(rows)
     if source.dataset.task == "classification":
         groups, test_groups = (targets.astype(np.int64) for _, targets in (inside, tested))
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,7 +174,8 @@ class Run:
         order = self._shuffled()
         for epoch in range(epochs):
             loop.start(order[:, : full * batch])
-            loop.go(lambda share, epoch=epoch: report((epoch + share) / epochs))
+            for share in loop.steps_taken():
+                report((epoch + share) / epochs)
             if n % batch:
                 self.step(order[:, full * batch :].to(self.pixels.device))
             if epoch + 1 < epochs:
@@ -230,13 +231,13 @@ class _Loop:
         self.order.copy_(order.reshape(models, self.steps, batch).transpose(0, 1).contiguous())
         self.next.zero_()
 
-    def go(self, report: Callable[[float], None]) -> None:
-        """Take all steps of the epoch."""
+    def steps_taken(self) -> Iterator[float]:
+        """Take all steps of the epoch; now and then yield the share that is done."""
         for step in range(self.steps):
             if not self.run.engine.graph:
                 self._plain()
                 if (step + 1) % _EVERY == 0:
-                    report((step + 1) / self.steps)
+                    yield (step + 1) / self.steps
             elif self.graph is not None:
                 self.graph.replay()
             else:

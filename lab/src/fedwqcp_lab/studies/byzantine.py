@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import inf
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -35,11 +35,12 @@ from fedwqcp_lab.evaluation import (
     fits,
     method_of,
     prepare,
+    record_head,
     target_of,
 )
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
-from fedwqcp_lab.results import DatasetRecord, Journal, make_out
+from fedwqcp_lab.results import Journal, MethodRecord, make_out
 from fedwqcp_lab.unit import Unit, UnitSetting
 
 PRESETS = ("sound", "paper")
@@ -79,12 +80,10 @@ ROBUST = (
 """Methods that are meant to withstand Byzantine agents, set up for two where they take a number."""
 
 PLAIN = (
-    MethodPlan(name="split-cp", method="split-cp"),
-    MethodPlan(name="fedwq-cp", method="fedwq-cp"),
-    MethodPlan(name="fedavgq-cp", method="fedavgq-cp"),
-    MethodPlan(name="fcp", method="fcp"),
-    MethodPlan(name="fedcp-qq", method="fedcp-qq"),
-    MethodPlan(name="fedls-cp", method="fedls-cp"),
+    *(
+        MethodPlan(name=name, method=name)
+        for name in ("split-cp", "fedwq-cp", "fedavgq-cp", "fcp", "fedcp-qq", "fedls-cp")
+    ),
     MethodPlan(
         name="cphet", method="cphet", target="own", samples=True, settings={"solver": "exact"}
     ),
@@ -106,19 +105,11 @@ AttackKey: TypeAlias = tuple[str, int, str, str, str, int, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttackResult(DatasetRecord):
+class AttackResult(MethodRecord):
     """What one attack did, for every choice of the Byzantine agents.
 
     Parameters
     ----------
-    task : {"classification", "regression"}
-        What is predicted.
-    seed : int
-        Seed of split, partition and models.
-    alpha : float
-        Miscoverage level.
-    preset, method : str
-        Which settings, and which row.
     robust : bool
         Whether the method is meant to withstand Byzantine agents.
     attack : str
@@ -143,11 +134,6 @@ class AttackResult(DatasetRecord):
         Version of the format.
     """
 
-    task: Literal["classification", "regression"]
-    seed: int
-    alpha: float
-    preset: str
-    method: str
     robust: bool
     attack: str
     byzantine: int
@@ -325,16 +311,8 @@ class _Trial:
         """Return what one attack did, for every choice of the Byzantine agents."""
         rows = [self._attack(attack, agents, bounded=bounded) for agents in choices]
         coverage, truthful, size, truthful_size, threshold, refused = zip(*rows, strict=True)
-        setting = self._setting
         return AttackResult(
-            dataset=setting.dataset,
-            title=setting.title,
-            status=setting.status,
-            task=setting.task,
-            seed=setting.seed,
-            alpha=self._alpha,
-            preset=self._scored.preset.name,
-            method=self._plan.name,
+            **record_head(self._setting, self._scored, self._plan, self._alpha),
             robust=self._robust,
             attack=attack,
             byzantine=len(choices[0]),

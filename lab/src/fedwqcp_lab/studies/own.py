@@ -31,6 +31,7 @@ from fedwqcp_lab.evaluation import (
     applicable,
     calibrate_row,
     code_versions,
+    record_head,
     scored_rows,
 )
 from fedwqcp_lab.experiment import (
@@ -50,7 +51,7 @@ from fedwqcp_lab.pipeline import (
     silent,
     workers,
 )
-from fedwqcp_lab.results import VERSION, DatasetRecord, Journal, make_out
+from fedwqcp_lab.results import VERSION, Journal, MethodRecord, make_out
 from fedwqcp_lab.unit import AgentOutputs, Unit, UnitSetting
 
 Mix: TypeAlias = Literal["own", "shared", "balanced", "neighbour"]
@@ -89,19 +90,11 @@ RecordsByRow: TypeAlias = dict[tuple[str, str, str], list["GroupedResult"]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedResult(DatasetRecord):
+class GroupedResult(MethodRecord):
     """What one method gave all agents of a federation, by group of test points.
 
     Parameters
     ----------
-    task : {"classification", "regression"}
-        What is predicted.
-    seed : int
-        Seed of split, partition and models.
-    alpha : float
-        Miscoverage level.
-    preset, method : str
-        Which settings, and which row.
     agents : tuple of str
         Their names.
     counts : tuple of tuple of int
@@ -121,11 +114,6 @@ class GroupedResult(DatasetRecord):
         Version of the format.
     """
 
-    task: Literal["classification", "regression"]
-    seed: int
-    alpha: float
-    preset: str
-    method: str
     agents: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
     tested: tuple[int, ...]
@@ -309,14 +297,7 @@ def evaluate_row(
         for name, threshold in calibrated.thresholds.items()
     ]
     record = GroupedResult(
-        dataset=setting.dataset,
-        title=setting.title,
-        status=setting.status,
-        task=setting.task,
-        seed=setting.seed,
-        alpha=alpha,
-        preset=scored.preset.name,
-        method=plan.name,
+        **record_head(setting, scored, plan, alpha),
         agents=setting.agents,
         counts=_counts(setting),
         tested=tuple(_tested(setting).tolist()),

@@ -8,10 +8,8 @@ become a table and figures.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from io import StringIO
 from itertools import groupby
 from math import ceil
 from pathlib import Path
@@ -26,6 +24,7 @@ from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
+from fedwqcp_lab.comparison import csv_table
 from fedwqcp_lab.datasets.partition import Labels, by_label, by_mix, by_quantity, stream
 from fedwqcp_lab.evaluation import applicable, evaluate
 from fedwqcp_lab.experiment import (
@@ -590,17 +589,15 @@ def line_style(place: int) -> dict[str, Any]:
 def _stress_csv(lines: Sequence[StressResult]) -> str:
     """Return medians over seeds."""
     columns = ("gap", "short", "worst", "size", "fewest", "bytes_up", "calibration_s")
-    text = StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["dataset", "status", "factor", "value", "preset", "method", "seeds", *columns])
+    rows = [["dataset", "status", "factor", "value", "preset", "method", "seeds", *columns]]
     groups: dict[tuple[str, str, str, float, str, str], list[StressResult]] = {}
     for line in lines:
         key = line.dataset, line.status, line.factor, line.value, line.preset, line.method
         groups.setdefault(key, []).append(line)
     for key, own in sorted(groups.items()):
         figures = (f"{median(getattr(line, name) for line in own):.5g}" for name in columns)
-        rows.writerow([*key[:3], f"{key[3]:g}", *key[4:], len(own), *figures])
-    return text.getvalue()
+        rows.append([*key[:3], f"{key[3]:g}", *key[4:], str(len(own)), *figures])
+    return csv_table(rows)
 
 
 def unique(values: Iterable[T]) -> list[T]:
