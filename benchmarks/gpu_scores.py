@@ -13,24 +13,12 @@ ties, are held against numpy, to the last bit.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-import types
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
-
-try:
-    import msgspec  # noqa: F401
-except (
-    ImportError
-):  # the messages need it and the kernels do not: import them without the package's __init__
-    front = types.ModuleType("fedwqcp")
-    front.__path__ = [str(Path(__file__).parents[1] / "src" / "fedwqcp")]
-    sys.modules["fedwqcp"] = front
 
 from fedwqcp.kernels import torch as passes
 from fedwqcp.scores import LabelScore

@@ -96,7 +96,7 @@ def _disclosed(name: str, settings: dict[str, object], n: int) -> int:
 
 
 def _first(name: str, settings: dict[str, object]) -> str:
-    """From which size on an agent answers without a word of its site."""
+    """The size from which on an agent answers without permission of its site."""
     if not methods.find(name).questions:
         return "any n"
     terms = dict(settings)

@@ -222,7 +222,7 @@ def _at_hand(experiment: Experiment, datasets: str | None) -> bool:
 
 
 def _names(datasets: str) -> list[str]:
-    """Divide names at the commas."""
+    """Split names at the commas."""
     return [name.strip() for name in datasets.split(",")]
 
 
@@ -300,10 +300,10 @@ def tables(
         _written(own.write_tables(results, out), output)
         return
     if stress.journal_of(results).exists:
-        lines = stress.journal_of(results).read()
-        if not any(line.mix == "own" for line in lines):
+        records = stress.journal_of(results).read()
+        if not any(record.mix == "own" for record in records):
             raise InputError(f"{results} holds a stress study: fedwqcp-lab stress writes its table")
-        _written(scale.write_tables(lines, out), output)
+        _written(scale.write_tables(records, out), output)
         return
     files = write(results, out, against=against == "published")
     facts: dict[str, list[dict[str, str]]] = {"explained": [], "outside": []}
@@ -367,7 +367,7 @@ WIDTH = 160
 
 @dataclass(frozen=True)
 class DatasetCheck:
-    """What became of checking one dataset.
+    """The outcome of checking one dataset.
 
     ``verdict`` is the status of the copy that was found, else ``missing`` or ``unsound``; ``train``
     and ``test`` count the rows of each class.
@@ -538,7 +538,7 @@ def _shape(dataset: Dataset) -> str:
 
 
 def _found(dataset: Dataset, files: Sequence[str]) -> str:
-    """Write the files that hold a dataset, or how it is had."""
+    """Write the files that hold a dataset, or the command that fetches it."""
     return " + ".join(files) or f"no; fedwqcp-lab data fetch {dataset.name}"
 
 

@@ -476,7 +476,7 @@ def _marginal(density: tuple[float, ...], components: int) -> tuple[float, ...]:
 
 
 def _local_maximum(scored: Scored, plan: MethodPlan) -> float:
-    """Return the largest score of the agent that comes at some place when agents are sorted by it.
+    """Return the ``place``-th smallest of the agents' largest scores.
 
     Scores in float32 may pass the end of their range by rounding; the threshold does not.
     """

@@ -31,7 +31,7 @@ from fedwqcp_lab.comparison import (
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.own import MAIN
 from fedwqcp_lab.studies.scale import draw_scale
-from fedwqcp_lab.studies.stress import StressResult, draw_stress
+from fedwqcp_lab.studies.stress import StressResult, draw_stress, journal_of
 
 Record = TypeVar("Record", Result, StressResult)
 
@@ -173,20 +173,20 @@ def _coverage(request: FigureSource, stem: Path, endings: Sequence[str]) -> tupl
 
 def _gap(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw what the worst agent lacks, against every factor of a stress study."""
-    lines = Journal(request.source / "stress.jsonl", StressResult).read()
-    if not lines:
+    records = journal_of(request.source).read()
+    if not records:
         raise InputError(f"{request.source} holds no stress.jsonl; first: fedwqcp-lab stress")
-    if any(line.mix == "own" for line in lines):
-        return draw_scale(_of_preset(lines, request.preset or MAIN), stem, endings)
-    return draw_stress(_of_preset(lines, request.preset), stem, endings)
+    if any(record.mix == "own" for record in records):
+        return draw_scale(_of_preset(records, request.preset or MAIN), stem, endings)
+    return draw_stress(_of_preset(records, request.preset), stem, endings)
 
 
-def _of_preset(lines: Sequence[Record], preset: str | None) -> list[Record]:
-    """Return the lines of one preset."""
-    names = list(dict.fromkeys(line.preset for line in lines))
+def _of_preset(records: Sequence[Record], preset: str | None) -> list[Record]:
+    """Return the records of one preset, by default the first."""
+    names = list(dict.fromkeys(record.preset for record in records))
     if preset is not None and preset not in names:
         raise InputError(f"unknown preset {preset!r}; there are: {', '.join(names)}")
-    return [line for line in lines if line.preset == (preset or names[0])]
+    return [record for record in records if record.preset == (preset or names[0])]
 
 
 def _ablation_panel(panel: Any, found: Sequence[TableCell], nominal: float) -> None:

@@ -220,7 +220,7 @@ def markdown_page(found: Sequence[TableCell], ablation: Sequence[Sequence[str]])
 
 
 def verdict_rows(found: Iterable[TableCell]) -> list[list[str]]:
-    """Return how many cells of each row stand how."""
+    """Return the number of cells of each row with each verdict."""
     rows = [["preset", "method", "metric", "cells", *VERDICTS, "share"]]
     for (preset, method, metric), tally in count_verdicts(found).items():
         good = tally["inside"] + tally["overlapping"]

@@ -2,7 +2,7 @@
 
 Outputs are written once and read by every method and score: for each agent one ``.npz`` with the
 arrays ``cal_logits`` and ``test_logits`` (or ``..._predictions``, ``..._quantiles``) in float32,
-and one file of what the agents share. A file is whole or not there.
+and one file of what the agents share. Files are written atomically.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _joined(names: tuple[str, ...]) -> str:
 
 
 def _incomplete(dataset: Dataset, folder: Path) -> str:
-    """Say which files lack where a part of a set is there."""
+    """Name the missing files of a set that is there in part."""
     lacking = [
         name
         for names in dataset.file_sets
@@ -102,7 +102,7 @@ class RetryPolicy:
 
 
 class _TransferError(Exception):
-    """A transfer did not come to its end; another try may."""
+    """A transfer broke off; another try may succeed."""
 
 
 def fetch(

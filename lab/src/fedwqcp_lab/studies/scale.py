@@ -201,22 +201,22 @@ def evaluate_levels(
     """Evaluate every method and level on one saved federation."""
     unit = units.load(path)
     scored = prepare(unit, preset)
-    lines: list[StressResult] = []
+    records: list[StressResult] = []
     for found, plan in rows_of(study, len(unit.outputs)):
         for level in study.levels if found.name == preset.name else ():
             began = time.perf_counter()
             record, row = evaluate_row(unit, scored, plan, level)
             sent = fmean(row.release.bytes_up(name) for name in record.agents)
             seconds = time.perf_counter() - began
-            lines += [
+            records += [
                 _grouped_summary(record, point, mix, sent, seconds) for mix in ("shared", "own")
             ]
-    return tuple(lines)
+    return tuple(records)
 
 
-def tables(lines: Sequence[StressResult]) -> Iterator[tuple[str, str]]:
+def tables(records: Sequence[StressResult]) -> Iterator[tuple[str, str]]:
     """Yield the tables of a study with distinct models, each with its name."""
-    cells = MedianRecords(lines)
+    cells = MedianRecords(records)
     yield "coverage", markdown_table([*_coverage_rows(cells)])
     yield "matched", markdown_table([*_matched_rows(cells)])
     yield "gap", markdown_table([*_gap_rows(cells)])
@@ -227,22 +227,22 @@ def tables(lines: Sequence[StressResult]) -> Iterator[tuple[str, str]]:
 class MedianRecords:
     """Records by dataset, point, preset, method, level and mix; figures are medians over seeds."""
 
-    def __init__(self, lines: Sequence[StressResult]) -> None:
-        self._lines: dict[tuple[Any, ...], list[StressResult]] = {}
-        self.titles = {x.dataset: x.display_title for x in lines}
-        self.points = unique((x.factor, x.value) for x in lines)
+    def __init__(self, records: Sequence[StressResult]) -> None:
+        self._records: dict[tuple[Any, ...], list[StressResult]] = {}
+        self.titles = {x.dataset: x.display_title for x in records}
+        self.points = unique((x.factor, x.value) for x in records)
         self.points.sort(key=lambda point: ([*FACTORS].index(point[0]), point[1]))
-        self.presets = unique(x.preset for x in lines)
+        self.presets = unique(x.preset for x in records)
         self.main = MAIN if MAIN in self.presets else self.presets[0]
-        self.levels = sorted({x.alpha for x in lines})
-        for x in lines:
+        self.levels = sorted({x.alpha for x in records})
+        for x in records:
             key = x.dataset, (x.factor, x.value), x.preset, x.method, x.alpha, x.mix
-            self._lines.setdefault(key, []).append(x)
+            self._records.setdefault(key, []).append(x)
 
     def datasets(self, point: FactorValue, method: str = "split-cp") -> tuple[str, ...]:
         """Return the datasets whose records have a point."""
         row = point, self.main, method, LEVEL, "own"
-        return tuple(name for name in self.titles if (name, *row) in self._lines)
+        return tuple(name for name in self.titles if (name, *row) in self._records)
 
     def fewest(self, point: FactorValue) -> int:
         """Return the fewest calibration points of an agent."""
@@ -250,12 +250,12 @@ class MedianRecords:
 
     def federation(self, name: str, point: FactorValue) -> tuple[int, int]:
         """Return the agents of one dataset, and the fewest calibration points of one."""
-        own = self._lines[name, point, self.main, "split-cp", LEVEL, "own"]
+        own = self._records[name, point, self.main, "split-cp", LEVEL, "own"]
         return own[0].agents, min(x.fewest for x in own)
 
     def median(self, what: str, *key: Any) -> float:
         """Return the median over seeds of a field."""
-        return median(float(getattr(x, what)) for x in self._lines[key])
+        return median(float(getattr(x, what)) for x in self._records[key])
 
     def matched(self, what: str, *key: Any) -> float | None:
         """Return the size at the level where the agent in question covers `MATCHED`."""
@@ -297,18 +297,18 @@ def size_at(levels: Mapping[float, tuple[float, float]], missed: float) -> float
     return None
 
 
-def write_tables(lines: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
+def write_tables(records: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
     """Write the tables and the figure of a study with distinct models."""
     require_matplotlib()
-    page = "\n\n".join(f"## {name}\n\n{table}" for name, table in tables(lines))
+    page = "\n\n".join(f"## {name}\n\n{table}" for name, table in tables(records))
     make_out(out)
     write_atomic(out / "scale.md", f"# Distinct models, own distributions\n\n{page}\n".encode())
-    own = [line for line in lines if line.preset == MAIN]
+    own = [record for record in records if record.preset == MAIN]
     return out / "scale.md", *draw_scale(own, out / "scale")
 
 
 def draw_scale(
-    lines: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
+    records: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
 ) -> tuple[Path, ...]:
     """Draw the worst agent's coverage of its own distribution against every factor.
 
@@ -317,7 +317,7 @@ def draw_scale(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    cells = MedianRecords(lines)
+    cells = MedianRecords(records)
     preset = cells.presets[0]
     points_of = {name: [p for p in cells.points if p[0] == name] for name in FACTORS}
     shared = {

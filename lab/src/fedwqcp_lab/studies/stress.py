@@ -328,7 +328,7 @@ class StressResult(DatasetRecord):
 
     @property
     def key(self) -> StressKey:
-        """What no two lines share."""
+        """What no two records share."""
         row = self.dataset, self.seed, self.factor, self.value, self.preset, self.method
         return *row, self.alpha, self.mix
 
@@ -421,42 +421,42 @@ def summarize(results: Sequence[Result], factor: str, value: float) -> tuple[Str
     return tuple(_summary(tuple(row), factor, value) for _, row in rows)
 
 
-def write_table(lines: Sequence[StressResult], out: Path) -> Path:
+def write_table(records: Sequence[StressResult], out: Path) -> Path:
     """Write the table of a study."""
     table = out / "stress.csv"
-    write_atomic(table, _stress_csv(lines).encode())
+    write_atomic(table, _stress_csv(records).encode())
     return table
 
 
-def write_figures(lines: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
+def write_figures(records: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
     """Write a figure for each preset, and one table."""
     require_matplotlib()
-    files = [write_table(lines, out)]
-    for preset in unique(line.preset for line in lines):
+    files = [write_table(records, out)]
+    for preset in unique(record.preset for record in records):
         stem = out / f"stress-{preset.lower().replace(' ', '-')}"
-        files += draw_stress([line for line in lines if line.preset == preset], stem)
+        files += draw_stress([record for record in records if record.preset == preset], stem)
     return tuple(files)
 
 
 def draw_stress(
-    lines: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
+    records: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
 ) -> tuple[Path, ...]:
     """Draw what the worst agent's coverage lacks, against every factor, for each dataset."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    datasets = unique(line.dataset for line in lines)
-    factors = [name for name in FACTORS if any(line.factor == name for line in lines)]
-    methods = unique(line.method for line in lines)
+    datasets = unique(record.dataset for record in records)
+    factors = [name for name in FACTORS if any(record.factor == name for record in records)]
+    methods = unique(record.method for record in records)
     with mpl.rc_context(STYLE):
         figure = Figure((2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9), layout="constrained")
         panels = figure.subplots(len(datasets), len(factors), sharey="row", squeeze=False)
         for row, dataset in zip(panels, datasets, strict=True):
             for panel, factor in zip(row, factors, strict=True):
-                own = [x for x in lines if (x.dataset, x.factor) == (dataset, factor)]
+                own = [x for x in records if (x.dataset, x.factor) == (dataset, factor)]
                 _stress_panel(panel, own, methods)
                 panel.set_xscale("log" if factor in LOGARITHMIC else "linear")
-            first = next(line for line in lines if line.dataset == dataset)
+            first = next(record for record in records if record.dataset == dataset)
             row[0].set_ylabel(f"{first.display_title}\nworst agent lacks")
         for panel, factor in zip(panels[-1], factors, strict=True):
             panel.set_xlabel(FACTORS[factor])
@@ -470,8 +470,8 @@ def draw_stress(
 def _pending(
     study: StressStudy, journal: Journal[StressResult]
 ) -> dict[UnitKey, list[FactorValue]]:
-    """Return the points of each unit whose lines are not all there."""
-    done = {line.key for line in journal.read()}
+    """Return the points of each unit whose records are not all there."""
+    done = {record.key for record in journal.read()}
     found: dict[UnitKey, list[FactorValue]] = {}
     for plan in study.experiment.datasets:
         for seed in study.experiment.seeds:
@@ -491,9 +491,9 @@ def _pending(
 
 
 def rows_of(study: StressStudy, agents: int) -> tuple[tuple[PresetPlan, MethodPlan], ...]:
-    """Return presets and methods; every agent's feature density at all points is too much for many.
+    """Return presets and methods; with many agents, none that compares feature densities.
 
-    Its cost grows with the points of all agents times the agents: minutes a round for 1,000.
+    Their cost grows with the points of all agents times the agents: minutes a round for 1,000.
     """
     rows = applicable(study.experiment, "classification", quantiles=False)
     if study.distinct is None or agents <= WITH_DENSITIES:
@@ -552,16 +552,16 @@ def _summary(row: Sequence[Result], factor: str, value: float) -> StressResult:
     )
 
 
-def _stress_panel(panel: Any, lines: Sequence[StressResult], methods: Sequence[str]) -> None:
+def _stress_panel(panel: Any, records: Sequence[StressResult], methods: Sequence[str]) -> None:
     """Draw one panel: medians over seeds."""
     panel.axhline(0, color="0.6", linewidth=0.8)
-    values = sorted({line.value for line in lines})
+    values = sorted({record.value for record in records})
     for place, method in enumerate(methods):
         lacks = [
             [
-                1 - line.alpha - line.worst
-                for line in lines
-                if (line.method, line.value) == (method, value)
+                1 - record.alpha - record.worst
+                for record in records
+                if (record.method, record.value) == (method, value)
             ]
             for value in values
         ]
@@ -586,16 +586,16 @@ def line_style(place: int) -> dict[str, Any]:
     }
 
 
-def _stress_csv(lines: Sequence[StressResult]) -> str:
+def _stress_csv(records: Sequence[StressResult]) -> str:
     """Return medians over seeds."""
     columns = ("gap", "short", "worst", "size", "fewest", "bytes_up", "calibration_s")
     rows = [["dataset", "status", "factor", "value", "preset", "method", "seeds", *columns]]
     groups: dict[tuple[str, str, str, float, str, str], list[StressResult]] = {}
-    for line in lines:
-        key = line.dataset, line.status, line.factor, line.value, line.preset, line.method
-        groups.setdefault(key, []).append(line)
+    for x in records:
+        key = x.dataset, x.status, x.factor, x.value, x.preset, x.method
+        groups.setdefault(key, []).append(x)
     for key, own in sorted(groups.items()):
-        figures = (f"{median(getattr(line, name) for line in own):.5g}" for name in columns)
+        figures = (f"{median(getattr(x, name) for x in own):.5g}" for name in columns)
         rows.append([*key[:3], f"{key[3]:g}", *key[4:], str(len(own)), *figures])
     return csv_table(rows)
 
