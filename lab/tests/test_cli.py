@@ -183,9 +183,7 @@ def test_studies_and_pages_as_json(monkeypatch):
     found = facts("own", "--out", "study")
     assert (found["federations"], found["files"]) == (2, ["study/own.md"])
     monkeypatch.setattr(bench.byzantine, "run", lambda *_, **__: [1, 2])
-    monkeypatch.setattr(
-        bench.byzantine_tables, "write_tables", lambda records, out: (out / "tables.md",)
-    )
+    monkeypatch.setattr(bench.byzantine, "write_tables", lambda records, out: (out / "tables.md",))
     found = facts("byzantine", "--out", "attacks")
     assert (found["records"], found["files"]) == (2, ["attacks/tables.md"])
     monkeypatch.setattr(bench.html_page, "write", lambda *parts: parts[1])

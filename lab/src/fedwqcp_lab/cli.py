@@ -36,7 +36,7 @@ from fedwqcp_lab.datasets.loading import load as load_dataset
 from fedwqcp_lab.experiment import Experiment, embedded, load, paper, parse_seeds
 from fedwqcp_lab.pipeline import RunOptions, run
 from fedwqcp_lab.results import read_results
-from fedwqcp_lab.studies import byzantine, byzantine_tables, own, scale, stress
+from fedwqcp_lab.studies import byzantine, own, scale, stress
 from fedwqcp_lab.tables import (
     explained_rows,
     method_summaries,
@@ -277,7 +277,7 @@ def byzantine_command(
         jobs=jobs,
         on_step=lambda what, share: output.say(f"{share:4.0%}  {what}"),
     )
-    _written(byzantine_tables.write_tables(records, out), output, records=len(records))
+    _written(byzantine.write_tables(records, out), output, records=len(records))
 
 
 @app.command()
