@@ -191,6 +191,19 @@ def test_an_ordinal_regression_is_divided_by_clusters():
     assert set(found.test_groups) <= set(found.groups) <= set(range(5))
 
 
+def test_a_regression_may_have_negative_targets():
+    pytest.importorskip("sklearn")
+    material = images("retinamnist", classes=5)
+    below = replace(
+        material, targets=material.targets - 9.5, test_targets=material.test_targets - 9.5
+    )
+    plan = DatasetPlan(name="retinamnist", components=3)
+    found = setting_of(below, plan, experiment(), 0, "cpu")
+    assert np.array_equal(
+        found.labels, setting_of(material, plan, experiment(), 0, "cpu").labels - 9.5
+    )
+
+
 def test_a_seed_gives_the_same_setting_and_another_one_another():
     plan = DatasetPlan(name="bloodmnist", components=5)
     first, again, other = (setting_of(images(), plan, experiment(), s, "cpu") for s in (1, 1, 2))

@@ -109,12 +109,12 @@ def check_data(plans: Iterable[DatasetPlan], data: Path | None = None) -> None:
 def embedded_dataset(name: str) -> TrainingData:
     """Return an embedded dataset."""
     entry = catalog.find(name)
-    inputs: Floats
-    targets: Numbers
-    if name == "friedman":
-        inputs, targets = friedman(FRIEDMAN_ROWS, stream(0, "friedman"))
-    else:
-        inputs, targets = digits() if name == "digits" else breast_cancer()
+    made: dict[str, Callable[[], tuple[Floats, Numbers]]] = {
+        "digits": digits,
+        "breast-cancer": breast_cancer,
+        "friedman": lambda: friedman(FRIEDMAN_ROWS, stream(0, "friedman")),
+    }
+    inputs, targets = made[name]()
     test = np.arange(len(inputs)) % 5 == 4
     return TrainingData(
         entry,
@@ -163,15 +163,14 @@ def setting_of(
     rng = stream(seed, name, "components")
     shared = fit_components(source.inputs, rows.train, plan.components, rng)
     some = np.sort(rng.permutation(rows.train)[:DENSITY_ROWS])
-    train, kept = source.targets[rows.train], source.targets[some]
     labelled = source.dataset.task == "classification" and classes is not None
     owners, groups, test_groups = _partition(source, rows, experiment, seed)
-    label_distribution = np.bincount(train.astype(np.int64), minlength=classes or 0) / max(
-        1, len(train)
-    )
-    density = density_of(
-        shared.of(source.inputs, some), kept.astype(np.int64) if labelled else None
-    )
+    label_distribution, kept = np.zeros(0), None
+    if labelled:
+        train = source.targets[rows.train].astype(np.int64)
+        label_distribution = np.bincount(train, minlength=classes or 0) / max(1, len(train))
+        kept = source.targets[some].astype(np.int64)
+    density = density_of(shared.of(source.inputs, some), kept)
     return UnitSetting(
         dataset=plan.name,
         title=f"{source.dataset.title} ({plan.name})" if plan.data else source.dataset.title,
@@ -189,7 +188,7 @@ def setting_of(
         groups=groups,
         test_groups=test_groups,
         features=shared.of(source.inputs, rows.calibration),
-        label_distribution=label_distribution if labelled else np.zeros(0),
+        label_distribution=label_distribution,
         feature_distribution=np.array(density),
     )
 
