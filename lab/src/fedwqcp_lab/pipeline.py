@@ -89,9 +89,8 @@ def evaluate_units(
 ) -> None:
     """Call a function of a unit's folder and each of its arguments, once the unit is trained."""
 
-    def ready(meanwhile: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
-        units_ready = prepared(experiment, tuple(todo), options, report=report, meanwhile=meanwhile)
-        for task, path in units_ready:
+    def ready(report_training: OnStage) -> Iterator[tuple[Any, ...]]:
+        for task, path in prepared(experiment, tuple(todo), options, report_training):
             for arguments in todo[task]:
                 yield path, *arguments
 
@@ -101,7 +100,7 @@ def evaluate_units(
 
 def evaluate_as_ready(
     call: Callable[..., T],
-    ready: Callable[[Callable[[], None]], Iterable[tuple[Any, ...]]],
+    ready: Callable[[OnStage], Iterable[tuple[Any, ...]]],
     options: RunOptions,
     *,
     keep: Callable[[T], str],
@@ -110,8 +109,9 @@ def evaluate_as_ready(
 ) -> int:
     """Call a function in workers for arguments as they become ready; return how often.
 
-    What ``ready`` gets it calls now and then, so that results are collected while models train.
-    ``keep`` saves a result, and says what it was. ``calls`` is how many there will be, if known.
+    ``ready`` yields the arguments, and reports how far the training is; with each report results
+    are collected. ``keep`` saves a result, and says what it was. ``calls`` is how many there will
+    be, if known.
     """
     made = done = 0
     with workers(call, jobs=options.jobs, executor=options.executor) as pool:
@@ -123,7 +123,11 @@ def evaluate_as_ready(
                 done += 1
                 report("records", what, done / (calls or made))
 
-        for arguments in ready(collect):
+        def report_training(stage: str, what: str, share: float) -> None:
+            report(stage, what, share)
+            collect()
+
+        for arguments in ready(report_training):
             pool.submit(*arguments)
             made += 1
         collect(wait=True)
@@ -148,12 +152,7 @@ class RunOptions:
 
 
 def prepared(
-    experiment: Experiment,
-    todo: Sequence[UnitKey],
-    options: RunOptions,
-    *,
-    report: OnStage,
-    meanwhile: Callable[[], None],
+    experiment: Experiment, todo: Sequence[UnitKey], options: RunOptions, report: OnStage
 ) -> Iterator[tuple[UnitKey, Path]]:
     """Yield units as soon as their model outputs are there; where they are not, train."""
     paths = {task: options.folder.unit(experiment, task) for task in todo}
@@ -167,7 +166,6 @@ def prepared(
 
         def on_progress(what: str, share: float, done: int = done) -> None:
             report("outputs", what, (done + share) / len(plans))
-            meanwhile()
 
         seeds = [seed for name, seed in lacking if name == plan.name]
         for unit in train_units(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import exp, log
 from pathlib import Path
@@ -117,11 +118,8 @@ def run(
     if any(name == HOSPITALS for name, _ in todo):
         heart = hospitals_file(options, on_step)
 
-    def ready(meanwhile: Callable[[], None]) -> Iterator[tuple[Any, ...]]:
-        def on_progress(what: str, share: float) -> None:
-            on_step("outputs", what, share)
-            meanwhile()
-
+    def ready(report_training: OnStage) -> Iterator[tuple[Any, ...]]:
+        on_progress = partial(report_training, "outputs")
         for task, point, unit in _federations(
             study, distinct, todo, options, heart=heart, on_progress=on_progress
         ):
