@@ -1,4 +1,4 @@
-"""``fedwqcp-lab byzantine``."""
+"""The command ``fedwqcp-lab``."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def _narrowed(experiment: Experiment, datasets: str | None, seeds: str | None) -
 
 
 def _watched(run: Callable[..., int], output: Output) -> int:
-    """Run an experiment or a study; for each stage a line shows how far it is and how long."""
+    """Run an experiment or a study, and show how far each stage is and what time is left."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

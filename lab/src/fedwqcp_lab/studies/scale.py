@@ -255,6 +255,15 @@ class MedianRecords:
         """Return the median over seeds of a field."""
         return median(float(getattr(x, what)) for x in self._records[key])
 
+    def mean(
+        self, what: str, point: FactorValue, method: str, mix: str, preset: str = MAIN
+    ) -> float:
+        """Return the mean over a point's datasets of the medians over seeds."""
+        return fmean(
+            self.median(what, name, point, preset, method, LEVEL, mix)
+            for name in self.datasets(point)
+        )
+
     def matched(self, what: str, *key: Any) -> float | None:
         """Return the size at the level where the agent in question covers `MATCHED`."""
         name, point, preset, method, mix = key
@@ -364,12 +373,8 @@ def _coverage_rows(cells: MedianRecords) -> Iterator[list[str]]:
             if cells.datasets(point, method) != names:
                 line.append("")
                 continue
-            worst = [
-                fmean(cells.median("worst", n, point, MAIN, method, LEVEL, mix) for n in names)
-                for mix in ("own", "shared")
-            ]
-            sizes = _ratio(cells, point, MAIN, method)
-            line.append(", ".join([*(f"{x:.3f}" for x in worst), f"{sizes:.2f}"]))
+            worst = [f"{cells.mean('worst', point, method, mix):.3f}" for mix in ("own", "shared")]
+            line.append(", ".join([*worst, f"{_ratio(cells, point, MAIN, method):.2f}"]))
         yield line
 
 
@@ -418,13 +423,10 @@ def _gap_rows(cells: MedianRecords) -> Iterator[list[str]]:
         names = cells.datasets(point)
         line = [_named(point)]
         for method in SCALED:
-            gaps = [
-                fmean(cells.median("gap", n, point, MAIN, method, LEVEL, mix) for n in names)
-                if cells.datasets(point, method) == names
-                else None
-                for mix in ("own", "shared")
-            ]
-            line.append("" if None in gaps else ", ".join(f"{gap:.3f}" for gap in gaps))
+            gaps = []
+            if cells.datasets(point, method) == names:
+                gaps = [cells.mean("gap", point, method, mix) for mix in ("own", "shared")]
+            line.append(", ".join(f"{gap:.3f}" for gap in gaps))
         yield line
 
 
@@ -441,9 +443,7 @@ def _score_rows(cells: MedianRecords) -> Iterator[list[str]]:
                 if cells.datasets(point, method) != names:
                     line.append("")
                     continue
-                worst = fmean(
-                    cells.median("worst", n, point, preset, method, LEVEL, "own") for n in names
-                )
+                worst = cells.mean("worst", point, method, "own", preset)
                 ratio = _ratio(cells, point, preset, method, (MAIN, method))
                 same = _matched_ratio(cells, "worst", point, (preset, method), (MAIN, method))
                 line.append(f"{worst:.3f}, {ratio:.2f}, {same}")
