@@ -267,12 +267,9 @@ DISTRIBUTIONS = {
     "covers a new point with probability $(1 - \\alpha)/(1 - \\gamma \\alpha)$.",
 )
 @pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "each answer is epsilon-private; each own threshold covers; of their mean nothing",
+    "docs/explanation/which-method.md", "each agent's own private threshold covers"
 )
-@pytest.mark.guarantee(
-    "README.md", "each answer is epsilon-private; each own threshold covers; of their mean nothing"
-)
+@pytest.mark.guarantee("README.md", "each agent's own private threshold covers")
 @pytest.mark.guarantee("private-fedwq-cp", "Each agent's own threshold covers its own new points")
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["published", "tight"])
