@@ -1,8 +1,13 @@
-"""Every Python and shell block of the documentation runs, in order, in an empty folder."""
+"""Every Python and shell block of the documentation runs, in order, in an empty folder.
+
+A `text` block after "It prints" is what the block above it prints; `...` stands for any text. After
+"It prints, with other numbers in every run" numbers and ids may differ.
+"""
 
 from __future__ import annotations
 
 import ast
+import doctest
 import os
 import re
 import subprocess
@@ -22,6 +27,11 @@ PAGES = sorted(
 )
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"^<!-- needs: ([\w, ]+) -->$", re.MULTILINE)
+PRINTS = re.compile(
+    r"\n\nIt prints(, with other numbers in every run)?\n\n```text\n(.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+NUMBERS = re.compile(r"[0-9a-f]{16}|\d+(?:\.\d+)?(?: \d+)*")
 RUN = ("python", "bash")
 SHOWN = ("console", "toml", "json", "text")
 GALLERY = sorted((ROOT / "docs/gallery").glob("*.py"))
@@ -30,6 +40,20 @@ GALLERY = sorted((ROOT / "docs/gallery").glob("*.py"))
 def blocks(page):
     """Return (language, code) of every fenced block."""
     return BLOCK.findall(page.read_text())
+
+
+def differs(text, end, printed):
+    """Say how what a block printed differs from what the page shows after the block's end."""
+    shown = PRINTS.match(text, end)
+    if shown is None:
+        return ""
+    if shown[1]:
+        printed, wanted = (NUMBERS.sub("0", part) for part in (printed, shown[2]))
+    else:
+        wanted = shown[2]
+    how = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    same = doctest.OutputChecker().check_output(wanted, printed, how)
+    return "" if same else f"the page shows\n{wanted}\nand it prints\n{printed}"
 
 
 def skip_what_is_not_there(page):
@@ -57,9 +81,14 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     names = {"__name__": "__docs__"}
     paths = (programs(), Path(sys.executable).parent, os.environ["PATH"])
     environment = {**os.environ, "PATH": os.pathsep.join(map(str, paths))}
-    for language, code in blocks(page):
+    text, tables = page.read_text(), []
+    for block in BLOCK.finditer(text):
+        language, code = block.groups()
+        printed = ""
         if language == "python":
             exec(compile(code, str(page), "exec", dont_inherit=True), names)
+            printed = capsys.readouterr().out
+            tables += [line for line in printed.splitlines() if line.startswith("| ")]
         elif language == "bash":
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", code],
@@ -70,8 +99,19 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
                 check=False,
             )
             assert done.returncode == 0, done.stdout + done.stderr
-    for line in capsys.readouterr().out.splitlines():
-        assert not line.startswith("| ") or line in page.read_text(), "a table is not as printed"
+            printed = done.stdout
+        assert not differs(text, block.end(), printed), differs(text, block.end(), printed)
+    assert [line for line in tables if line not in text] == [], "a table is not as printed"
+
+
+def test_an_output_that_is_not_as_shown_is_found():
+    page = "```python\n```\n\nIt prints{}\n\n```text\nround {} of ...\n```\n"
+    end = page.index("\n\nIt")
+    assert not differs(page.format("", 7), end, "round 7 of 9\n")
+    assert differs(page.format("", 7), end, "round 8 of 9\n")
+    loose = page.format(", with other numbers in every run", 7)
+    assert not differs(loose, end, "round 8 of 9\n")
+    assert differs(loose, end, "step 8 of 9\n")
 
 
 @pytest.mark.parametrize("example", GALLERY, ids=lambda example: example.stem)
