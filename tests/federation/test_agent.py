@@ -19,9 +19,8 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
-from fedwqcp.methods.cphet import density_of
+from fedwqcp.methods.cphet import DescendToward, SumsAt, Weigh, density_of
 from fedwqcp.methods.cphet.densities import FeatureDensities
-from fedwqcp.methods.cphet.reweighting import DescendToward, SumsAt, Weigh
 from fedwqcp.methods.dp_fedcp import CountFirst, CountsAt, DescendFrom, LabelCounts
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedcp_qq import RankOf

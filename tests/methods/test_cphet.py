@@ -12,7 +12,16 @@ from scipy.stats import multivariate_normal
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.predict import thresholds
-from fedwqcp.methods.cphet import CPhet, density_of
+from fedwqcp.methods.cphet import (
+    CPhet,
+    DescendToward,
+    SumsAt,
+    Weigh,
+    Weighed,
+    WeightedScores,
+    density_of,
+    pooled_weights,
+)
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,
     FittedDensity,
@@ -21,14 +30,6 @@ from fedwqcp.methods.cphet.densities import (
     quantiles_at,
     ratio,
     read_mixture,
-)
-from fedwqcp.methods.cphet.reweighting import (
-    DescendToward,
-    SumsAt,
-    Weigh,
-    Weighed,
-    WeightedScores,
-    pooled_weights,
 )
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Begin

@@ -1,16 +1,20 @@
-"""CPhet: thresholds corrected for covariate shift by density ratios."""
+"""CPhet: thresholds corrected for covariate shift by density ratios.
+
+T is the number of targets: one for each agent, or one that all share.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, as_floats
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -19,6 +23,7 @@ from fedwqcp.methods._base import (
     Schedule,
     Terms,
     check_asked,
+    check_probes,
     expect,
     of_kind,
     own_data,
@@ -34,39 +39,178 @@ from fedwqcp.methods._pinball import (
     descend,
     federated_quantiles,
 )
-from fedwqcp.methods._search import ROUNDING, SumClaims, Sums, most_steps, sums_at
+from fedwqcp.methods._search import (
+    ANSWER_SIZE,
+    LARGEST_ANSWER,
+    ROUNDING,
+    SumClaims,
+    Sums,
+    most_probes,
+    most_steps,
+    search,
+    sums_at,
+)
 from fedwqcp.methods.cphet.densities import (
     MIN_POINTS,
+    FeatureDensities,
     FittedDensity,
+    GaussianMixture,
     check_target,
+    clip_weights,
     density_of,
+    fit_mixture,
     gather_densities,
     largest_ratios,
+    local_ratios,
+    pooled_ratios,
+    quantiles_at,
 )
-from fedwqcp.methods.cphet.reweighting import (
-    DescendToward,
-    PooledWeights,
-    ReweightedPerAgentThresholds,
-    ReweightedSharedThreshold,
-    Reweighting,
-    SharedDensities,
-    SumsAt,
-    Weigh,
-    Weighed,
-    WeightedScores,
-    check_target_question,
-    check_weights,
-    first_guess,
-    oracle,
-    pooled_quantiles,
-    pooled_weights,
-    reweighted,
-    search_sums,
-    weighed,
-)
+from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, weighted_quantile
 from fedwqcp.registry import TERM
-from fedwqcp.wire.messages import Begin, Local, Outcome, Question, Summary, Target
+from fedwqcp.wire.limits import NUMBER
+from fedwqcp.wire.messages import (
+    Begin,
+    Local,
+    Number,
+    Outcome,
+    PerAgentThresholds,
+    Question,
+    SharedThreshold,
+    Summary,
+    Target,
+    check_increasing,
+    check_score,
+    check_scores,
+)
 from fedwqcp.wire.release import Guarantee
+
+LARGEST_QUANTILE = NUMBER.most / 10
+"""Descent starts at a mean of quantiles: rounding must not take it past what a question holds."""
+
+WEIGHT_ROUNDING = 1e-6
+"""Share by which rounding may raise a weight: of a log density of -1e9 the last bit is 1e-7."""
+
+
+# An agent keeps nothing from one question to the next, so each repeats the densities of all agents.
+
+
+@dataclass(frozen=True)
+class Weigh(Question):
+    """How much the agent's points weigh at each target."""
+
+    densities: FeatureDensities
+
+
+@dataclass(frozen=True)
+class SumsAt(Question):
+    """How much weight lies at or below each probe."""
+
+    probes: tuple[float, ...]  # increasing
+    densities: FeatureDensities
+
+    def __post_init__(self) -> None:
+        check_increasing(self.probes, "probes")
+
+
+@dataclass(frozen=True)
+class DescendToward(Question):
+    """Where an agent gets to from q, one number for each target, by its local steps."""
+
+    q: tuple[float, ...]
+    densities: FeatureDensities
+
+    def __post_init__(self) -> None:
+        if not all(abs(q) <= NUMBER.most for q in self.q):
+            raise InputError(f"must hold numbers of at most {NUMBER.most:g}", field="q")
+
+
+@dataclass(frozen=True)
+class Weighed(Summary):
+    """Sums of an agent's weights and of their squares at each target."""
+
+    totals: tuple[float, ...]
+    squares: tuple[float, ...]
+    quantiles: tuple[float, ...] = ()  # its own weighted ones, where the descent starts from them
+
+    def __post_init__(self) -> None:
+        if len(self.totals) != len(self.squares):
+            raise InputError("must be as many as totals", field="squares")
+        if not all(0 <= value <= NUMBER.most for value in (*self.totals, *self.squares)):
+            raise InputError(f"must be from 0 to {NUMBER.most:g}, as squares must", field="totals")
+        for quantile in self.quantiles:
+            check_score(quantile, "quantiles")
+            if quantile < inf and abs(quantile) > LARGEST_QUANTILE:
+                raise InputError(
+                    f"must be +inf or numbers of at most {LARGEST_QUANTILE:g}", field="quantiles"
+                )
+
+    def scores(self) -> tuple[float, ...]:
+        return self.quantiles
+
+
+@dataclass(frozen=True)
+class WeightedScores(Summary):
+    """All scores of an agent, with their weights at each target."""
+
+    reveals: ClassVar[Literal["statistic", "samples"]] = "samples"
+
+    values: tuple[float, ...]
+    weights: tuple[tuple[float, ...], ...]  # for each target, one for each score
+
+    def __post_init__(self) -> None:
+        check_scores(self.values, "values")
+        for row in self.weights:
+            if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
+                raise InputError(
+                    f"must be one number from 0 to {NUMBER.most:g} for each score", field="weights"
+                )
+
+    def sizes(self) -> tuple[int, ...]:
+        return (len(self.values),)
+
+    def scores(self) -> tuple[float, ...]:
+        return self.values
+
+
+@dataclass(frozen=True)
+class ReweightedSharedThreshold(SharedThreshold):
+    """One threshold for all agents, with its effective sample size, (sum w)^2 / sum w^2."""
+
+    effective: float
+
+
+@dataclass(frozen=True)
+class ReweightedPerAgentThresholds(PerAgentThresholds):
+    """A threshold for each agent, with their effective sample sizes."""
+
+    effective: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class SharedDensities(Outcome):
+    """The feature densities of all agents, with which each reweights its own scores."""
+
+    densities: FeatureDensities
+
+
+@dataclass(frozen=True)
+class PooledWeights(Outcome):
+    """All that a threshold for each test input needs."""
+
+    values: tuple[float, ...]  # scores of all agents
+    weights: tuple[tuple[float, ...], ...]  # for each target, one for each score
+    densities: FeatureDensities  # for the weight of a test input
+    largest: tuple[float, ...]  # for each target, the threshold of an input of the largest weight
+    effective: tuple[float, ...]  # for each target, (sum w)^2 / sum w^2
+    shared: bool  # whether there is one target for all agents
+
+    def row(self, position: int | None) -> int | None:
+        """Return which target is the agent's; None where it has none."""
+        return 0 if self.shared else position
+
+    def threshold(self, position: int | None) -> Number | None:
+        at = self.row(position)
+        return None if at is None else self.largest[at]
 
 
 @dataclass(frozen=True)
@@ -184,7 +328,7 @@ class CPhet(Method[Summary]):
     @property
     def needs_features(self) -> bool:
         """Unless scores come from the target already."""
-        return not self._reweighting.uniform
+        return not self._uniform
 
     @property
     def sends_samples(self) -> bool:
@@ -219,32 +363,35 @@ class CPhet(Method[Summary]):
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         check_asked(question, tuple(kind for kind, _ in self.schedule(1, None)))
         if not isinstance(question, Weigh | SumsAt | DescendToward):
-            density = self._reweighting.density(cal)
+            density = self._density(cal)
             return FittedDensity(cal.n, density.numbers() if density else ())
-        w = self._reweighting.weights(cal, question.densities)
-        check_target_question(question, len(w))
+        w = self._weights(cal, question.densities)
+        T = len(w)
         if isinstance(question, SumsAt):
+            check_probes(len(question.probes), most_probes(T, T, _answer_size(question.densities)))
             return Sums(tuple(sums_at(question.probes, cal.scores, w).ravel().tolist()))
         if isinstance(question, DescendToward):
-            no_atoms = np.zeros(len(w))
-            loss = SmoothedPinball(cal.scores, w, no_atoms, alpha=alpha, gamma=self.smoothing)
+            if len(question.q) != T:
+                raise InputError(f"the server must ask from {T} numbers, one for each target")
+            loss = SmoothedPinball(cal.scores, w, np.zeros(T), alpha=alpha, gamma=self.smoothing)
             q = np.array(question.q)
             return descend(loss, q, self.local_steps, self.step_size, (0.0, rng))
         if self._sends_scores:
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
         starts = self.solver == "rounds" and self.start is None
-        return weighed(cal.scores, w, alpha, quantiles=starts)
+        return Weighed(
+            totals=tuple(w.sum(axis=1).tolist()),
+            squares=tuple(np.square(w).sum(axis=1).tolist()),
+            quantiles=tuple(weighted_quantile(cal.scores, row, alpha) for row in w if starts),
+        )
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, Weigh):
             n = earlier[0]
-            largest = (
-                np.ones(1)
-                if self._reweighting.uniform
-                else largest_ratios(self.target, question.densities)
-            )
+            uniform = self._uniform
+            largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
             sent = expect(answer, WeightedScores) if self._sends_scores else expect(answer, Weighed)
-            totals = check_weights(sent, n, largest, exact=self._reweighting.uniform)
+            totals = check_weights(sent, n, largest, exact=uniform)
             return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
         if isinstance(question, SumsAt):
             n, claims = earlier
@@ -264,30 +411,36 @@ class CPhet(Method[Summary]):
         densities = gather_densities(of_kind((yield Begin()), FittedDensity))
         if self.scope == "local":
             return SharedDensities(densities)
-        shared = self.target != "own"
-        T = 1 if shared else len(densities.sizes)
+        T = len(densities.sizes) if self.target == "own" else 1
         answers = yield Weigh(densities)
         if self._sends_scores:
             v, w = pooled_weights(of_kind(answers, WeightedScores), T)
+            totals, squares = w.sum(axis=1), np.square(w).sum(axis=1)
             if self.form == "oracle":
-                return oracle(v, w, alpha, self._reweighting, densities)
-            return pooled_quantiles(v, w, alpha, shared=shared)
-        sums = of_kind(answers, Weighed)
-        local = stacked([answer.totals for answer in sums], T)
-        totals = summed(local)  # sum_j Lambda_j
-        if self.solver == "rounds":
-            shares = local / np.where(totals > 0, totals, 1.0)
-            q = yield from federated_quantiles(
-                lambda q: DescendToward(tuple(q.tolist()), densities),
-                first_guess(sums, shares, self.start),
-                shares,
-                self.rounds,
-                self.average,
-            )
+                return PooledWeights(
+                    values=tuple(v.tolist()),
+                    weights=tuple(tuple(row) for row in w.tolist()),
+                    densities=densities,
+                    largest=tuple(float(self._thresholds(v, row, alpha, None)) for row in w),
+                    effective=_effective_sizes(totals, squares),
+                    shared=self.target != "own",
+                )
+            q = np.array([weighted_quantile(v, row, alpha) for row in w])
         else:
-            q = yield from search_sums(totals, densities, alpha)
-        squares = summed(stacked([answer.squares for answer in sums], T))
-        return reweighted(q, totals, squares, shared=shared)
+            sums = of_kind(answers, Weighed)
+            local = stacked([answer.totals for answer in sums], T)
+            totals = summed(local)  # sum_j Lambda_j
+            squares = summed(stacked([answer.squares for answer in sums], T))
+            if self.solver == "rounds":
+                shares = local / np.where(totals > 0, totals, 1.0)
+                q = yield from self._descent(sums, shares, densities)
+            else:
+                q = yield from self._search(totals, densities, alpha)
+        values = np.where(totals > 0, q, inf).tolist()  # without weight a threshold is +inf
+        effective = _effective_sizes(totals, squares)
+        if self.target == "own":
+            return ReweightedPerAgentThresholds(tuple(values), effective)
+        return ReweightedSharedThreshold(values[0], effective[0])
 
     def localize(
         self,
@@ -301,25 +454,153 @@ class CPhet(Method[Summary]):
         if self.scope == "local":
             cal = own_data(cal, "cphet with scope='local'")
             densities = outcome.densities if isinstance(outcome, SharedDensities) else None
-            return self._reweighting.own_thresholds(
-                cal, densities, alpha, x, oracle=self.form == "oracle"
-            )
+            weights = self._weights(cal, densities)[0]
+            if self.form == "threshold":
+                return quantiles_at(cal.scores, weights, alpha, np.array(0.0))
+            ratios = None if x is None else self._ratios(x, densities, self._density(cal))[0]
+            return self._thresholds(cal.scores, weights, alpha, ratios)
         at = outcome.row(position) if isinstance(outcome, PooledWeights) else None
         if not isinstance(outcome, PooledWeights) or x is None or at is None:
             return super().localize(outcome, cal, position, alpha)
-        ratios = self._reweighting.ratios(x, outcome.densities, None)[at]
+        ratios = self._ratios(x, outcome.densities, None)[at]
         weights = np.array(outcome.weights[at])
-        return self._reweighting.thresholds(np.array(outcome.values), weights, alpha, ratios)
-
-    @property
-    def _reweighting(self) -> Reweighting:
-        """What weights are computed from."""
-        return Reweighting(self.target, self.scope == "local", self.clip_weights)
+        return self._thresholds(np.array(outcome.values), weights, alpha, ratios)
 
     @property
     def _sends_scores(self) -> bool:
         """Whether scores of single people leave the agents."""
         return self.form == "oracle" or self.solver == "exact"
+
+    @property
+    def _uniform(self) -> bool:
+        """Whether the target is where the scores come from: all weights are 1."""
+        return self.target == ("own" if self.scope == "local" else "mixture")
+
+    def _density(self, cal: Calibration) -> GaussianMixture | None:
+        """Fit an agent's features; None where no density is needed, or there are too few points."""
+        if self._uniform or cal.n == 0:
+            return None
+        return fit_mixture(cal.featured("cphet"), cal.labels)
+
+    def _ratios(
+        self, x: Floats, densities: FeatureDensities | None, own: GaussianMixture | None
+    ) -> Floats:
+        """Return density ratios, uncut: x (n, d) -> (T, n)."""
+        if self._uniform:
+            return np.ones((1, len(x)))
+        if self.scope == "local" or densities is None:
+            return local_ratios(self.target, own, densities, x)
+        return pooled_ratios(self.target, densities, x)
+
+    def _weights(self, cal: Calibration, densities: FeatureDensities | None) -> Floats:
+        """Return the weights of an agent's points, cut at its own quantile, shape (T, n)."""
+        if self._uniform or cal.n == 0:
+            T = len(densities.sizes) if densities and self.target == "own" else 1
+            return np.ones((T, cal.n))
+        own = self._density(cal) if self.scope == "local" else None
+        return clip_weights(self._ratios(cal.featured("cphet"), densities, own), self.clip_weights)
+
+    def _thresholds(
+        self, scores: Floats, weights: Floats, alpha: float, ratios: Floats | None
+    ) -> Floats:
+        """Return thresholds with the mass of the test inputs at +inf; without ratios, the largest.
+
+        Shapes: scores, weights (n,), ratios (m,) -> (m, 1).
+        """
+        uncut = self.clip_weights == 1 and not self._uniform
+        largest = inf if uncut else float(weights.max(initial=0.0))
+        if ratios is None:
+            return quantiles_at(scores, weights, alpha, np.array(largest))
+        return quantiles_at(scores, weights, alpha, np.minimum(ratios, largest))[:, None]
+
+    def _search(
+        self, totals: Floats, densities: FeatureDensities, alpha: float
+    ) -> Exchange[Summary, Floats]:
+        """Search for the weighted quantiles on sums of weights."""
+        level, T = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals, len(totals)
+        found = search(
+            lambda probes: SumsAt(probes, densities),
+            lambda sums: sums >= level,
+            T,
+            T,
+            answer_size=_answer_size(densities),
+        )
+        return (yield from found)
+
+    def _descent(
+        self, answers: Sequence[Weighed], shares: Floats, densities: FeatureDensities
+    ) -> Exchange[Summary, Floats]:
+        """Descend from ``start``, or the mean of the agents' own quantiles, +inf counted as 0."""
+        T = shares.shape[1]
+        if self.start is None:
+            local = stacked([answer.quantiles for answer in answers], T)
+            start = summed(shares * np.where(np.isfinite(local), local, 0.0))
+        else:
+            start = np.full(T, self.start)
+
+        def ask(q: Floats) -> Question:
+            return DescendToward(tuple(q.tolist()), densities)
+
+        return (yield from federated_quantiles(ask, start, shares, self.rounds, self.average))
+
+
+def check_weights(
+    sent: Weighed | WeightedScores, n: int, largest: Floats, *, exact: bool
+) -> Floats:
+    """Refuse weights that n points cannot have; return their totals.
+
+    A weight is at most the largest of its target. Towards all agents' own densities, moreover,
+    sum_t (N_t / N) lambda_t(x) = 1 at every x, so that the weights of a point, each in units of the
+    largest, sum to at most 1: what an agent adds towards one target it lacks towards the others.
+    ``exact`` says that every point weighs the largest: 1, where the target is the mixture.
+    """
+    T = len(largest)
+    units = np.divide(1.0, largest, out=np.zeros(T), where=largest > 0)
+    most = 1 + WEIGHT_ROUNDING
+    if isinstance(sent, WeightedScores):
+        if len(sent.values) != n:
+            raise InputError(f"must be {n} scores as in the first answer", field="values")
+        if len(sent.weights) != T:
+            raise InputError(f"must be {T} rows, one per target", field="weights")
+        rows = np.array(sent.weights, dtype=np.float64).reshape(T, n)
+        totals, squares = rows.sum(axis=1), np.square(rows).sum(axis=1)
+        if (rows > largest[:, None] * most).any() or (units @ rows > most).any():
+            raise InputError(
+                "must not pass the largest that the round's densities allow", field="weights"
+            )
+    else:
+        if len(sent.totals) != T or len(sent.quantiles) not in (0, T):
+            raise InputError(
+                f"must be {T}, one per target, as quantiles where asked for", field="totals"
+            )
+        totals, squares = np.array(sent.totals), np.array(sent.squares)
+    if (totals > n * largest * most).any() or (exact and (totals != n * largest).any()):
+        raise InputError(f"must not pass n = {n} times the largest weight", field="totals")
+    if units @ totals > n * most:
+        raise InputError(f"must not pass n = {n} points over all targets together", field="totals")
+    low, high = np.square(totals) / max(1, n), totals * largest
+    if (squares * most < low).any() or (squares > high * most).any():
+        raise InputError("must be those of n weights with these totals", field="squares")
+    return np.asarray(totals)
+
+
+def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats, Floats]:
+    """Return all agents' scores, shape (N,), and weights, shape (T, N)."""
+    for position, answer in enumerate(answers):
+        if len(answer.weights) != rows:
+            raise UnfitAnswerError(position, f"must hold {rows} rows of weights, one per target")
+    scores = np.array([value for answer in answers for value in answer.values], dtype=np.float64)
+    return scores, np.hstack([stacked(a.weights, len(a.values)) for a in answers])
+
+
+def _effective_sizes(totals: Floats, squares: Floats) -> tuple[float, ...]:
+    """Return (sum w)^2 / sum w^2 for each target; 0 without weight."""
+    return tuple((np.square(totals) / np.where(squares > 0, squares, 1.0)).tolist())
+
+
+def _answer_size(densities: FeatureDensities) -> int:
+    """About how many sums to ask for: more, in fewer questions, where densities are long."""
+    return min(LARGEST_ANSWER, max(ANSWER_SIZE, densities.numbers // 4))
 
 
 __all__ = ["CPhet", "density_of"]
