@@ -23,7 +23,7 @@ from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration
-from fedwqcp.methods.fedls_cp.class_sketches import ranks_of
+from fedwqcp.methods.fedls_cp import ranks_of
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import Choice, Round
 

@@ -16,8 +16,7 @@ from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods._averages import mean_threshold, weighted_mean
 from fedwqcp.methods._search import Counts
 from fedwqcp.methods.fcp import FCP
-from fedwqcp.methods.fedls_cp import FedLSCP
-from fedwqcp.methods.fedls_cp.class_sketches import ClassSketches, SketchesAndThreshold
+from fedwqcp.methods.fedls_cp import ClassSketches, FedLSCP, SketchesAndThreshold
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Begin, LocalQuantile
 from strategies import alphas

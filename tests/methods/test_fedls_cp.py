@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods.fedls_cp import FedLSCP, LabelShifted, Shrinkage, dispersion
-from fedwqcp.methods.fedls_cp.class_sketches import (
+from fedwqcp.methods.fedls_cp import (
     Cell,
     ClassSketches,
+    FedLSCP,
+    LabelShifted,
+    Shrinkage,
+    dispersion,
     grid_of,
     ranks_of,
     read_cells,
@@ -73,7 +76,7 @@ def test_between_sent_scores_the_others_are_spread_evenly():
 
 
 def test_of_very_many_places_some_are_kept(monkeypatch):
-    monkeypatch.setattr("fedwqcp.methods.fedls_cp.class_sketches.MOST_READ", 3)
+    monkeypatch.setattr("fedwqcp.methods.fedls_cp.MOST_READ", 3)
     cell = Cell(np.arange(10.0), np.arange(1, 11))
     assert grid_of([[cell]]).tolist() == [0, 4, 9]
 
@@ -128,9 +131,7 @@ def test_without_loans_the_classes_add_up_by_hand():
 
 
 def test_without_loans_other_agents_change_nothing(monkeypatch):
-    monkeypatch.setattr(
-        "fedwqcp.methods.fedls_cp.class_sketches.MOST_READ", 8
-    )  # too many places to read all
+    monkeypatch.setattr("fedwqcp.methods.fedls_cp.MOST_READ", 8)  # too many places to read all
     rng = np.random.default_rng(2)
     one = agent(rng.uniform(size=90), np.arange(90) % 2)
     others = {f"o{k}": agent(5 + rng.uniform(size=90), np.arange(90) % 2) for k in range(3)}

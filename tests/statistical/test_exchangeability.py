@@ -25,8 +25,7 @@ from fedwqcp.methods import Calibration, PerAgentQuestions
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fed_crc import FedCRC
 from fedwqcp.methods.fedcp_qq import FedCPQQ
-from fedwqcp.methods.fedls_cp import FedLSCP
-from fedwqcp.methods.fedls_cp.class_sketches import ranks_of, rounded_up
+from fedwqcp.methods.fedls_cp import FedLSCP, ranks_of, rounded_up
 from fedwqcp.methods.guarded_median_cp import GuardedMedianCP
 from fedwqcp.methods.max_cp import MaxCP
 from fedwqcp.methods.new_agent_cp import NewAgentCP

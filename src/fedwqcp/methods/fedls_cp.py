@@ -1,14 +1,21 @@
-"""FedLS-CP: one threshold for each agent, corrected for label shift, in one round."""
+"""FedLS-CP: one threshold for each agent, corrected for label shift, in one round.
+
+An agent sends some order statistics of each class; the server reads distributions from them and
+shrinks an agent's own towards those of the other agents.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
+from functools import lru_cache
 from itertools import pairwise
-from math import inf, isfinite
-from typing import Any, Literal
+from math import ceil, inf, isfinite
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError, UnfitAnswerError
@@ -23,43 +30,116 @@ from fedwqcp.methods._base import (
     most_common,
     of_kind,
     one_score,
-)
-from fedwqcp.methods.fedls_cp.class_sketches import (
-    MOST_POINTS,
-    Cell,
-    ClassSketches,
-    SketchesAndThreshold,
-    grid_of,
-    ranks_of,
-    read_cells,
-    sketch_classes,
+    summed,
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, conformal_quantile, conformal_rank, exact_level
 from fedwqcp.registry import TERM
-from fedwqcp.wire.messages import LocalQuantile, PerAgentThresholds, Question, Summary, Target
+from fedwqcp.wire.messages import (
+    LocalQuantile,
+    PerAgentThresholds,
+    Question,
+    Summary,
+    Target,
+    check_score,
+    check_scores,
+    check_size,
+)
 from fedwqcp.wire.release import Guarantee
+
+MOST_POINTS = 48
+"""Order statistics of a class: with five digits each and the count they stay below 600 bytes."""
+
+TAIL = 4
+"""Two thirds of the points lie among the largest TAIL * alpha of the scores."""
+
+ROUNDING = 1e-4
+"""Most that rounding up to five digits adds to a score, as a share of it."""
+
+_FIVE_DIGITS = Context(prec=5, rounding=ROUND_CEILING)
+
+MOST_READ = 2**24
+"""Most numbers in a table of all agents, classes and places."""
+
+FIRST_GUESS = 50.0
+"""n0 before anything is known, and where no two agents have points of one class."""
+
+BOUNDS = (2.0, 300.0)
+"""Within which n0 is estimated: dispersion is seen too coarsely to say more."""
+
+MOST_OF_A_PAIR = 50.0
+"""Two agents' points of a class count as at most so many, so that one pair does not decide."""
+
+PASSES = 4
+"""How often n0 and the thresholds are found in turn."""
+
+Ranks: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ClassSketches(Summary):
+    """How many points an agent has of each class, and some of their scores in order."""
+
+    exact_threshold = False
+
+    counts: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]  # by class, at the ranks of `ranks_of`, rounded up
+
+    def __post_init__(self) -> None:
+        if len(self.counts) != len(self.values):
+            raise InputError("must be one tuple for each count", field="values")
+        for n, found in zip(self.counts, self.values, strict=True):
+            check_size(n, "counts")
+            check_scores(found, "values")
+            if len(found) > n:
+                raise InputError("must be at most as many as the class has points", field="values")
+            if any(after < before for before, after in pairwise(found)):
+                raise InputError("must not decrease within a class", field="values")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (sum(self.counts),)
+
+    def scores(self) -> tuple[float, ...]:
+        sent = (value for found in self.values for value in found)
+        # the least score that a rounded one can stand for: the largest may round past its bound
+        return tuple(v - ROUNDING * abs(v) if v < inf else v for v in sent)
+
+
+@dataclass(frozen=True)
+class SketchesAndThreshold(ClassSketches):
+    """The same, and the agent's own threshold q_k, where a floor is asked for."""
+
+    exact_threshold = True
+
+    threshold: float  # as FedWQ-CP asks for it; +inf where the rank passes the sample
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_score(self.threshold, "threshold")
+        largest = max((found[-1] for found in self.values if found), default=-inf)
+        every = all(found or not n for n, found in zip(self.counts, self.values, strict=True))
+        if every and largest < self.threshold < inf:
+            raise InputError("must be one of the scores, or +inf", field="threshold")
+
+    def scores(self) -> tuple[float, ...]:
+        return (*super().scores(), self.threshold)
+
+    @property
+    def local(self) -> LocalQuantile:
+        """What FedWQ-CP asks for."""
+        return LocalQuantile(self.threshold, sum(self.counts))
 
 
 @dataclass(frozen=True)
 class LabelShifted(PerAgentThresholds):
     """One threshold for each agent, and how far it rests on others.
 
-    Parameters
-    ----------
-    values : tuple of float
-        The thresholds.
-    borrowed : tuple of float
-        For each agent, the share of the target that rests on other agents' points.
-    unseen : tuple of float
-        For each agent, the share of the target in classes of which it has no point, or fewer than
-        ``min_class``: of these it sends only the number.
-    n0 : float
-        Own points that weigh as much as all that others could say; 0 where there is no shrinkage.
+    ``borrowed`` is the share of an agent's target that rests on other agents' points, ``unseen``
+    the share in classes of which it has no point, or fewer than ``min_class``.
     """
 
     borrowed: tuple[float, ...]
     unseen: tuple[float, ...]
-    n0: float
+    n0: float  # as in `FedLSCP`; 0 where there is no shrinkage
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -326,8 +406,9 @@ class FedLSCP(OneShot[ClassSketches]):
             raise InputError(
                 f"target must hold {counts.shape[1]} numbers, one per class, got {len(self.target)}"
             )
-        mass = counts if self.target == "own" else np.sort(counts, axis=0).sum(axis=0)
-        if not isinstance(self.target, str):
+        if isinstance(self.target, str):
+            mass = counts if self.target == "own" else summed(counts)
+        else:
             mass = np.array(self.target, dtype=np.float64)
         mass = np.broadcast_to(mass, counts.shape)
         total = mass.sum(axis=1, keepdims=True)
@@ -335,25 +416,116 @@ class FedLSCP(OneShot[ClassSketches]):
         return shares
 
 
-# Thresholds of a mixture of classes, from own points shrunk towards the other agents' means -------
-#
-# A threshold is the smallest q at which the coverages of all classes, weighted by the target, add
-# up to 1 - alpha.
+@lru_cache(maxsize=4096)
+def ranks_of(
+    n: int, alpha: float, points: int, min_gap: int, min_class: int = 1
+) -> tuple[int, ...]:
+    """Return which order statistics of n scores are sent; agents and server compute the same.
 
-FIRST_GUESS = 50.0
-"""n0 before anything is known, and where no two agents have points of one class."""
+    Two thirds of the points are spread evenly over the largest 4 alpha n scores, the others over
+    the rest; the last one is n. Each stands for at least ``min_gap`` scores, unless n is less.
+
+    Examples
+    --------
+    >>> ranks_of(100, 0.05, points=6, min_gap=5)
+    (40, 80, 85, 90, 95, 100)
+    """
+    if n < max(1, min_class):
+        return ()
+    tail = min(n, max(min_gap, ceil(min(1.0, TAIL * alpha) * n)))
+    body = n - tail
+    high = max(1, min(ceil(2 * points / 3), tail // min_gap))
+    low = min(points - high, body // min_gap)
+    ranks = [-(-i * body // low) for i in range(1, low + 1)]
+    return tuple(ranks + [body - (-i * tail // high) for i in range(1, high + 1)])
 
 
-BOUNDS = (2.0, 300.0)
-"""Within which n0 is estimated: dispersion is seen too coarsely to say more."""
+def sketch_classes(
+    scores: Floats, labels: Labels, n_classes: int, alpha: float, limits: tuple[int, ...]
+) -> ClassSketches:
+    """Return what an agent sends; ``limits`` are the last three arguments of `ranks_of`."""
+    counts, values = [], []
+    for c in range(n_classes):
+        own = np.sort(scores[labels == c])
+        ranks = ranks_of(len(own), alpha, *limits)
+        counts.append(len(own))
+        values.append(tuple(rounded_up(float(own[r - 1])) for r in ranks))
+    return ClassSketches(tuple(counts), tuple(values))
 
 
-MOST_OF_A_PAIR = 50.0
-"""Two agents' points of a class count as at most so many, so that one pair does not decide."""
+def rounded_up(score: float) -> float:
+    """Return the least number of five digits that is not below a score.
+
+    Examples
+    --------
+    >>> rounded_up(0.12345678), rounded_up(0.25)
+    (0.12346, 0.25)
+    """
+    if score == inf:
+        return score
+    return max(score, float(_FIVE_DIGITS.create_decimal(repr(score))))
 
 
-PASSES = 4
-"""How often n0 and the thresholds are found in turn."""
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The scores of one class at one agent, as the server knows them: order statistics."""
+
+    values: Floats  # (p,), in order; some may be equal
+    ranks: Ranks  # (p,), the last one n
+
+    @property
+    def n(self) -> int:
+        """Points of the class; 0 where too few for any to be sent."""
+        return int(self.ranks[-1]) if len(self.ranks) else 0
+
+    @property
+    def steps(self) -> Ranks:
+        """How many scores each sent score stands for: itself, and those since the one before."""
+        return np.diff(self.ranks, prepend=0)
+
+    def at_least(self, q: Floats) -> Floats:
+        """Return how many scores are surely at most q: those that sent scores up to q stand for."""
+        known = np.concatenate(([0], self.ranks))
+        return known[np.searchsorted(self.values, q, side="right")].astype(np.float64)
+
+    def about(self, q: Floats, low: float) -> Floats:
+        """Return about how many scores are at most q.
+
+        Scores between two that were sent, or between ``low`` and the first, are taken to be spread
+        evenly there.
+        """
+        values = np.concatenate(([low], self.values))
+        after = np.searchsorted(self.values, q, side="right") + 1
+        found = self.at_least(q)
+        inside = (after < len(values)) & (q > low)
+        i = after[inside]
+        share = (q[inside] - values[i - 1]) / (values[i] - values[i - 1])
+        between = self.steps[i - 1] - 1
+        found[inside] += share * between
+        return found
+
+
+def read_cells(
+    summary: ClassSketches, alpha: float, limits: tuple[int, ...]
+) -> tuple[Cell, ...] | None:
+    """Return the classes of one agent; None where it sent other than the scores at its ranks."""
+    cells = []
+    for n, values in zip(summary.counts, summary.values, strict=True):
+        ranks = ranks_of(n, alpha, *limits)
+        if len(ranks) != len(values):
+            return None
+        cells.append(Cell(np.array(values, dtype=np.float64), np.array(ranks, dtype=np.int64)))
+    return tuple(cells)
+
+
+def grid_of(agents: Sequence[Sequence[Cell]]) -> Floats:
+    """Return the places that thresholds are chosen from: the scores sent, or some of very many."""
+    cells = [cell for found in agents for cell in found]
+    every = np.unique(np.concatenate([cell.values for cell in cells]))
+    most = min(4096, MOST_READ // len(cells))
+    if len(every) <= most:
+        return every
+    return np.asarray(every[np.linspace(0, len(every) - 1, most).astype(np.int64)])
 
 
 def mixture_thresholds(
@@ -375,12 +547,9 @@ def mixture_thresholds(
 
 
 def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -> Floats:
-    """Return thresholds from each agent's own points alone.
+    """Return the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha for each agent.
 
-    Each is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c(q) being how many
-    points of class c lie at or below q.
-
-    Shapes: pi (M, C) -> (M,).
+    m_c(q) is how many of its own points of class c surely lie at or below q. Shapes: pi (M, C).
     """
     found = []
     for cells, shares in zip(agents, pi, strict=True):
@@ -394,10 +563,7 @@ def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -
 def shrunk_thresholds(
     agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
 ) -> tuple[Floats, float]:
-    """Return the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha, F_kc shrunk, and n0.
-
-    Shapes: pi (M, C) -> (M,).
-    """
+    """Return the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha, F_kc shrunk, and n0."""
     counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
     sizes = np.maximum(counts, 1)[:, :, None]
     grid = grid_of(agents)
@@ -423,16 +589,9 @@ class Shrinkage:
     F (1 - F) / (n0 + 1), and is seen through n_kc points. The best linear estimate weighs the
     agent's own n_kc points against ``prior``_kc = 1 / (1 / n0 + 1 / others_kc) points' worth of the
     other agents' mean, in which agent j weighs ``worth``_jc = n_jc n0 / (n_jc + n0).
-
-    Parameters
-    ----------
-    counts : Floats, shape (M, C)
-        n_kc.
-    n0 : float
-        Own points that weigh as much as all that others could say.
     """
 
-    counts: Floats
+    counts: Floats  # n_kc, shape (M, C)
     n0: float
 
     @property
@@ -443,7 +602,7 @@ class Shrinkage:
     @property
     def others(self) -> Floats:
         """What all others' points are worth together."""
-        more = np.sort(self.worth, axis=0).sum(axis=0) - self.worth
+        more = summed(self.worth) - self.worth
         several = (self.counts > 0).sum(axis=0) - (self.counts > 0)
         return np.where(several > 0, more, 0.0)
 
