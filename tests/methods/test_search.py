@@ -15,12 +15,13 @@ from fedwqcp.methods import _search
 from fedwqcp.methods._search import (
     ANSWER_SIZE,
     LARGEST_ANSWER,
-    ScoreBracket,
     Sums,
+    count_steps,
     from_key,
     most_probes,
     most_steps,
-    search,
+    search_counts,
+    search_sums,
     sums_at,
     to_key,
 )
@@ -56,35 +57,37 @@ def test_the_ends() -> None:
         from_key(to_key(inf) + 1)
 
 
-def bracketed(scores: list[float], rank: int, probes: int) -> tuple[float, int]:
+def searched(scores: list[float], rank: int, probes: int) -> tuple[float, int]:
     """Run the search on one sample; the value and the number of steps."""
-    bracket, steps = ScoreBracket(), 0
-    while bracket.open:
-        values = bracket.probes(probes)
+    talk, steps = search_counts(probes, lambda values, counts: [c >= rank for c in counts]), 0
+    question = next(talk)
+    while True:
+        values, steps = question.values, steps + 1
         assert 1 <= len(values) <= probes
         assert list(values) == sorted(set(values))
-        counts = [sum(s <= v for s in scores) for v in values]
-        bracket, steps = bracket.narrow(values, counts, rank), steps + 1
-    return bracket.value, steps
+        try:
+            question = talk.send([sum(s <= v for s in scores) for v in values])
+        except StopIteration as end:
+            return end.value, steps
 
 
 @given(st.lists(wild, min_size=1, max_size=12), st.integers(1, 12), st.integers(1, 40))
 def test_it_ends_at_the_order_statistic(scores: list[float], rank: int, probes: int) -> None:
-    value, steps = bracketed(scores, rank, probes)
+    value, steps = searched(scores, rank, probes)
     assert value == kth_smallest(scores, rank)
-    assert steps <= 64 / log2(probes + 1) + 1
+    assert steps <= count_steps(probes) <= 64 / log2(probes + 1) + 1
 
 
 def test_sixteen_steps_of_fifteen_probes_span_every_float() -> None:
-    assert bracketed([-1.7e308, 1e-320, 3.0], 2, 15) == (1e-320, 16)
+    assert searched([-1.7e308, 1e-320, 3.0], 2, 15) == (1e-320, 16)
 
 
-def test_one_probe_halves() -> None:
-    low, high = to_key(1.0), to_key(2.0)
-    (value,) = ScoreBracket(low, high).probes(1)
-    assert value == 1.5
-    assert ScoreBracket(low, high).narrow((value,), [4], 5) == ScoreBracket(to_key(1.5) + 1, high)
-    assert ScoreBracket(low, high).narrow((value,), [5], 5) == ScoreBracket(low, to_key(1.5))
+@pytest.mark.parametrize(("count", "low", "high"), [(4, nextafter(1.5, 2), 2.0), (5, 1.0, 1.5)])
+def test_one_probe_halves(count: int, low: float, high: float) -> None:
+    talk = search_sums(Probes, lambda sums: sums >= 5, 1, 1, bounds=(1.0, 2.0), answer_size=1)
+    assert next(talk).probes == (1.5,)
+    (middle,) = talk.send([Sums((float(count),))]).probes
+    assert to_key(middle) == (to_key(low) + to_key(high)) // 2
 
 
 def test_numpy_agrees_on_the_order() -> None:
@@ -118,14 +121,14 @@ def held(talk, answer, most=500):
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=8), st.integers(1, 8))
 def test_search_ends_at_an_order_statistic_of_any_scale(scores, rank):
     v = np.array([max(s, -1.7e308) for s in scores])
-    talk = search(Probes, lambda sums: sums >= rank, 1, 1)
+    talk = search_sums(Probes, lambda sums: sums >= rank, 1, 1)
     found = held(talk, lambda probes: sums_at(probes, v, np.ones((1, len(v)))))
     assert found.tolist() == [np.sort(v)[rank - 1] if rank <= len(v) else inf]
 
 
 def test_search_ends_although_an_agent_contradicts_itself():
     rng = np.random.default_rng(0)
-    talk = search(Probes, lambda sums: sums[:, :1] >= [1, 2, 3], 3, 2)
+    talk = search_sums(Probes, lambda sums: sums[:, :1] >= [1, 2, 3], 3, 2)
     assert len(held(talk, lambda probes: rng.uniform(0, 4, size=2 * len(probes)))) == 3
 
 
@@ -139,7 +142,7 @@ def test_search_bounds_its_questions(monkeypatch):
         return Probes(probes)
 
     v = np.array([0.25, 0.75])
-    talk = search(ask, lambda sums: sums[:, :1] >= [1, 2], 2, groups, bounds=(0.0, 1.0))
+    talk = search_sums(ask, lambda sums: sums[:, :1] >= [1, 2], 2, groups, bounds=(0.0, 1.0))
     found = held(
         talk, lambda probes: np.repeat(sums_at(probes, v, np.ones((1, 2))), groups, axis=1)
     )
@@ -161,7 +164,7 @@ def test_search_never_asks_more_than_agents_answer(limit, problems, groups, answ
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_search, "LARGEST_ANSWER", limit)
-        talk = search(
+        talk = search_sums(
             ask, lambda sums: sums[:, :1] >= ranks, problems, groups, answer_size=answer_size
         )
         held(

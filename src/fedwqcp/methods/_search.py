@@ -2,8 +2,8 @@
 
 Float64 numbers in their order are as good as integers: `to_key` numbers them without gaps. A search
 over these integers ends at one number, whatever the scale, sign and ties of the scores.
-`ScoreBracket` finds one order statistic; `search` finds many weighted quantiles at once, which
-share their probes.
+`search_counts` finds one order statistic; `search_sums` finds many weighted quantiles at once,
+which share their probes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import inf, isnan, nextafter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -61,62 +61,10 @@ def from_key(key: int) -> float:
     return float(value) if key >= 0 else -float(value)
 
 
-@dataclass(frozen=True)
-class ScoreBracket:
-    """Where the smallest number with enough scores at or below it can be: from place low to high.
+_LOWEST = to_key(-inf) + 1
+"""The first place of a score, which is never -inf."""
 
-    It begins with every number that a score can be, +inf included, and each step cuts it into
-    ``probes + 1`` parts, so about 64 / log2(probes + 1) steps end it at one number.
-
-    Parameters
-    ----------
-    low, high : int, optional
-        The first and the last place.
-
-    Examples
-    --------
-    >>> scores, bracket = [0.3, -2.0, 0.1, float("inf")], ScoreBracket()
-    >>> while bracket.open:
-    ...     values = bracket.probes(15)
-    ...     counts = [sum(score <= value for score in scores) for value in values]
-    ...     bracket = bracket.narrow(values, counts, rank=2)
-    >>> bracket.value
-    0.1
-    """
-
-    low: int = to_key(-inf) + 1  # a score is never -inf
-    high: int = to_key(inf)
-
-    @classmethod
-    def steps(cls, probes: int) -> int:
-        """Return how many questions with this many probes close a bracket, whatever the counts."""
-        width, found = cls().high - cls().low, 0
-        while width:
-            width, found = width // (probes + 1), found + 1
-        return found
-
-    @property
-    def open(self) -> bool:
-        """Whether more than one place is left."""
-        return self.low < self.high
-
-    @property
-    def value(self) -> float:
-        """The largest number left; the result, once the bracket is closed."""
-        return from_key(self.high)
-
-    def probes(self, count: int) -> tuple[float, ...]:
-        """Return at most ``count`` values that cut the bracket evenly, all below its end."""
-        width = self.high - self.low
-        keys = {self.low + width * j // (count + 1) for j in range(1, count + 1)}
-        return tuple(from_key(key) for key in sorted(keys))
-
-    def narrow(self, values: Sequence[float], counts: Sequence[int], rank: int) -> ScoreBracket:
-        """Return the part with the smallest number whose count reaches a rank, of at least 1."""
-        first = sum(count < rank for count in counts)
-        low = to_key(values[first - 1]) + 1 if first else self.low
-        high = to_key(values[first]) if first < len(values) else self.high
-        return ScoreBracket(low, high)
+Q = TypeVar("Q")
 
 
 @dataclass(frozen=True)
@@ -135,20 +83,6 @@ class CountAt(Question):
         check_scores(self.values, "values")
         if not self.values or any(b <= a for a, b in pairwise(self.values)):
             raise InputError("must be at least one, strictly increasing", field="values")
-
-
-def search_counts(
-    probes: int, rank: int, totals: Callable[[Any], Sequence[int]]
-) -> Generator[CountAt, Any, float]:
-    """Ask for counts until one number is left: the smallest whose total reaches a rank.
-
-    ``totals`` adds up what comes back for a question, one total for each of its values.
-    """
-    bracket = ScoreBracket()
-    while bracket.open:
-        values = bracket.probes(probes)
-        bracket = bracket.narrow(values, totals((yield CountAt(values))), rank)
-    return bracket.value
 
 
 @dataclass(frozen=True)
@@ -333,7 +267,43 @@ def sums_at(probes: Sequence[float], scores: Floats, weights: Floats) -> Floats:
     return sums[:-1]
 
 
-def search(
+def search_counts(
+    probes: int, reached: Callable[[tuple[float, ...], Any], Sequence[bool] | Bools]
+) -> Generator[CountAt, Any, float]:
+    """Ask for counts until one number is left: the smallest that reaches a level; +inf if none.
+
+    ``reached`` says which of the values of a question do, given what came back.
+
+    Examples
+    --------
+    >>> scores = [0.3, -2.0, 0.1, inf]
+    >>> talk = search_counts(15, lambda values, counts: [count >= 2 for count in counts])
+    >>> question = next(talk)
+    >>> while True:
+    ...     try:
+    ...         question = talk.send([sum(s <= v for s in scores) for v in question.values])
+    ...     except StopIteration as end:
+    ...         print(end.value)
+    ...         break
+    0.1
+    """
+
+    def column(values: tuple[float, ...], answers: Any) -> Bools:
+        return np.array(reached(values, answers))[:, None]
+
+    (found,) = yield from _search(CountAt, column, answer_size=probes)
+    return float(found)
+
+
+def count_steps(probes: int) -> int:
+    """Return how many questions `search_counts` asks: about 64 / log2(probes + 1)."""
+    width, found = to_key(inf) - _LOWEST, 0
+    while width:
+        width, found = width // (probes + 1), found + 1
+    return found
+
+
+def search_sums(
     ask: Callable[[tuple[float, ...]], Question | PerAgentQuestions],
     reached: Callable[[Floats], Bools],
     problems: int,
@@ -348,24 +318,17 @@ def search(
     agents, shape (B, G), which probes reach the level of which problem, shape (B, P). Where nothing
     below the upper bound does, that bound is the result.
     """
-    lowest = to_key(bounds[0]) + (bounds[0] == -inf)  # -inf cannot travel
-    lows, highs = [lowest] * problems, [to_key(bounds[1])] * problems
-    while keys := _keys(lows, highs, groups, answer_size):
-        probes = tuple(from_key(key) for key in keys)
-        answers = of_kind((yield ask(probes)), Sums)
-        total = summed(stacked([answer.values for answer in answers], len(keys) * groups))
-        hits = reached(total.reshape(len(keys), groups))
-        firsts = np.where(hits.any(axis=0), hits.argmax(axis=0), len(keys))
-        for p, first in enumerate(int(i) for i in firsts):
-            if first > 0:
-                lows[p] = max(lows[p], keys[first - 1] + 1)
-            if first < len(keys):
-                highs[p] = min(highs[p], keys[first])
-    return np.array([from_key(high) for high in highs])
+
+    def hits(probes: tuple[float, ...], answers: Sequence[Summary]) -> Bools:
+        sums = [answer.values for answer in of_kind(answers, Sums)]
+        return reached(summed(stacked(sums, len(probes) * groups)).reshape(len(probes), groups))
+
+    found = _search(ask, hits, problems, groups, bounds=bounds, answer_size=answer_size)
+    return (yield from found)
 
 
 def most_steps(problems: int, groups: int, bounds: tuple[float, float] = (-inf, inf)) -> int:
-    """Return how many questions `search` asks at most.
+    """Return how many questions `search_sums` asks at most.
 
     A question halves every range that it asks of, or cuts it finer; where there are more ranges
     than an answer has room for, the others wait.
@@ -382,7 +345,7 @@ def most_steps(problems: int, groups: int, bounds: tuple[float, float] = (-inf, 
 
 
 def most_probes(problems: int, groups: int, answer_size: int = ANSWER_SIZE) -> int:
-    """Return how many probes a question of `search` has at most.
+    """Return how many probes a question of `search_sums` has at most.
 
     Examples
     --------
@@ -390,6 +353,30 @@ def most_probes(problems: int, groups: int, answer_size: int = ANSWER_SIZE) -> i
     (51, 300)
     """
     return max(answer_size // groups, min(problems, max(1, LARGEST_ANSWER // groups)))
+
+
+def _search(
+    ask: Callable[[tuple[float, ...]], Q],
+    reached: Callable[[tuple[float, ...], Any], Bools],
+    problems: int = 1,
+    groups: int = 1,
+    *,
+    bounds: tuple[float, float] = (-inf, inf),
+    answer_size: int,
+) -> Generator[Q, Any, Floats]:
+    """Narrow the range of every problem until one number is left in each."""
+    lows = [max(to_key(bounds[0]), _LOWEST)] * problems
+    highs = [to_key(bounds[1])] * problems
+    while keys := _keys(lows, highs, groups, answer_size):
+        probes = tuple(from_key(key) for key in keys)
+        hits = reached(probes, (yield ask(probes)))
+        firsts = np.where(hits.any(axis=0), hits.argmax(axis=0), len(keys))
+        for p, first in enumerate(int(i) for i in firsts):
+            if first > 0:
+                lows[p] = max(lows[p], keys[first - 1] + 1)
+            if first < len(keys):
+                highs[p] = min(highs[p], keys[first])
+    return np.array([from_key(high) for high in highs])
 
 
 def _merged(

@@ -42,7 +42,14 @@ from fedwqcp.methods._pinball import (
     descend,
     federated_quantiles,
 )
-from fedwqcp.methods._search import LARGEST_ANSWER, SumClaims, Sums, most_probes, most_steps, search
+from fedwqcp.methods._search import (
+    LARGEST_ANSWER,
+    SumClaims,
+    Sums,
+    most_probes,
+    most_steps,
+    search_sums,
+)
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.registry import TERM
 from fedwqcp.wire.limits import NOISE, NUMBER
@@ -580,7 +587,7 @@ class DPFedCP(Method[Summary]):
             return np.asarray((below >= level).reshape(len(counts), -1))
 
         T, C = shift.weights.shape
-        return (yield from search(ask, reached, T * C, C, bounds=SCORES))
+        return (yield from search_sums(ask, reached, T * C, C, bounds=SCORES))
 
     def _rounds(
         self, shift: LabelShift, sizes: tuple[int | None, ...], alpha: float

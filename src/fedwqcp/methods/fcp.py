@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import inf
-from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -30,7 +29,7 @@ from fedwqcp.methods._search import (
     CountAt,
     CountClaims,
     Counts,
-    ScoreBracket,
+    count_steps,
     search_counts,
 )
 from fedwqcp.methods._sketches import (
@@ -237,7 +236,7 @@ class FCP(Summed, Method[Summary]):
         if self.sketch == "exact":
             return (Disclosure(n, n, each_level=False),)
         if self.sketch == "bisection" and self.count_gap == 1:
-            questions = max(ScoreBracket.steps(self.probes), steps - 1)  # the first tells n alone
+            questions = max(count_steps(self.probes), steps - 1)  # the first tells n alone
             return (Disclosure(n, min(n, self.probes * questions + self.floor)),)
         if self.sketch == "bisection":  # whatever is asked, counts follow from these scores
             return (Disclosure(n, sketch_size(n, n, self.count_gap), each_level=False),)
@@ -247,7 +246,7 @@ class FCP(Summed, Method[Summary]):
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del agents, n_classes
-        counts = ((CountAt, ScoreBracket.steps(self.probes)),)
+        counts = ((CountAt, count_steps(self.probes)),)
         return ((Begin, 1), *(counts if self.sketch == "bisection" else ()))
 
     @property
@@ -329,7 +328,8 @@ class FCP(Summed, Method[Summary]):
             points = of_kind(answers, WeightedPoints)
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
             return max(pooled_quantile(points, min(R + error, N)), floor)
-        return max((yield from search_counts(self.probes, R, _totals)), floor)
+        found = yield from search_counts(self.probes, lambda _, sent: _totals(sent) >= R)
+        return max(found, floor)
 
     # Under masks: the first sum is of n_k, of agents that have any and of agents out of range; each
     # further one of the counts at some values. The threshold is the one without masks.
@@ -356,7 +356,7 @@ class FCP(Summed, Method[Summary]):
         R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)
         if out_of_range or R > N:
             return SharedThresholdWithin(inf, 0.0)
-        value = yield from search_counts(self.probes, R, attrgetter("words"))
+        value = yield from search_counts(self.probes, lambda _, sums: np.array(sums.words) >= R)
         return SharedThresholdWithin(value, 0.0)
 
     def _rank(self, N: int, alpha: float, *, agents: int, nonempty: int) -> int:
@@ -380,7 +380,7 @@ class FCP(Summed, Method[Summary]):
         return weighted_mean(*zip(*own, strict=True)) if own else -inf
 
 
-def _totals(answers: Sequence[Summary]) -> list[int]:
+def _totals(answers: Sequence[Summary]) -> Floats:
     """Add the counts of all agents at each value."""
     counts = stacked([answer.counts for answer in of_kind(answers, Counts)])
-    return [int(total) for total in counts.sum(axis=0)]
+    return np.asarray(counts.sum(axis=0))

@@ -25,7 +25,7 @@ from fedwqcp.methods._base import (
     of_kind,
     one_score,
 )
-from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, search_counts
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_size
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level, least_sample
@@ -180,12 +180,12 @@ class NewAgentCP(Summed, Method[Summary]):
         if self.sketch == "order":
             disclosed = sketch_size(cal.n, self.points, self.min_gap)
             return (Disclosure(cal.n, disclosed, each_level=False),)
-        questions = max(ScoreBracket.steps(self.probes), steps - 1)  # the first tells n alone
+        questions = max(count_steps(self.probes), steps - 1)  # the first tells n alone
         return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del agents, n_classes
-        counts = ((CountAt, ScoreBracket.steps(self.probes)),)
+        counts = ((CountAt, count_steps(self.probes)),)
         return ((Begin, 1), *(counts if self._counts else ()))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
@@ -216,11 +216,11 @@ class NewAgentCP(Summed, Method[Summary]):
         if sum(n > 0 for n in sizes) < self.least_agents(alpha, len(sizes)):
             return SharedThreshold(inf)
 
-        def enough(answers: Sequence[Summary]) -> list[int]:
+        def reached(_: tuple[float, ...], answers: Sequence[Summary]) -> list[bool]:
             counted = (answer.counts for answer in of_kind(answers, Counts))
             return [_reaches(column, sizes, least) for column in zip(*counted, strict=True)]
 
-        return SharedThreshold((yield from search_counts(self.probes, 1, enough)))
+        return SharedThreshold((yield from search_counts(self.probes, reached)))
 
     def aggregate(self, summaries: Sequence[LocalQuantile]) -> SharedThreshold:
         """Return the conformal rank among the agents' own thresholds."""
@@ -259,18 +259,17 @@ class NewAgentCP(Summed, Method[Summary]):
         least = exact_level(alpha) * (scale.agents + 1) * unit
         if total.words[0] or least > scale.agents * unit:
             return SharedThresholdWithin(inf, 0.0)
-        bracket = ScoreBracket()
         below = scale.low  # without rounding, too, the threshold lies above
-        while bracket.open:
-            values = bracket.probes(self.probes)
-            total = yield CountAt(values)
+
+        def reached(values: tuple[float, ...], total: Total) -> list[bool]:
+            nonlocal below
             for value, word in zip(values, total.words, strict=True):
                 if word + scale.agents < least:  # a share loses less than one to rounding
                     below = max(below, value)
-            bracket = bracket.narrow(values, [int(word >= least) for word in total.words], rank=1)
-        if bracket.value == inf:
-            return SharedThresholdWithin(inf, 0.0)
-        return SharedThresholdWithin(bracket.value, max(0.0, bracket.value - below))
+            return [word >= least for word in total.words]
+
+        found = yield from search_counts(self.probes, reached)
+        return SharedThresholdWithin(found, max(0.0, found - below) if found < inf else 0.0)
 
 
 def _smallest(agents: Sequence[WeightedPoints], least: Fraction) -> float:

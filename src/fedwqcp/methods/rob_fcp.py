@@ -29,7 +29,7 @@ from fedwqcp.methods._base import (
     stacked,
 )
 from fedwqcp.methods._byzantine import capped, check_withstands
-from fedwqcp.methods._search import CountAt, CountClaims, Counts, ScoreBracket, search_counts
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import counts_at
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.limits import BINS, POINTS
@@ -207,12 +207,12 @@ class RobFCP(Method[Summary]):
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha
         most = max(self.bins - 1, self.probes)  # in any question, of bins or of the search
-        questions = max(1 + ScoreBracket.steps(self.probes), steps - 1)
+        questions = max(1 + count_steps(self.probes), steps - 1)
         return (Disclosure(cal.n, min(cal.n, 2 + most * questions)),)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         del agents, n_classes  # one question of bins, then the search
-        return ((Begin, 1), (CountAt, 1 + ScoreBracket.steps(self.probes)))
+        return ((Begin, 1), (CountAt, 1 + count_steps(self.probes)))
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
@@ -279,12 +279,12 @@ class RobFCP(Method[Summary]):
         if R > N:
             return inf
 
-        def totals(answers: Sequence[Summary]) -> list[int]:
+        def reached(_: tuple[float, ...], answers: Sequence[Summary]) -> list[bool]:
             counts = of_kind(answers, Counts)
             shares = [[c * part // n for c in counts[k].counts] for k, (part, n) in weights.items()]
-            return [sum(column) for column in zip(*shares, strict=True)]
+            return [sum(column) >= R for column in zip(*shares, strict=True)]
 
-        return (yield from search_counts(self.probes, R, totals))
+        return (yield from search_counts(self.probes, reached))
 
 
 def bin_edges(low: float, high: float, bins: int) -> tuple[float, ...]:

@@ -47,7 +47,7 @@ from fedwqcp.methods._search import (
     Sums,
     most_probes,
     most_steps,
-    search,
+    search_sums,
     sums_at,
 )
 from fedwqcp.methods.cphet.densities import (
@@ -518,7 +518,7 @@ class CPhet(Method[Summary]):
     ) -> Exchange[Summary, Floats]:
         """Search for the weighted quantiles on sums of weights."""
         level, T = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals, len(totals)
-        found = search(
+        found = search_sums(
             lambda probes: SumsAt(probes, densities),
             lambda sums: sums >= level,
             T,
