@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.methods._byzantine import capped
+from fedwqcp.methods._averages import capped
 from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.wire.messages import LocalQuantile
 from worked import ABC, EMPTY, threshold

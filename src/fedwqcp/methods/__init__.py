@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedwqcp.errors import UnfitAnswerError
+from fedwqcp.methods._averages import RobustSharedThreshold
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -18,7 +19,6 @@ from fedwqcp.methods._base import (
     PerAgentQuestions,
     Terms,
 )
-from fedwqcp.methods._byzantine import RobustSharedThreshold
 from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.fcp import AtLeast
 from fedwqcp.methods.guarded_median_cp import Proposal

@@ -1,16 +1,33 @@
-"""The weighted mean of thresholds, rounded once, and as a floor under another method's."""
+"""Means and medians of the agents' thresholds: exact sums, weights, Byzantine agents withstood."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from math import inf
+from statistics import median_low
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Floats
-from fedwqcp.wire.messages import LocalQuantile
+from fedwqcp.errors import QuorumError
+from fedwqcp.quantile import Overflow
+from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, check_size
+
+ADDS = (
+    "; a threshold below FedWQ-CP's is raised to it, which only adds coverage: bounds from below "
+    "stay, bounds from above do not"
+)
+"""What a floor does to a promise."""
+
+
+def counted(sent: Sequence[LocalQuantile], overflow: Overflow) -> list[LocalQuantile]:
+    """Return the thresholds that count: those of agents with points, finite under ``exclude``."""
+    return [s for s in sent if s.n and (overflow != "exclude" or s.threshold < inf)]
+
 
 _LOW, _LIMB, _RUN = 27, 24, 2**12
 """Bits of a mantissa's lower half and of a part of a weight, and how many of their products a
@@ -68,13 +85,6 @@ def _limbs(weights: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
         weights, shift = weights >> _LIMB, shift + _LIMB
 
 
-ADDS = (
-    "; a threshold below FedWQ-CP's is raised to it, which only adds coverage: bounds from below "
-    "stay, bounds from above do not"
-)
-"""What a floor does to a promise."""
-
-
 def mean_threshold(sent: Iterable[LocalQuantile]) -> float:
     """Return FedWQ-CP's threshold among the agents that have one of their own.
 
@@ -85,3 +95,63 @@ def mean_threshold(sent: Iterable[LocalQuantile]) -> float:
     """
     some = [s for s in sent if s.threshold < inf]
     return weighted_mean([s.threshold for s in some], [s.n for s in some]) if some else -inf
+
+
+@dataclass(frozen=True)
+class RobustSharedThreshold(SharedThreshold):
+    """One threshold for every agent, and how many Byzantine agents it withstands.
+
+    Parameters
+    ----------
+    value : float
+        The threshold.
+    withstands : int
+        As long as no more agents are Byzantine, the threshold lies between the smallest and the
+        largest local threshold of the others.
+    """
+
+    withstands: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_size(self.withstands, "withstands")
+
+
+def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
+    """Return the sizes, none of them above the cap.
+
+    Without a cap the lower median of the sizes is taken: more than half of the agents then count in
+    full and alike, and fewer than half cannot raise it above every honest size.
+
+    Examples
+    --------
+    >>> capped([50, 1_000_000, 80, 60], cap=None)
+    [50, 60, 60, 60]
+    """
+    if not sizes:
+        return []
+    most = median_low(sizes) if cap is None else cap
+    return [min(n, most) for n in sizes]
+
+
+def fewer_than_half(weights: Sequence[int]) -> int:
+    """Return the most agents of whom any choice holds less than half of the weight.
+
+    Examples
+    --------
+    >>> fewer_than_half([50, 60, 60, 60]), fewer_than_half([10, 10])
+    (1, 0)
+    """
+    heaviest = accumulate(sorted(weights, reverse=True))
+    return sum(2 * together < sum(weights) for together in heaviest)
+
+
+def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:
+    """Refuse a round whose answers cannot keep what its settings promise."""
+    if byzantine is not None and left and withstands < byzantine:
+        raise QuorumError(
+            f"the round is to withstand byzantine={byzantine} agents, and its answers withstand "
+            f"{withstands}: {left} of {answers} agents that answered have a threshold that counts; "
+            "wait for more agents, or open a round with a smaller byzantine, a cap on sizes, or "
+            "overflow='propagate'"
+        )

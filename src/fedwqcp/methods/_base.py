@@ -762,11 +762,6 @@ def one_score(
     return (Disclosure(cal.n, int(finite)),)
 
 
-def counted(sent: Sequence[LocalQuantile], overflow: Overflow) -> list[LocalQuantile]:
-    """Return the thresholds that count: those of agents with points, finite under ``exclude``."""
-    return [s for s in sent if s.n and (overflow != "exclude" or s.threshold < inf)]
-
-
 K = TypeVar("K", bound=Summary)
 
 

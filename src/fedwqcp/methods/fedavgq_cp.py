@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, OneShot, counted
+from fedwqcp.methods._averages import counted, weighted_mean
+from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, SharedThresholdWithin

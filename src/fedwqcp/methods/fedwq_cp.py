@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedwqcp.errors import InputError
-from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, counted, one_score
+from fedwqcp.methods._averages import counted, weighted_mean
+from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, one_score
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import (
     Overflow,

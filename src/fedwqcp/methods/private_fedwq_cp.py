@@ -11,6 +11,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.methods._averages import RobustSharedThreshold
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -21,7 +22,6 @@ from fedwqcp.methods._base import (
     check_asked,
     expect,
 )
-from fedwqcp.methods._byzantine import RobustSharedThreshold
 from fedwqcp.methods._noise import (
     Form,
     count_bins,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, inf, sqrt
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
+from fedwqcp.methods._averages import capped, check_withstands
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -28,7 +30,6 @@ from fedwqcp.methods._base import (
     of_kind,
     stacked,
 )
-from fedwqcp.methods._byzantine import capped, check_withstands
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import counts_at
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
@@ -238,9 +239,8 @@ class RobFCP(Method[Summary]):
         check_withstands(self.byzantine, max(0, len(there) - 1) // 2, len(there), len(spans))
         if not there:
             return NOTHING
-        low, high = (
-            _median([ends[at] for ends in (spans[k].scores() for k in there)]) for at in (0, 1)
-        )
+        low = median_low(spans[k].low for k in there)
+        high = median_low(spans[k].high for k in there)
         if high == inf:
             return NOTHING
         edges = bin_edges(low, high, self.bins)
@@ -389,8 +389,3 @@ def _span_ranks(n: int, alpha: float) -> tuple[int, int]:
     low = max(1, floor((n + 1) * (1 - exact_level(alpha))))
     high = min(conformal_rank(n, alpha), n)
     return min(low, high), max(low, high)
-
-
-def _median(values: Sequence[float]) -> float:
-    """Return the lower median."""
-    return sorted(values)[(len(values) - 1) // 2]

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedwqcp._validation import check_least
-from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.methods._base import Calibration, OneShot, counted
-from fedwqcp.methods._byzantine import (
+from fedwqcp.methods._averages import (
     RobustSharedThreshold,
     capped,
     check_withstands,
+    counted,
+    weighted_mean,
 )
+from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp.wire.release import NO_GUARANTEE

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from math import inf
 
 from fedwqcp._validation import check_least
-from fedwqcp.methods._base import Calibration, OneShot, counted
-from fedwqcp.methods._byzantine import (
+from fedwqcp.methods._averages import (
     RobustSharedThreshold,
     capped,
     check_withstands,
+    counted,
     fewer_than_half,
 )
+from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp.wire.release import NO_GUARANTEE
