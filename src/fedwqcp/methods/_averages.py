@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
 from statistics import median_low
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import QuorumError
@@ -29,18 +27,11 @@ def counted(sent: Sequence[LocalQuantile], overflow: Overflow) -> list[LocalQuan
     return [s for s in sent if s.n and (overflow != "exclude" or s.threshold < inf)]
 
 
-_LOW, _LIMB, _RUN = 27, 24, 2**12
-"""Bits of a mantissa's lower half and of a part of a weight, and how many of their products a
-64-bit sum holds: 2^27 * 2^24 * 2^12 = 2^63."""
-
-
-def weighted_mean(values: Sequence[float] | Floats, weights: Sequence[int]) -> float:
+def weighted_mean(values: Sequence[float] | Floats, weights: Iterable[int]) -> float:
     """Return sum of weights times values over the sum of weights, correctly rounded.
 
     Sums are exact, so the mean lies between the smallest and the largest value, splitting a weight
-    changes nothing, and the order does not matter. A float is a 53-bit integer times a power of
-    two: mantissas and weights are cut into parts whose products are added as 64-bit integers, and
-    the sums of parts as integers without bounds.
+    changes nothing, and the order does not matter. +inf without values.
 
     Examples
     --------
@@ -50,39 +41,13 @@ def weighted_mean(values: Sequence[float] | Floats, weights: Sequence[int]) -> f
     q = np.asarray(values, dtype=np.float64)
     if not q.size or q.max() == inf:
         return inf
-    n = np.asarray(weights)
-    if n.dtype != np.int64:
-        n = np.array([int(weight) for weight in weights], dtype=object)  # slower, without bounds
-    fractions, exponents = np.frexp(q)
-    order = np.argsort(exponents.astype(np.int16), kind="stable")
-    least, exponents = int(exponents.min()), exponents[order]
-    whole = np.ldexp(fractions[order], 53).astype(np.int64)
-    starts = _runs(exponents)
-    powers = (exponents[starts] - least).tolist()
-    top = bottom = 0
-    for shift, part in _limbs(n[order]):
-        bottom += sum(np.add.reduceat(part, starts).tolist()) << shift
-        for half, bits in ((whole >> _LOW, _LOW), (whole & (1 << _LOW) - 1, 0)):
-            sums = np.add.reduceat(half * part, starts).tolist()
-            top += sum(s << p for s, p in zip(sums, powers, strict=True)) << shift + bits
+    n = [int(weight) for weight in weights]  # Python's integers have no bounds
+    fractions, exponents = np.frexp(q)  # a float is a 53-bit integer times a power of two
+    integers, least = np.ldexp(fractions, 53).astype(np.int64), int(exponents.min())
+    shifts = (exponents - least).tolist()
+    top = sum(w * i << e for w, i, e in zip(n, integers.tolist(), shifts, strict=True))
     power = least - 53
-    return (top << max(power, 0)) / (bottom << max(-power, 0))  # an exact ratio, rounded here
-
-
-def _runs(exponents: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Return where runs of one exponent begin, none of them longer than a sum can hold."""
-    at = np.arange(len(exponents))
-    begins = np.ones(len(exponents), dtype=np.bool_)
-    begins[1:] = (exponents[1:] != exponents[:-1]) | (at[1:] % _RUN == 0)
-    return at[begins]
-
-
-def _limbs(weights: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Cut weights into parts of few bits, each with its shift."""
-    shift = 0
-    while weights.any():
-        yield shift, weights & (1 << _LIMB) - 1
-        weights, shift = weights >> _LIMB, shift + _LIMB
+    return (top << max(power, 0)) / (sum(n) << max(-power, 0))  # an exact ratio, rounded here
 
 
 def mean_threshold(sent: Iterable[LocalQuantile]) -> float:
