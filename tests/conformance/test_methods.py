@@ -243,6 +243,7 @@ VARIANTS = [
     fw.methods.get("fcp", sketch="order"),
     fw.methods.get("fcp", sketch="exact"),
     fw.methods.get("fcp", floor=True),
+    fw.methods.get("fcp", own=True),
     fw.methods.get("fedwq-cp", tail=4),
     fw.methods.get("fedls-cp", strata=(0.0,)),
     fw.methods.get("cphet").toward("mixture"),
@@ -282,6 +283,17 @@ def test_it_sends_samples_where_it_says_so(method):
     assert is_refused(agents(), method) == method.sends_samples
     kinds = [kind for kind in method.summaries if kind.reveals == "samples"]
     assert kinds or not method.sends_samples
+
+
+@every_variant
+def test_it_predicts_from_an_agents_own_data_where_it_says_so(method):
+    target = getattr(method, "target", "own")
+    release = fw.calibrate(agents(), method=method, target=target, alpha=0.2, allow_samples=True)
+    if method.predicts_from_own_data:
+        with pytest.raises(InputError, match="calibration data to predict"):
+            method.localize(release.outcomes[0], None, 0, 0.2)
+    else:
+        assert method.localize(release.outcomes[0], None, 0, 0.2).dtype == np.float64
 
 
 @every_variant

@@ -45,7 +45,7 @@ def weighted_mean(values: Sequence[float] | Floats, weights: Iterable[int]) -> f
     fractions, exponents = np.frexp(q)  # a float is a 53-bit integer times a power of two
     integers, least = np.ldexp(fractions, 53).astype(np.int64), int(exponents.min())
     shifts = (exponents - least).tolist()
-    top = sum(w * i << e for w, i, e in zip(n, integers.tolist(), shifts, strict=True))
+    top: int = sum(w * i << e for w, i, e in zip(n, integers.tolist(), shifts, strict=True))
     power = least - 53
     return (top << max(power, 0)) / (sum(n) << max(-power, 0))  # an exact ratio, rounded here
 

@@ -31,6 +31,7 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
+    SharedThreshold,
     Summary,
     check_score,
     check_size,
@@ -62,13 +63,7 @@ Selection: TypeAlias = Literal["fixed_local", "joint", "truncate_min"]
 
 @dataclass(frozen=True)
 class SampleSize(Summary):
-    """How many scores an agent has.
-
-    Parameters
-    ----------
-    n : int
-        At least 0.
-    """
+    """How many scores an agent has."""
 
     n: int
 
@@ -81,18 +76,10 @@ class SampleSize(Summary):
 
 @dataclass(frozen=True)
 class RankOf(Question):
-    """What your score of this rank is, among as many of your scores.
+    """What your score of rank l is, among so many of your scores."""
 
-    Parameters
-    ----------
-    rank : int
-        l, from 1 to keep.
-    keep : int
-        How many of its scores an agent keeps, drawn at random where it has more.
-    """
-
-    rank: int
-    keep: int
+    rank: int  # l, from 1 to keep
+    keep: int  # how many scores an agent keeps, drawn at random where it has more
 
     def __post_init__(self) -> None:
         if not 1 <= self.rank <= self.keep:
@@ -100,38 +87,23 @@ class RankOf(Question):
 
 
 @dataclass(frozen=True)
-class QuantileOfQuantiles(Outcome):
-    """The threshold, and how it was chosen.
+class QuantileOfQuantiles(SharedThreshold):
+    """The threshold, +inf where no choice of ranks suffices, and how it was chosen.
 
-    Parameters
-    ----------
-    value : float
-        The k-th smallest of the agents' local order statistics; +inf where no choice suffices.
-    rank : int or None
-        The local rank l; None where each agent has its own, or nothing suffices.
-    k : int
-        The rank among agents; 0 where nothing suffices.
-    coverage : float
-        The expected coverage M; with delta, the level that coverage given the calibration data
-        reaches with probability 1 - delta. 1 for +inf.
+    ``coverage`` is the expected coverage M; with delta, the level that coverage given the
+    calibration data reaches with probability 1 - delta. It is 1 for +inf.
     """
 
     value: float
-    rank: int | None
-    k: int
+    rank: int | None  # the local rank l; None where each agent has its own, or nothing suffices
+    k: int  # the rank among agents; 0 where nothing suffices
     coverage: float
-
-    same_for_all = True
 
     def __post_init__(self) -> None:
         check_score(self.value, "value")
         check_size(self.k, "k")
         if not 0 <= self.coverage <= 1:
             raise InputError(f"must be from 0 to 1, got {self.coverage}", field="coverage")
-
-    def threshold(self, position: int | None) -> float:
-        del position  # it is the same for all
-        return self.value
 
 
 NOTHING = QuantileOfQuantiles(inf, None, 0, 1.0)
@@ -313,7 +285,9 @@ def choose_k(
     delta-quantile comes with k in place of the mean. None where even k = m falls short.
     """
     if delta is None:
-        return _smallest_k(ranks, sizes, level)
+        means = mean_coverages(ranks, sizes)
+        reached = np.flatnonzero(means >= level - GUARD)
+        return (int(reached[0]) + 1, float(means[reached[0]])) if len(reached) else None
     reached = np.flatnonzero(_shortfalls(ranks, sizes, level) <= delta + GUARD)
     if not len(reached):
         return None
@@ -361,24 +335,15 @@ def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pai
     return Pair(int(low[at]), int(at) + 1, float(reached[at]))
 
 
-def mean_coverages(
-    ranks: Sequence[int],
-    sizes: Sequence[int],
-    ks: Sequence[int] | None = None,
-    tolerance: float = 1e-14,
-) -> Floats:
+def mean_coverages(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
     """Return the mean coverage M of the k-th smallest local order statistic, for k = 1, ..., m.
-
-    Only ``ks`` must be accurate: to about 1e-12 with the default tolerance, of one panel each.
 
     Examples
     --------
     >>> float(mean_coverages([10] * 5, [10] * 5)[2].round(8))  # 20000 / 21607
     0.92562595
     """
-    columns = None if ks is None else [k - 1 for k in ks]
-    ends = _bends(ranks, sizes)
-    return integrate(lambda u: _fewer(u, ranks, sizes), ends, tolerance, columns)
+    return integrate(lambda u: _fewer(u, ranks, sizes), _bends(ranks, sizes), tolerance=1e-14)
 
 
 def pair_coverages(rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int, n: int) -> Floats:
@@ -396,18 +361,6 @@ def pair_coverages(rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int
     l_, k_ = rank[:, None, None], k[:, None, None]
     exceeds = 1.0 - betainc(k_, m - k_ + 1, betainc(l_, n - l_ + 1, u))
     return np.asarray((exceeds * half * WEIGHTS).sum(axis=(1, 2)))
-
-
-def _smallest_k(
-    ranks: Sequence[int], sizes: Sequence[int], level: float
-) -> tuple[int, float] | None:
-    """Find the smallest k whose mean coverage reaches the level: roughly, then exactly nearby."""
-    rough = mean_coverages(ranks, sizes, tolerance=1e-8)
-    near = np.flatnonzero(np.abs(rough - level) < 1e-4)
-    near = np.append(near, min(int((rough < level).sum()), len(rough) - 1))
-    means = mean_coverages(ranks, sizes, ks=[int(i) + 1 for i in near])
-    reached = np.flatnonzero(means >= level - GUARD)
-    return (int(reached[0]) + 1, float(means[reached[0]])) if len(reached) else None
 
 
 def _pair_quantile(
@@ -462,13 +415,8 @@ def _bends(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
     return np.unique(ends)
 
 
-def integrate(
-    function: Callable[[Floats], Floats],
-    ends: Floats,
-    tolerance: float,
-    columns: Sequence[int] | None = None,
-) -> Floats:
-    """Integrate m functions from the first to the last break point, ``columns`` accurately.
+def integrate(function: Callable[[Floats], Floats], ends: Floats, tolerance: float) -> Floats:
+    """Integrate m functions from the first to the last break point.
 
     ``function`` takes points (p,) and gives values (p, m) of order 1. A panel is accepted once its
     two halves agree with the whole within the tolerance, and ten times as much relative to the
@@ -479,7 +427,6 @@ def integrate(
     >>> integrate(lambda u: np.stack([u, u**2], axis=1), np.array([0.0, 1.0]), 1e-14).round(12)
     array([0.5       , 0.33333333])
     """
-    kept = slice(None) if columns is None else list(columns)
     low, high = ends[:-1], ends[1:]
     whole, total = _gauss(function, low, high), 0.0
     while len(low):
@@ -488,7 +435,7 @@ def integrate(
         halves = _gauss(function, low, high)
         both = halves[0::2] + halves[1::2]
         allowed = tolerance * (1 + 10 * (high[1::2] - low[0::2]))
-        settled = np.abs(both - whole)[:, kept].max(axis=1) <= allowed
+        settled = np.abs(both - whole).max(axis=1) <= allowed
         total = total + both[settled].sum(axis=0)
         again = np.repeat(~settled, 2)
         low, high, whole = low[again], high[again], halves[again]

@@ -38,6 +38,7 @@ from fedwqcp.wire.messages import (
     Begin,
     Outcome,
     Question,
+    SharedThreshold,
     Summary,
     check_score,
     check_size,
@@ -48,15 +49,7 @@ from fedwqcp.wire.release import Guarantee
 
 @dataclass(frozen=True)
 class Span(Summary):
-    """Where an agent's scores lie, and how many there are.
-
-    Parameters
-    ----------
-    low, high : float
-        Its alpha- and (1 - alpha)-quantile; +inf where there are no scores.
-    n : int
-        Sample size, at least 0.
-    """
+    """Where an agent's n scores lie: its alpha- and (1 - alpha)-quantile, +inf without scores."""
 
     low: float
     high: float
@@ -77,7 +70,7 @@ class Span(Summary):
 
 
 @dataclass(frozen=True)
-class RobustThreshold(Outcome):
+class RobustThreshold(SharedThreshold):
     """One threshold for every agent, and whose answers it does not rest on.
 
     Parameters
@@ -95,17 +88,11 @@ class RobustThreshold(Outcome):
     left_out: tuple[int, ...]
     loss: float
 
-    same_for_all = True
-
     def __post_init__(self) -> None:
         check_score(self.value, "value")
         check_sizes(self.left_out, "left_out")
         if not 0 <= self.loss <= 1:
             raise InputError(f"must be from 0 to 1, got {self.loss}", field="loss")
-
-    def threshold(self, position: int | None) -> float:
-        del position  # it is the same for all
-        return self.value
 
 
 NOTHING = RobustThreshold(inf, (), 1.0)

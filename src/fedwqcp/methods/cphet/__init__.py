@@ -331,6 +331,10 @@ class CPhet(Method[Summary]):
         return not self._uniform
 
     @property
+    def predicts_from_own_data(self) -> bool:
+        return self.scope == "local"
+
+    @property
     def sends_samples(self) -> bool:
         """Where the quantile of each input, or of one upload, is found from all agents' scores."""
         return self.scope == "pooled" and self._sends_scores
