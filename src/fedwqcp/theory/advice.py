@@ -226,27 +226,21 @@ def advise(
     if counts is not None and set(counts) != set(thresholds):
         raise InputError("counts must be of the same agents as thresholds")
     found = diagnose(thresholds, alpha, bounds) if diagnosis is None else diagnosis
-    evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, "")
+    evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, exact=exact)
+    use = partial(Advice, score=score, verdict=found.verdict, alpha=found.alpha, target=target)
     if new_site:
-        return _for_a_new_site(evidence, found, score, target, exact=exact)
+        return _for_a_new_site(evidence, partial(use, new_site=True))
     shift = None if counts is None else label_shift(list(counts.values()))
-    chosen = _choose(evidence, found, shift, score, target, exact=exact)
+    chosen = _choose(evidence, found, shift, use, target)
     return replace(chosen, notes=_notes(evidence, found, chosen, counted=counts is not None))
 
 
 def _choose(
-    evidence: Evidence,
-    found: Diagnosis,
-    shift: float | None,
-    score: str,
-    target: str,
-    *,
-    exact: bool,
+    evidence: Evidence, found: Diagnosis, shift: float | None, use: partial[Advice], target: str
 ) -> Advice:
     """Return what the first rule that applies advises, without notes."""
     some, M, N, alpha = evidence.some, len(evidence.some), evidence.N, found.alpha
     enough = [s for s in evidence.finite.values() if s.n >= evidence.needed]
-    use = partial(Advice, score=score, verdict=found.verdict, alpha=alpha, target=target)
     pooled = conformal_rank(N, alpha, extra=M) <= N
     if not enough and not pooled:
         why = (
@@ -272,7 +266,7 @@ def _choose(
         if evidence.everything:
             why = "The mean of the thresholds is the largest score there is: nothing is missed."
         return use("fedwq-cp", code="safe", why=why)
-    if (suspect := _suspect(evidence, exact=exact)) is not None:
+    if (suspect := _suspect(evidence)) is not None:
         why = (
             f"{suspect} alone would decide an averaged or pooled threshold, and the server cannot "
             f"see whether its answer is right: ask {suspect} to check its model outputs and "
@@ -296,7 +290,7 @@ def _choose(
     own_enough = len(enough) == len(evidence.sent) and all(own_suffices(s.n, alpha) for s in enough)
     if corrected and not (own_enough and target == "own"):
         why = (
-            f"{_seen(evidence, found, exact=exact)}, and label distributions differ (total "
+            f"{_seen(evidence, found)}, and label distributions differ (total "
             f"variation {shift:.2f}). {_FOR_LABELS[target]} No agent is covered less than by "
             "FedWQ-CP."
         )
@@ -313,7 +307,7 @@ def _choose(
         return use("fedwq-cp", code="few", why=why, settings=exclude, agents=tuple(few))
     code = "unsafe" if found.verdict == "unsafe" else "cannot-tell"
     use = partial(use, code=code, agents=found.findings[0].agents)
-    seen = _seen(evidence, found, exact=exact)
+    seen = _seen(evidence, found)
     if code == "unsafe" and own_enough:
         why = f"{seen}. Each agent's own threshold covers test data like its calibration data."
         return use("split-cp", why=why, price=_above(evidence))
@@ -325,80 +319,68 @@ def _choose(
     return use("fcp", why=why, settings=settings, price=_raised(evidence))
 
 
-def _for_a_new_site(
-    evidence: Evidence, found: Diagnosis, score: str, target: str, *, exact: bool
-) -> Advice:
+def _for_a_new_site(evidence: Evidence, use: partial[Advice]) -> Advice:
     """Advise for an agent that took no part: the agents are the sample, whatever their sizes."""
-    M, finite, alpha = len(evidence.sent), len(evidence.finite), found.alpha
-    settings: dict[str, Setting] = {}
+    M, finite, alpha, needed = (
+        len(evidence.sent),
+        len(evidence.finite),
+        evidence.alpha,
+        evidence.needed,
+    )
+    notes = (
+        "A new site that is unlike the others, or that borrows a model, is promised nothing. With "
+        f"{needed} labelled points or more it has a threshold of its own: split-cp.",
+    )
+    use = partial(use, notes=notes)
     if len(evidence.some) >= NewAgentCP().least_agents(alpha, M):
-        code, method = "new-site", "new-agent-cp"
         why = (
-            f"{M} agents are enough for a promise to a new site (at least {evidence.needed} at "
+            f"{M} agents are enough for a promise to a new site (at least {needed} at "
             f"alpha={alpha}): a point of it is covered with probability at least {1 - alpha:g}, "
             "over the draw of sites and points, if sites with their models and sizes are "
             "exchangeable, the new one among them, and none was left out."
         )
         price = "every agent weighs the same; these numbers do not show how large sets become"
-    elif 2 * finite <= M:
-        code, method, price = "no-data", "new-agent-cp", ""
+        return use("new-agent-cp", code="new-site", why=why, price=price)
+    if 2 * finite <= M:
         why = (
             f"Nothing can be promised to a new site: of {M} agents only {finite} have a finite "
             f"threshold at alpha={alpha}, and more than half are needed. "
-            f"{_without_threshold(evidence, exact=exact)}. Every set will hold every label: "
-            "collect more points first."
+            f"{_without_threshold(evidence)}. Every set will hold every label: collect more points "
+            "first."
         )
-    else:
-        code, own = "few-sites", Fraction(finite, M + 1)
-        largest = max(s.threshold for s in evidence.finite.values())
-        lead = (
-            f"{M} agents are too few for coverage at a new site at alpha={alpha}: new-agent-cp "
-            f"needs {evidence.needed}"
-        )
-        least = ceil(10_000 * (1 - Fraction(len(evidence.some), M + 1))) / 10_000
-        lead += f" (these are enough from alpha={least} on)"
-        shared = (
-            "of the coverage of a new site nothing is promised; if sites are exchangeable, its own "
-            f"threshold would have been no larger with probability at least {own}"
-        )
-        before = f"FedWQ-CP's {evidence.mean:.4g}"
-        if finite < M:
-            before += " of the agents that sent a finite one"
-        price = f"larger sets: the threshold is {largest:.4g} in place of {before}"
-        if finite == M:
-            method = "max-cp"
-            why = f"{lead}. max-cp covers every agent that took part; {shared}."
-        else:
-            method = "new-agent-cp"
-            delta = ceil(10_000 * (1 - own)) / 10_000
-            settings = {"form": "confident", "delta": delta}
-            why = f"{lead}. {_without_threshold(evidence, exact=exact)}; {shared}."
-    notes = (
-        "A new site that is unlike the others, or that borrows a model, is promised nothing. With "
-        f"{evidence.needed} labelled points or more it has a threshold of its own: split-cp.",
+        return use("new-agent-cp", code="no-data", why=why)
+    own, largest = Fraction(finite, M + 1), max(s.threshold for s in evidence.finite.values())
+    before = f"FedWQ-CP's {evidence.mean:.4g}"
+    before += " of the agents that sent a finite one" if finite < M else ""
+    price = f"larger sets: the threshold is {largest:.4g} in place of {before}"
+    use = partial(use, code="few-sites", price=price)
+    least = _rounded_up(1 - Fraction(len(evidence.some), M + 1))
+    lead = (
+        f"{M} agents are too few for coverage at a new site at alpha={alpha}: new-agent-cp needs "
+        f"{needed} (these are enough from alpha={least} on)"
     )
-    return Advice(
-        method,
-        score,
-        code,
-        why,
-        found.verdict,
-        settings,
-        price=price,
-        alpha=alpha,
-        notes=notes,
-        target=target,
-        new_site=True,
+    shared = (
+        "of the coverage of a new site nothing is promised; if sites are exchangeable, its own "
+        f"threshold would have been no larger with probability at least {own}"
     )
+    if finite == M:
+        return use("max-cp", why=f"{lead}. max-cp covers every agent that took part; {shared}.")
+    settings: dict[str, Setting] = {"form": "confident", "delta": _rounded_up(1 - own)}
+    why = f"{lead}. {_without_threshold(evidence)}; {shared}."
+    return use("new-agent-cp", why=why, settings=settings)
 
 
-def _without_threshold(evidence: Evidence, *, exact: bool) -> str:
+def _rounded_up(share: Fraction) -> float:
+    """Return a share in four digits, not less than it is."""
+    return ceil(10_000 * share) / 10_000
+
+
+def _without_threshold(evidence: Evidence) -> str:
     """Say who has no finite threshold: some sent +inf, some sent nothing or have no points."""
-    infinite = [name for name, s in evidence.some.items() if s.threshold == inf]
-    silent = [name for name, s in evidence.sent.items() if not s.n]
-    said = [f"{named(infinite)} sent +inf" if exact else f"{named(infinite)}: sketch too coarse"]
-    said = said if infinite else []
-    if silent:
+    said = []
+    if infinite := [name for name, s in evidence.some.items() if s.threshold == inf]:
+        said.append(f"{named(infinite)}{' sent +inf' if evidence.exact else ': sketch too coarse'}")
+    if silent := [name for name, s in evidence.sent.items() if not s.n]:
         said.append(f"{named(silent)} sent no threshold")
     return f"{' and '.join(said)}, which counts as the largest"
 
@@ -439,19 +421,18 @@ def label_shift(counts: Sequence[Sequence[int]]) -> float | None:
     return float(np.abs(table - expected).sum() / 2 / table.sum())
 
 
-def _suspect(evidence: Evidence, *, exact: bool) -> str | None:
+def _suspect(evidence: Evidence) -> str | None:
     """Return the agent that alone would decide a mean or a pooled quantile."""
     if len(evidence.some) < 3:
         return None
-    infinite = [
-        name
-        for name, s in evidence.some.items()
-        if exact and s.threshold == inf and s.n >= evidence.needed and len(evidence.finite) >= 2
-    ]
-    return infinite[0] if len(infinite) == 1 else dominant(evidence.some)
+    needed = evidence.needed
+    infinite = [n for n, s in evidence.some.items() if s.threshold == inf and s.n >= needed]
+    if evidence.exact and len(evidence.finite) >= 2 and len(infinite) == 1:
+        return infinite[0]
+    return dominant(evidence.some)
 
 
-def _seen(evidence: Evidence, found: Diagnosis, *, exact: bool) -> str:
+def _seen(evidence: Evidence, found: Diagnosis) -> str:
     """Say why averaging will not do, in a clause."""
     if not evidence.finite:
         return "No agent sent a finite threshold"
@@ -459,7 +440,7 @@ def _seen(evidence: Evidence, found: Diagnosis, *, exact: bool) -> str:
         return "Averaging is safe for people like those an agent calibrated on"
     if found.threshold == inf:
         few = [name for name, s in evidence.some.items() if s.threshold == inf]
-        if not exact:
+        if not evidence.exact:
             return f"The class sketches of {named(few)} are too coarse to tell its own threshold"
         return f"No mean is finite: {named(few)} sent +inf"
     first = found.findings[0]

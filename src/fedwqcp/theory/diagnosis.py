@@ -444,7 +444,8 @@ class Evidence:
     alpha: float
     bounds: tuple[float, float] | None
     threshold: float
-    weights: str
+    weights: str = "by size"
+    exact: bool = True  # whether thresholds are as agents sent them, not read from class sketches
 
     @cached_property
     def some(self) -> dict[str, LocalQuantile]:
@@ -508,8 +509,7 @@ class Evidence:
             return "unsafe"
         if self.everything or len(self.some) == 1:
             return "safe"
-        found = set(self.verdicts.values())
-        return "unsafe" if "unsafe" in found else "safe" if found == {"safe"} else "cannot tell"
+        return min(self.verdicts.values(), key=_VERDICTS.index)
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
