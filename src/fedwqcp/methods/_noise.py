@@ -35,16 +35,12 @@ from fedwqcp._validation import Floats
 PRECISION = Context(prec=60)
 """Digits of costs and their exponentials."""
 
-
 _FLOOR = Decimal("1e-40")
-
-
 _UNIT = Decimal("1e80")
-
+"""The least weight of a draw beside the largest, and the number that makes weights integers."""
 
 _REACH = 60
 """Where a draw of noise begins again: what lies beyond has the probability exp(-60)."""
-
 
 Form: TypeAlias = Literal["published", "tight"]
 """How far the level is raised: as in the source, or as little as the same proof allows."""
@@ -52,34 +48,20 @@ Form: TypeAlias = Literal["published", "tight"]
 
 @dataclass(frozen=True)
 class Mechanism:
-    """The distribution of a private threshold, given the counts of binned scores.
+    """The distribution of a private threshold, given the counts of binned scores."""
 
-    Parameters
-    ----------
-    level : float
-        q, from 1/2 to 1.
-    rate : float
-        What the draw spends, at most epsilon.
-    """
-
-    level: float
-    rate: float
+    level: float  # q, from 1/2 to 1
+    rate: float  # what the draw spends, at most epsilon
 
     def probabilities(self, counts: npt.NDArray[np.int64]) -> Floats:
-        """Return the probability of each edge in floating point, for those who study it.
-
-        Shapes: counts (m,) -> (m,).
-        """
+        """Return the probability of each edge in floating point; `draw` does without."""
         below, above = _sides(counts)
         cost = self.rate * np.maximum((1 - self.level) * below, self.level * above)
         weights = np.exp(cost.min() - cost)
         return np.asarray(weights / weights.sum())
 
     def draw(self, counts: npt.NDArray[np.int64], rng: Random) -> int:
-        """Draw an edge: an integer below the sum of integer weights, without floating point.
-
-        Shapes: counts (m,).
-        """
+        """Draw an edge: an integer below the sum of integer weights, without floating point."""
         below, above = (side.tolist() for side in _sides(counts))
         with localcontext(PRECISION):
             q, rate = Decimal(self.level), Decimal(self.rate)

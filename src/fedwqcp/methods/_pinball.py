@@ -30,18 +30,10 @@ TAIL = sqrt(80)
 
 @dataclass(frozen=True)
 class Step(Summary):
-    """How far an agent moved, and where it was on the way.
+    """How far an agent moved, and where it was on the way."""
 
-    Parameters
-    ----------
-    shift : tuple of float
-        For each problem, the last local iterate less the first.
-    mean : tuple of float
-        For each problem, the mean of the local iterates before the last.
-    """
-
-    shift: tuple[float, ...]
-    mean: tuple[float, ...]
+    shift: tuple[float, ...]  # for each problem, the last local iterate less the first
+    mean: tuple[float, ...]  # for each problem, the mean of the local iterates before the last
 
     def __post_init__(self) -> None:
         if len(self.shift) != len(self.mean):
@@ -89,18 +81,8 @@ def moreau_gradient(q: Floats, v: Floats | float, alpha: float, gamma: float) ->
 class SmoothedPinball:
     """One agent's smoothed loss for P problems that share the agent's scores.
 
-    Sorted scores and running sums make a gradient cost O(P log n).
-
-    Parameters
-    ----------
-    scores : Floats, shape (n,)
-        The agent's scores.
-    weights : Floats, shape (T, n)
-        Their weights; problem p uses row ``p // (P / T)``.
-    atoms : Floats, shape (P,)
-        Further mass of each problem at 1.
-    alpha, gamma : float
-        Miscoverage level and smoothing.
+    Sorted scores and running sums make a gradient cost O(P log n). Shapes: scores (n,), weights
+    (T, n), of which problem p uses row ``p // (P / T)``, and atoms (P,), further mass at 1.
     """
 
     def __init__(
@@ -121,10 +103,7 @@ class SmoothedPinball:
         self._alpha, self._gamma = alpha, gamma
 
     def gradient(self, q: Floats) -> Floats:
-        """Return the gradient of each problem's loss, its weights normalised to 1.
-
-        Shapes: q (P,) -> (P,).
-        """
+        """Return the gradient of each problem's loss at q (P,), its weights normalised to 1."""
         alpha, gamma, rows = self._alpha, self._gamma, self._rows
         low = np.searchsorted(self._scores, q - gamma * alpha, side="left")
         high = np.searchsorted(self._scores, q + gamma * (1 - alpha), side="right")
@@ -139,10 +118,7 @@ class SmoothedPinball:
 def descend(
     loss: SmoothedPinball, start: Floats, steps: int, step_size: float, noise: tuple[float, Random]
 ) -> Step:
-    """Make an agent's local steps q <- q - eta (gradient + z), z normal.
-
-    Shapes: start (P,).
-    """
+    """Make an agent's local steps q <- q - eta (gradient + z), z normal."""
     sigma, rng = noise
     q, visited = start, np.zeros_like(start)
     for _ in range(steps):
@@ -176,7 +152,7 @@ def federated_quantiles(
 
 
 def check_descent(rounds: int, local_steps: int, step_size: float, smoothing: float) -> None:
-    """Refuse settings of the descent that cannot be meant."""
+    """Refuse settings of the descent that are out of range."""
     ROUNDS.whole(rounds, "rounds")
     LOCAL_STEPS.whole(local_steps, "local_steps")
     for name, size in (("step_size", step_size), ("smoothing", smoothing)):

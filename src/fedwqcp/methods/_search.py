@@ -69,13 +69,7 @@ Q = TypeVar("Q")
 
 @dataclass(frozen=True)
 class CountAt(Question):
-    """How many of your scores are at most each of these values.
-
-    Parameters
-    ----------
-    values : tuple of float
-        Strictly increasing.
-    """
+    """How many of your scores are at most each of these values, which increase strictly."""
 
     values: tuple[float, ...]
 
@@ -87,18 +81,10 @@ class CountAt(Question):
 
 @dataclass(frozen=True)
 class Counts(Summary):
-    """An agent's sample size, and its counts at the values of a question.
-
-    Parameters
-    ----------
-    n : int
-        Sample size, at least 0.
-    counts : tuple of int
-        From 0 to n, never decreasing; none in the first answer.
-    """
+    """An agent's sample size, and its counts at the values of a question."""
 
     n: int
-    counts: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()  # from 0 to n, never decreasing; none in the first answer
 
     def __post_init__(self) -> None:
         check_size(self.n, "n")
@@ -114,23 +100,14 @@ class Counts(Summary):
 class CountClaims:
     """What an agent said of its empirical distribution function: bounds on F at some values.
 
-    Counts that keep to them are those of some sample of n scores, whoever made them up.
-
-    Parameters
-    ----------
-    n : int
-        The sample size of its first answer.
-    low, least : tuple
-        F(low) >= least; both never decrease.
-    high, most : tuple
-        F(high) <= most; both never decrease.
+    Counts within these bounds are the counts of some sample of n scores.
     """
 
-    n: int
+    n: int  # as in its first answer
     low: tuple[float, ...] = ()
-    least: tuple[int, ...] = ()
+    least: tuple[int, ...] = ()  # F(low) >= least; both never decrease
     high: tuple[float, ...] = ()
-    most: tuple[int, ...] = ()
+    most: tuple[int, ...] = ()  # F(high) <= most; both never decrease
 
     @classmethod
     def of_ranks(cls, n: int, *ranked: tuple[float, int], low: float = -inf) -> CountClaims:
@@ -171,7 +148,7 @@ ANSWER_SIZE = 512
 
 
 LARGEST_ANSWER = 2**17
-"""No answer holds more numbers than this, or those of one probe; further problems wait."""
+"""No answer holds more numbers, unless one probe alone needs them; further problems wait."""
 
 
 ROUNDING = 1e-9
@@ -180,15 +157,9 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Sums(Summary):
-    """Masses of an agent's scores at or below each probe.
+    """Masses of an agent's scores at or below each probe; with equal weights they are counts."""
 
-    Parameters
-    ----------
-    values : tuple of float
-        For each probe, one mass for each group; a mass of equal weights is a count.
-    """
-
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # for each probe, one for each group
 
     def __post_init__(self) -> None:
         if not all(0 <= value <= NUMBER.most for value in self.values):
@@ -197,24 +168,12 @@ class Sums(Summary):
 
 @dataclass(frozen=True, eq=False)
 class SumClaims:
-    """The sums that an agent gave so far, which no later one may contradict.
+    """The sums that an agent gave so far, which no later one may contradict."""
 
-    Parameters
-    ----------
-    totals : Floats, shape (G,)
-        Its whole mass in each group.
-    slack : float
-        Share of a total that rounding may add; 0 for counts.
-    probes : Floats, shape (B,)
-        What it was asked so far, in order.
-    sums : Floats, shape (B, G)
-        What it answered.
-    """
-
-    totals: Floats
-    slack: float
-    probes: Floats = field(default_factory=lambda: np.zeros(0))
-    sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    totals: Floats  # (G,), its whole mass in each group
+    slack: float  # share of a total that rounding may add; 0 for counts
+    probes: Floats = field(default_factory=lambda: np.zeros(0))  # (B,), asked so far, in order
+    sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (B, G), answered
 
     @classmethod
     def of(cls, totals: Floats, *, low: float, slack: float) -> SumClaims:

@@ -23,20 +23,10 @@ from fedwqcp.wire.messages import Summary, check_increasing, check_scores, check
 
 @dataclass(frozen=True)
 class WeightedPoints(Summary):
-    """One agent's sample as points, each standing for the scores just below it.
+    """One agent's sample as points, each standing for the scores just below it."""
 
-    Parameters
-    ----------
-    values : tuple of float
-        The points, strictly increasing.
-    weights : tuple of int
-        How many scores each stands for, at least 1; they sum to n.
-    n : int
-        Sample size, at least 0.
-    """
-
-    values: tuple[float, ...]
-    weights: tuple[int, ...]
+    values: tuple[float, ...]  # strictly increasing
+    weights: tuple[int, ...]  # how many scores each stands for, at least 1; they sum to n
     n: int
 
     def __post_init__(self) -> None:

@@ -106,8 +106,7 @@ class FixedPoint:
         OutOfRangeError
             If weight or value lies outside, since a mask would hide it from everyone.
         """
-        if not 0 <= weight <= self.max_n:
-            raise OutOfRangeError(f"must be from 0 to the round's max_n = {self.max_n}", field="n")
+        self.check_n(weight)
         if not self.low <= value <= self.high:
             raise OutOfRangeError(
                 f"must lie between {self.low:g} and {self.high:g}, the range of this "
@@ -115,6 +114,11 @@ class FixedPoint:
                 field="threshold",
             )
         return ceil(weight * (Fraction(value) - Fraction(self.low)) / self._unit)
+
+    def check_n(self, n: int) -> None:
+        """Refuse a sample size that a masked sum cannot hold."""
+        if not 0 <= n <= self.max_n:
+            raise OutOfRangeError(f"must be from 0 to the round's max_n = {self.max_n}", field="n")
 
     def mean(self, total: int, weight: int) -> float:
         """Return the weighted mean that a total of words stands for, rounded up.

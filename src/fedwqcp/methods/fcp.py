@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, check_least
-from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import ADDS, mean_threshold, weighted_mean
 from fedwqcp.methods._base import (
     Calibration,
@@ -340,8 +340,7 @@ class FCP(Summed, Method[Summary]):
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
         if not isinstance(answer, Counts):
             raise InputError(f"only counts can be summed, got {answer.kind!r}")
-        if answer.n > scale.max_n:
-            raise OutOfRangeError(f"must be from 0 to the round's max_n = {scale.max_n}", field="n")
+        scale.check_n(answer.n)
         return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:

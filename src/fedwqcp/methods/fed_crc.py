@@ -45,17 +45,9 @@ _ASSUMPTIONS = {
 
 @dataclass(frozen=True)
 class LossCurve(Summary):
-    """The sum of an agent's losses at each threshold of a grid, and its sample size.
+    """The sum of an agent's losses at each threshold of a grid, and its sample size."""
 
-    Parameters
-    ----------
-    losses : tuple of float
-        From 0 to n, never increasing.
-    n : int
-        Sample size, at least 0.
-    """
-
-    losses: tuple[float, ...]
+    losses: tuple[float, ...]  # from 0 to n, never increasing
     n: int
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import check_least
-from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -125,6 +125,11 @@ class NewAgentCP(Summed, Method[Summary]):
     summaries = (WeightedPoints, Counts, LocalQuantile)
     questions = (Begin, CountAt)
     outcomes = (SharedThreshold, SharedThresholdWithin)
+    ranked_threshold = True
+    assumption = (
+        "agents, with their models and sample sizes, are exchangeable, the new one among them, and "
+        "none was left out for its size or its scores"
+    )
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < 1:
@@ -140,19 +145,6 @@ class NewAgentCP(Summed, Method[Summary]):
         return Guarantee(
             "new-agent-marginal" if marginal else "new-agent-confident", "finite-sample"
         )
-
-    @property
-    def assumption(self) -> str:
-        """What the guarantee rests on."""
-        return (
-            "agents, with their models and sample sizes, are exchangeable, the new one among them, "
-            "and none was left out for its size or its scores"
-        )
-
-    @property
-    def ranked_threshold(self) -> bool:
-        """Where thresholds are sent, they are the agents' own."""
-        return True
 
     def least_agents(self, alpha: float, roster: int | None = None) -> int:
         level = alpha if self.form == "marginal" else self.delta
@@ -243,8 +235,7 @@ class NewAgentCP(Summed, Method[Summary]):
 
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
         found = expect(answer, Counts)
-        if found.n > scale.max_n:
-            raise OutOfRangeError(f"must be from 0 to the round's max_n = {scale.max_n}", field="n")
+        scale.check_n(found.n)
         if not isinstance(question, CountAt):
             return (0,)
         unit = 2**scale.bits - 1  # a share of 1

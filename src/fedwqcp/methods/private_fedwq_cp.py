@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil, inf
 from typing import Any, Literal
@@ -50,21 +50,11 @@ ADDED = "one calibration sample added or removed"  # a replaced one may change t
 
 @dataclass(frozen=True)
 class PrivateQuantile(LocalQuantile):
-    """One agent's private threshold, its sample size, and what they cost.
+    """One agent's private threshold, its sample size, and what they cost."""
 
-    Parameters
-    ----------
-    epsilon : float
-        Differential privacy that this summary spends.
-    size_epsilon : float
-        How much of it went into noise on n; 0 where n is public.
-    unit : str
-        Between which data it does not let anybody distinguish.
-    """
-
-    epsilon: float
-    size_epsilon: float
-    unit: str
+    epsilon: float  # differential privacy that this summary spends
+    size_epsilon: float  # how much of it went into noise on n; 0 where n is public
+    unit: str  # which neighbouring data it hides: `REPLACED` or `ADDED`
 
     def __post_init__(self) -> None:
         LocalQuantile.__post_init__(self)
@@ -264,15 +254,15 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         """Return the method that combines thresholds; one that needs more than these is refused."""
         from fedwqcp.methods import available, find
 
-        if not _takes_thresholds(find(self.combine)):
+        rule: Any = find(self.combine)
+        if not _takes_thresholds(rule):
             fit = ", ".join(name for name in available() if _takes_thresholds(find(name)))
             raise InputError(
                 f"combine must be a method that needs thresholds and sizes alone ({fit}), got "
                 f"{self.combine!r}: what it asks for besides would not be private"
             )
-        rule: Any = find(self.combine)
-        has = {field.name for field in fields(rule)}
-        found: OneShot[Any] = rule(overflow=self.overflow) if "overflow" in has else rule()
+        kept = {"overflow": self.overflow} if "overflow" in rule.settings() else {}
+        found: OneShot[Any] = rule(**kept)
         return found
 
 

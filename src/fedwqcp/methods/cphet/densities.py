@@ -37,21 +37,11 @@ _BLOCK = 2**16
 
 @dataclass(frozen=True, eq=False)
 class GaussianMixture:
-    """A mixture of k Gaussians in d dimensions.
+    """A mixture of k Gaussians in d dimensions."""
 
-    Parameters
-    ----------
-    weights : Floats, shape (k,)
-        Positive, with sum 1.
-    means : Floats, shape (k, d)
-        Means.
-    covariances : Floats, shape (k, d, d)
-        Positive definite.
-    """
-
-    weights: Floats
-    means: Floats
-    covariances: Floats
+    weights: Floats  # (k,), positive, with sum 1
+    means: Floats  # (k, d)
+    covariances: Floats  # (k, d, d), positive definite
 
     @cached_property
     def inverses(self) -> Floats:
@@ -66,10 +56,7 @@ class GaussianMixture:
         return np.asarray(np.log(self.weights) + halves - scale)
 
     def log_density(self, x: Floats) -> Floats:
-        """Return the logarithm of the density.
-
-        Shapes: x (n, d) -> (n,).
-        """
+        """Return the logarithm of the density: x (n, d) -> (n,)."""
         parts = self.constants[None], self.means[None], self.inverses[None]
         return np.asarray(_log_densities(*parts, x)[0])
 
@@ -123,7 +110,7 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
         np.zeros(n, dtype=np.int64) if labels is None else np.unique(labels, return_inverse=True)[1]
     )
     sizes = np.bincount(groups)
-    if np.abs(features).max() > 1e100:  # squares and their sums stay finite
+    if np.abs(features).max() > LARGEST:  # squares and their sums stay finite
         raise InputError("features must lie between -1e100 and 1e100: scale them")
     common = np.mean(np.var(features, axis=0)) or 1.0  # stands in where a label's points coincide
     parts = [_component(features, groups == g, common) for g in np.flatnonzero(sizes >= MIN_POINTS)]
@@ -205,18 +192,10 @@ def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, F
 
 @dataclass(frozen=True)
 class FittedDensity(Summary):
-    """An agent's size and the density of its features.
-
-    Parameters
-    ----------
-    n : int
-        N_i.
-    density : tuple of float
-        A Gaussian mixture in numbers; empty where there are too few points or none is needed.
-    """
+    """An agent's size N_i and the density of its features."""
 
     n: int
-    density: tuple[float, ...]
+    density: tuple[float, ...]  # in numbers; empty where points are too few or none is needed
 
     def __post_init__(self) -> None:
         check_size(self.n, "n")
@@ -229,18 +208,10 @@ class FittedDensity(Summary):
 
 @dataclass(frozen=True)
 class FeatureDensities(Payload):
-    """Sizes and feature densities of all agents, as they go to every agent.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        N_i.
-    mixtures : tuple of tuple of float
-        In numbers; empty for an agent without a density.
-    """
+    """Sizes N_i and feature densities of all agents, as they go to every agent."""
 
     sizes: tuple[int, ...]
-    mixtures: tuple[tuple[float, ...], ...]
+    mixtures: tuple[tuple[float, ...], ...]  # in numbers; empty for an agent without a density
 
     def __post_init__(self) -> None:
         check_sizes(self.sizes, "sizes")
@@ -286,10 +257,7 @@ class FeatureDensities(Payload):
         ]
 
     def log_densities(self, x: Floats) -> Floats:
-        """Return every agent's log density; -inf for an agent without one.
-
-        Shapes: x (n, d) -> (M, n).
-        """
+        """Return every agent's log density: x (n, d) -> (M, n); -inf for an agent without one."""
         found = np.full((len(self.mixtures), len(x)), -inf)
         for agents, constants, means, inverses in self._by_components:
             found[agents] = _log_densities(constants, means, inverses, x)
@@ -372,10 +340,7 @@ def local_ratios(
 
 
 def check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
-    """Refuse features that do not fit the densities.
-
-    Shapes: x (n, d).
-    """
+    """Refuse features whose dimensions are not those of the densities."""
     for density in densities:
         if density and int(density[1]) != x.shape[1]:
             raise InputError(
@@ -392,10 +357,7 @@ def ratio(log_target: Floats, log_source: Floats) -> Floats:
 
 
 def clip_weights(weights: Floats, level: float) -> Floats:
-    """Cut each target's weights at their own quantile of a level; 1 cuts nothing.
-
-    Shapes: weights (T, n) -> (T, n).
-    """
+    """Cut each target's weights (T, n) at their own quantile of a level; 1 cuts nothing."""
     n = weights.shape[1]
     rank = max(1, ceil(level * n - 1e-9))
     if rank >= n:
