@@ -10,7 +10,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -321,7 +321,11 @@ class Terms:
 
 
 class Method(CheckedSettings, ABC, Generic[S]):
-    """A way to agree on thresholds, in any number of rounds. A frozen dataclass of its settings."""
+    """A way to agree on thresholds, in any number of rounds. A frozen dataclass of its settings.
+
+    A method states `summaries`, `guarantee` and `assumption` and writes `answer` and `exchange`, or
+    `summarize` and `aggregate` of a `OneShot`. All else has a default.
+    """
 
     summaries: ClassVar[tuple[type[Summary], ...]]
     """The kinds of summary that its agents send."""
@@ -331,8 +335,6 @@ class Method(CheckedSettings, ABC, Generic[S]):
     """The kinds of outcome that it ends with."""
     per_label: ClassVar[bool] = False
     """Whether it gives one threshold for each label, so that only sets of labels can use it."""
-    needs_bounds: ClassVar[bool] = False
-    """Whether it needs a range of scores that is stated before anybody looks at them."""
     score_range: ClassVar[tuple[float, float] | None] = None
     """The only range of scores that it takes; None for any."""
     controls_risk: ClassVar[bool] = False
@@ -348,191 +350,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
     def assumption(self) -> str:
         """Under which assumption, in words; for no guarantee, what to know instead."""
 
-    @property
-    def corrects_shift_of(self) -> Literal["labels", "features", "strata"] | None:
-        """What the round's target is a distribution of; None where the method does not use it.
-
-        A method that does has a field ``target`` with the metadata `TERM`.
-        """
-        return None
-
-    def target_length(self, n_classes: int | None) -> int | None:
-        """Return how many numbers a target in numbers has; None where that is not known."""
-        return n_classes if self.corrects_shift_of == "labels" else None
-
-    @property
-    def averages(self) -> Literal["by size", "equally"] | None:
-        """How it weighs agents whose thresholds it averages; None where it takes no such mean."""
-        return None
-
-    @property
-    def overflow_note(self) -> str:
-        """What becomes of the threshold of an agent with too few points; may be empty."""
-        also = "so is a mean with it" if self.averages else "counts as the largest"
-        rule = getattr(self, "overflow", None)
-        said = {
-            "propagate": f"it is +inf, and {also}",
-            "exclude": "it is +inf, and a shared one is made without it",
-            "clip": "it is the largest score, which covers too little",
-        }
-        return f"{said[rule]} (overflow={rule})" if rule in said else ""
-
-    def least_agents(self, alpha: float, roster: int | None = None) -> int | None:
-        """Return how few agents can give a finite threshold; None where their points decide.
-
-        Of a roster of so many, how few must have points; by default all of them have.
-        """
-        del alpha, roster
-        return None
-
-    def new_agent_promise(self, alpha: float) -> str:
-        """Say what is proved for an agent that took no part; empty where nothing is."""
-        del alpha
-        return ""
-
-    @property
-    def needs_labels(self) -> bool:
-        """Whether an agent cannot answer without the class labels of its points."""
-        return False
-
-    @property
-    def needs_features(self) -> bool:
-        """Whether an agent cannot answer without the features of its points."""
-        return False
-
-    @property
-    def predicts_from_own_data(self) -> bool:
-        """Whether an agent needs its calibration data once more to predict."""
-        sent = (SharedThreshold, PerAgentThresholds)
-        return not any(issubclass(kind, sent) for kind in self.outcomes)
-
-    @property
-    def sends_samples(self) -> bool:
-        """Whether scores of single people leave an agent, which it must allow."""
-        return False
-
-    @property
-    def maskable(self) -> bool:
-        """Whether sums over the agents are all it needs, so that they can be masked (`Summed`)."""
-        return False
-
-    @property
-    def spends(self) -> float:
-        """The epsilon that one answer spends of a privacy budget; +inf where it is not private."""
-        return inf
-
-    @property
-    def private(self) -> bool:
-        """Whether answers are differentially private."""
-        return self.spends < inf
-
-    @property
-    def size_noise(self) -> int:
-        """By how much noise may raise the sample size in an answer; 0 where there is none."""
-        return 0
-
-    @classmethod
-    def settings(cls) -> tuple[str, ...]:
-        """Return the names of its settings, some of which mean the same in every method."""
-        return settings_of(cls)
-
-    def toward(self, target: Target) -> Self:
-        """Return the method with the round's target; itself where it does not use one.
-
-        Parameters
-        ----------
-        target : str or tuple of float
-            Whom each agent will predict.
-
-        Returns
-        -------
-        Method
-            With this target.
-
-        Raises
-        ------
-        InputError
-            If the target is a distribution in numbers, and the method corrects no shift.
-        """
-        if self.corrects_shift_of is not None:
-            return replace(self, target=target)  # type: ignore[type-var]  # all are dataclasses
-        if not isinstance(target, str):
-            raise InputError(
-                "a distribution in numbers is for methods that correct a shift "
-                f"({', '.join(_with_target())}): leave target out",
-                field="target",
-            )
-        return self
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        """Return how many scores its answers can disclose, from settings and sizes alone.
-
-        An agent holds it against its own limit before it answers. A method that does not say is
-        taken to disclose everything.
-
-        Parameters
-        ----------
-        cal : Calibration
-            The agent's data, of which only the number of points (of each class) may matter.
-        alpha : float
-            Miscoverage level.
-        steps : int
-            Questions answered so far, this one included; a server may ask more than it needs.
-
-        Returns
-        -------
-        tuple of Disclosure
-            One for each sample of which scores are disclosed.
-        """
-        del alpha, steps
-        return (Disclosure(cal.n, cal.n),)
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        """Return the kinds of question of its dialogue in order, and how often each is asked.
-
-        An agent answers nothing else. By default every kind is asked once.
-
-        Parameters
-        ----------
-        agents : int
-            How many agents the roster names.
-        n_classes : int or None
-            Number of classes, where there are any.
-
-        Returns
-        -------
-        tuple
-            Kinds and the largest number of questions of each, `Begin` once and first.
-        """
-        del agents, n_classes
-        return tuple((kind, 1) for kind in self.questions)
-
-    def cells(self, cal: Calibration) -> tuple[int, ...]:
-        """Return the sizes of the parts into which the round's settings cut an agent's points.
-
-        Strata of a feature, say; not classes and groups, which are the agent's own. An agent holds
-        the number of cuts and the smallest part against its own limit before it answers.
-
-        Parameters
-        ----------
-        cal : Calibration
-            The agent's data.
-
-        Returns
-        -------
-        tuple of int
-            One size for each part, in the order of the cuts; none where nothing is cut.
-        """
-        del cal
-        return ()
-
-    def absent(self, question: Question) -> Summary | None:
-        """Return what stands for an agent of the roster that sends nothing; None leaves it out.
-
-        Its place is behind the agents that answered.
-        """
-        del question
-        return None
+    # ---- the dialogue, from the first question to an agent's threshold
 
     @abstractmethod
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:
@@ -581,6 +399,26 @@ class Method(CheckedSettings, ABC, Generic[S]):
             The thresholds.
         """
 
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        """Return the kinds of question of its dialogue in order, and how often each is asked.
+
+        An agent answers nothing else. By default every kind is asked once.
+
+        Parameters
+        ----------
+        agents : int
+            How many agents the roster names.
+        n_classes : int or None
+            Number of classes, where there are any.
+
+        Returns
+        -------
+        tuple
+            Kinds and the largest number of questions of each, `Begin` once and first.
+        """
+        del agents, n_classes
+        return tuple((kind, 1) for kind in self.questions)
+
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         """Hold an answer against its question and against what the agent said before.
 
@@ -622,22 +460,12 @@ class Method(CheckedSettings, ABC, Generic[S]):
             )
         return earlier
 
-    @property
-    def ranked_threshold(self) -> bool:
-        """Whether a `LocalQuantile` that it receives holds the agent's score of rank r(n, alpha).
+    def absent(self, question: Question) -> Summary | None:
+        """Return what stands for an agent of the roster that sends nothing; None leaves it out.
 
-        Or, where that passes n, +inf or the largest score; neither one above it nor one with noise.
+        Its place is behind the agents that answered.
         """
-        return False
-
-    def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
-        """Return an agent's own conformal threshold, or one above it, from its first answer."""
-        del alpha  # already inside a local threshold
-        return answer if isinstance(answer, LocalQuantile) else None
-
-    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
-        """Return how many points of each class an agent has, from its first answer."""
-        del answer  # most methods do not ask for classes
+        del question
         return None
 
     def localize(
@@ -675,6 +503,188 @@ class Method(CheckedSettings, ABC, Generic[S]):
             raise InputError("the agent has no threshold: its answer was not used in this round")
         return np.asarray(value, dtype=np.float64)
 
+    # ---- what it needs and corrects
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether an agent cannot answer without the class labels of its points."""
+        return False
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether an agent cannot answer without the features of its points."""
+        return False
+
+    @property
+    def predicts_from_own_data(self) -> bool:
+        """Whether an agent needs its calibration data once more to predict."""
+        sent = (SharedThreshold, PerAgentThresholds)
+        return not any(issubclass(kind, sent) for kind in self.outcomes)
+
+    @property
+    def maskable(self) -> bool:
+        """Whether sums over the agents are all it needs, so that they can be masked (`Summed`)."""
+        return False
+
+    @property
+    def corrects_shift_of(self) -> Literal["labels", "features", "strata"] | None:
+        """What the round's target is a distribution of; None where the method does not use it.
+
+        A method that does has a field ``target`` with the metadata `TERM`.
+        """
+        return None
+
+    def target_length(self, n_classes: int | None) -> int | None:
+        """Return how many numbers a target in numbers has; None where that is not known."""
+        return n_classes if self.corrects_shift_of == "labels" else None
+
+    def toward(self, target: Target) -> Self:
+        """Return the method with the round's target; itself where it does not use one.
+
+        Parameters
+        ----------
+        target : str or tuple of float
+            Whom each agent will predict.
+
+        Returns
+        -------
+        Method
+            With this target.
+
+        Raises
+        ------
+        InputError
+            If the target is a distribution in numbers, and the method corrects no shift.
+        """
+        if self.corrects_shift_of is not None:
+            return replace(self, target=target)  # type: ignore[type-var]  # all are dataclasses
+        if not isinstance(target, str):
+            raise InputError(
+                "a distribution in numbers is for methods that correct a shift "
+                f"({', '.join(_with_target())}): leave target out",
+                field="target",
+            )
+        return self
+
+    @classmethod
+    def settings(cls) -> tuple[str, ...]:
+        """Return the names of its settings, some of which mean the same in every method."""
+        return settings_of(cls)
+
+    # ---- what it discloses; an agent holds it against its own limits
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        """Return how many scores its answers can disclose, from settings and sizes alone.
+
+        An agent holds it against its own limit before it answers. A method that does not say is
+        taken to disclose everything.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data, of which only the number of points (of each class) may matter.
+        alpha : float
+            Miscoverage level.
+        steps : int
+            Questions answered so far, this one included; a server may ask more than it needs.
+
+        Returns
+        -------
+        tuple of Disclosure
+            One for each sample of which scores are disclosed.
+        """
+        del alpha, steps
+        return (Disclosure(cal.n, cal.n),)
+
+    def cells(self, cal: Calibration) -> tuple[int, ...]:
+        """Return the sizes of the parts into which the round's settings cut an agent's points.
+
+        Strata of a feature, say; not classes and groups, which are the agent's own. An agent holds
+        the number of cuts and the smallest part against its own limit before it answers.
+
+        Parameters
+        ----------
+        cal : Calibration
+            The agent's data.
+
+        Returns
+        -------
+        tuple of int
+            One size for each part, in the order of the cuts; none where nothing is cut.
+        """
+        del cal
+        return ()
+
+    @property
+    def sends_samples(self) -> bool:
+        """Whether scores of single people leave an agent, which it must allow."""
+        return False
+
+    @property
+    def spends(self) -> float:
+        """The epsilon that one answer spends of a privacy budget; +inf where it is not private."""
+        return inf
+
+    @property
+    def private(self) -> bool:
+        """Whether answers are differentially private."""
+        return self.spends < inf
+
+    @property
+    def size_noise(self) -> int:
+        """By how much noise may raise the sample size in an answer; 0 where there is none."""
+        return 0
+
+    # ---- what advice, warnings and reports read
+
+    @property
+    def averages(self) -> Literal["by size", "equally"] | None:
+        """How it weighs agents whose thresholds it averages; None where it takes no such mean."""
+        return None
+
+    @property
+    def overflow_note(self) -> str:
+        """What becomes of the threshold of an agent with too few points; may be empty."""
+        also = "so is a mean with it" if self.averages else "counts as the largest"
+        rule = getattr(self, "overflow", None)
+        said = {
+            "propagate": f"it is +inf, and {also}",
+            "exclude": "it is +inf, and a shared one is made without it",
+            "clip": "it is the largest score, which covers too little",
+        }
+        return f"{said[rule]} (overflow={rule})" if rule in said else ""
+
+    def least_agents(self, alpha: float, roster: int | None = None) -> int | None:
+        """Return how few agents can give a finite threshold; None where their points decide.
+
+        Of a roster of so many, how few must have points; by default all of them have.
+        """
+        del alpha, roster
+        return None
+
+    def new_agent_promise(self, alpha: float) -> str:
+        """Say what is proved for an agent that took no part; empty where nothing is."""
+        del alpha
+        return ""
+
+    @property
+    def ranked_threshold(self) -> bool:
+        """Whether a `LocalQuantile` that it receives holds the agent's score of rank r(n, alpha).
+
+        Or, where that passes n, +inf or the largest score; neither one above it nor one with noise.
+        """
+        return False
+
+    def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
+        """Return an agent's own conformal threshold, or one above it, from its first answer."""
+        del alpha  # already inside a local threshold
+        return answer if isinstance(answer, LocalQuantile) else None
+
+    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
+        """Return how many points of each class an agent has, from its first answer."""
+        del answer  # most methods do not ask for classes
+        return None
+
 
 def _with_target() -> list[str]:
     """Return the names of the methods that correct a shift; a broken plug-in is passed over."""
@@ -682,8 +692,8 @@ def _with_target() -> list[str]:
 
     found = []
     for name in available():
-        with contextlib.suppress(FedwqcpError, TypeError):  # TypeError: it is no dataclass
-            if any(field.name == "target" for field in fields(find(name))):  # type: ignore[arg-type]
+        with contextlib.suppress(FedwqcpError):
+            if hasattr(find(name), "target"):
                 found.append(name)
     return found
 

@@ -149,7 +149,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (PrivateQuantile,)
-    needs_bounds = True
     outcomes = (SharedThreshold, SharedThresholdWithin, RobustSharedThreshold)
     guarantee = NO_GUARANTEE
     assumption = (
