@@ -20,14 +20,7 @@ from fedwqcp.methods._noise import count_bins, edges_of, mechanism
 from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import (
-    Answer,
-    Begin,
-    Choice,
-    LocalQuantile,
-    Round,
-    SharedThreshold,
-)
+from fedwqcp.wire.messages import Answer, Begin, Choice, LocalQuantile, Round, SharedThreshold
 
 MANY = Calibration(np.random.default_rng(0).uniform(size=2000))
 

@@ -22,13 +22,7 @@ from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._base import Exchange, PerAgentQuestions, of_kind, stacked, summed
 from fedwqcp.wire.limits import NUMBER
-from fedwqcp.wire.messages import (
-    Question,
-    Summary,
-    check_scores,
-    check_size,
-    check_sizes,
-)
+from fedwqcp.wire.messages import Question, Summary, check_scores, check_size, check_sizes
 
 _MAGNITUDE = 2**63 - 1
 

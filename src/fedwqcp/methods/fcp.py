@@ -25,13 +25,7 @@ from fedwqcp.methods._base import (
     own_data,
     stacked,
 )
-from fedwqcp.methods._search import (
-    CountAt,
-    CountClaims,
-    Counts,
-    count_steps,
-    search_counts,
-)
+from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import (
     PooledScores,
     WeightedPoints,

@@ -12,12 +12,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import counted, weighted_mean
 from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, one_score
 from fedwqcp.methods._sums import SummedMean
-from fedwqcp.quantile import (
-    Overflow,
-    conformal_quantile,
-    conformal_rank,
-    tail_ranks,
-)
+from fedwqcp.quantile import Overflow, conformal_quantile, conformal_rank, tail_ranks
 from fedwqcp.wire.messages import (
     MOST_TAIL,
     LocalQuantile,

@@ -22,14 +22,7 @@ from fedwqcp.methods._base import (
     check_asked,
     expect,
 )
-from fedwqcp.methods._noise import (
-    Form,
-    count_bins,
-    edges_of,
-    mechanism,
-    noised_size,
-    size_margin,
-)
+from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow
 from fedwqcp.wire.limits import BINS, EPSILON
