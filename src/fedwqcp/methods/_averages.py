@@ -19,7 +19,7 @@ ADDS = (
     "; a threshold below FedWQ-CP's is raised to it, which only adds coverage: bounds from below "
     "stay, bounds from above do not"
 )
-"""What a floor does to a promise."""
+"""What `assumption` adds where a method has a floor."""
 
 
 def counted(sent: Sequence[LocalQuantile], overflow: Overflow) -> list[LocalQuantile]:
@@ -100,7 +100,7 @@ def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
 
 
 def fewer_than_half(weights: Sequence[int]) -> int:
-    """Return the most agents of whom any choice holds less than half of the weight.
+    """Return how many agents, whoever they are, hold less than half of the weight.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def fewer_than_half(weights: Sequence[int]) -> int:
 
 
 def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:
-    """Refuse a round whose answers cannot keep what its settings promise."""
+    """Refuse a round that withstands fewer Byzantine agents than its settings ask for."""
     if byzantine is not None and left and withstands < byzantine:
         raise QuorumError(
             f"the round is to withstand byzantine={byzantine} agents, and its answers withstand "

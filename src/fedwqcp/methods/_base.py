@@ -173,7 +173,7 @@ class Calibration:
         return self._with(self.scores[rows], rows)
 
     def labelled(self, method: str) -> tuple[Labels, int]:
-        """Return labels and number of classes, for a method that cannot do without.
+        """Return labels and number of classes, for a method that needs them.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Calibration:
         return labels, self.n_classes
 
     def featured(self, method: str) -> Floats:
-        """Return the features, for a method that cannot do without.
+        """Return the features, for a method that needs them.
 
         Parameters
         ----------
@@ -302,7 +302,7 @@ class Disclosure:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a round fixes for one threshold, as far as answers are held against it.
+    """The terms of one threshold that answers are checked against.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
     @property
     @abstractmethod
     def assumption(self) -> str:
-        """Under which assumption, in words; for no guarantee, what to know instead."""
+        """What the guarantee assumes, in words; where nothing is proved, what to know instead."""
 
     # ---- the dialogue, from the first question to an agent's threshold
 
@@ -375,7 +375,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
 
     @abstractmethod
     def exchange(self, alpha: float) -> Exchange[S, Outcome]:
-        """Hold the server's side of the dialogue.
+        """Run the server's side of the dialogue.
 
         Parameters
         ----------
@@ -420,7 +420,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return tuple((kind, 1) for kind in self.questions)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        """Hold an answer against its question and against what the agent said before.
+        """Check an answer against its question and the agent's earlier answers.
 
         The server calls it when it admits an answer, before any other agent's is looked at. By
         default an agent is bound to the sample sizes of its first answer. A method of several steps
@@ -571,7 +571,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
         """Return the names of its settings, some of which mean the same in every method."""
         return settings_of(cls)
 
-    # ---- what it discloses; an agent holds it against its own limits
+    # ---- what it discloses, which an agent checks against its own limits
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         """Return how many scores its answers can disclose, from settings and sizes alone.
@@ -856,5 +856,5 @@ def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
 
 
 def _listed(sizes: Sequence[int]) -> str:
-    """Write sizes for people."""
+    """Write sizes as text for an error."""
     return ", ".join(map(str, sizes)) or "none"

@@ -116,7 +116,7 @@ def noised_size(n: int, epsilon: float, rng: Random) -> int:
 
 
 def size_margin(epsilon: float, failure: float) -> int:
-    """Return by how much a noised size passes the true one at most, but for a failure."""
+    """Return what the noise on a size exceeds with at most the probability ``failure``."""
     return ceil(log(1 / failure) / epsilon)
 
 
@@ -166,7 +166,7 @@ def integer_below(end: int, rng: Random) -> int:
 
 
 def _geometric(epsilon: float, rng: Random) -> int:
-    """Draw k with probability proportional to exp(-epsilon k), in reaches: it has no memory."""
+    """Draw k, P(k) proportional to exp(-epsilon k), reach by reach: it is memoryless."""
     reach, passed = ceil(_REACH / epsilon), 0
     while True:
         with localcontext(PRECISION):

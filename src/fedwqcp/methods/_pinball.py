@@ -135,7 +135,7 @@ def federated_quantiles(
     rounds: int,
     average: Average,
 ) -> Exchange[Summary, Floats]:
-    """Hold the server's side of federated averaging, every agent in every round.
+    """Run the server's side of federated averaging, every agent in every round.
 
     q <- q + sum_i lambda_i shift_i, and the mean of sum_i lambda_i mean_i over the rounds.
 

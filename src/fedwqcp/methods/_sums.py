@@ -1,7 +1,7 @@
 """Methods whose server needs only sums over the agents, so that masks can hide every single number.
 
-An agent's answer becomes whole words (`Summed.words`); the server hears totals of words and nothing
-else (`Summed.from_sums`). Whatever is not a sum (a median, an order statistic of the agents'
+An agent's answer becomes whole words (`Summed.words`); the server learns totals of words alone
+(`Summed.from_sums`). Whatever is not a sum (a median, an order statistic of the agents'
 thresholds, a clamp to the extreme ones) cannot be had this way.
 """
 
@@ -164,7 +164,7 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class Total:
-    """What the server hears of one question.
+    """What the server learns from one question.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class Summed(ABC):
 
     @abstractmethod
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
-        """Hold the server's side of the dialogue on sums.
+        """Run the server's side of the dialogue on sums.
 
         Parameters
         ----------

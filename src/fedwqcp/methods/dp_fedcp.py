@@ -275,10 +275,12 @@ class DPFedCP(Method[Summary]):
         del alpha
         labels, C = cal.labelled("dp-fedcp")
         sizes = np.bincount(labels, minlength=C).tolist()
-        # The server names the weights, so every number can be about one class alone. How many
-        # targets there are it says itself, and `exact` counts at some hundred values a question.
+        # The server chooses the weights, so every number can be about one class alone. It also says
+        # how many targets there are, and `exact` counts at some hundred values a question.
         disclosed = max(sizes)
-        if self.solver == "rounds" and self.target != "own":  # noise, which it names, counts as 0
+        if (
+            self.solver == "rounds" and self.target != "own"
+        ):  # the server sets the noise: none counts
             disclosed = 2 * C * max(self.rounds, steps - 1)
         return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
 

@@ -230,7 +230,7 @@ class FCP(Summed, Method[Summary]):
         if self.sketch == "exact":
             return (Disclosure(n, n, each_level=False),)
         if self.sketch == "bisection" and self.count_gap == 1:
-            questions = max(count_steps(self.probes), steps - 1)  # the first tells n alone
+            questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
             return (Disclosure(n, min(n, self.probes * questions + self.floor)),)
         if self.sketch == "bisection":  # whatever is asked, counts follow from these scores
             return (Disclosure(n, sketch_size(n, n, self.count_gap), each_level=False),)
@@ -250,7 +250,7 @@ class FCP(Summed, Method[Summary]):
 
     @property
     def ranked_threshold(self) -> bool:
-        """Unless counts are coarse: the threshold then is the next of the points counted by."""
+        """Not with coarse counts: the agent then sends the next point of its sketch."""
         return self.count_gap == 1
 
     @property
@@ -325,8 +325,8 @@ class FCP(Summed, Method[Summary]):
         found = yield from search_counts(self.probes, lambda _, sent: _totals(sent) >= R)
         return max(found, floor)
 
-    # Under masks: the first sum is of n_k, of agents that have any and of agents out of range; each
-    # further one of the counts at some values. The threshold is the one without masks.
+    # Under masks the first question sums n_k, the agents with points and the agents out of range;
+    # each later one sums counts. The threshold is the same as without masks.
 
     def width(self, question: Question) -> int:
         return len(question.values) if isinstance(question, CountAt) else 3

@@ -193,7 +193,7 @@ class FedCRC(OneShot[LossCurve]):
         weights = np.ones(scores.shape) if cal.weights is None else cal.weights
         cell = np.searchsorted(self.grid, scores.ravel())  # the first threshold that holds a score
         mass = np.bincount(cell, weights.ravel(), minlength=self.points + 2)
-        # at a threshold, all that later ones hold
+        # the loss at a threshold is the mass of all later cells
         losses: Floats = np.cumsum(mass[:0:-1], dtype=np.float64)[::-1]
         if self.min_gap > 1:
             level = cal.n / sketch_size(cal.n, cal.n, self.min_gap) if cal.n else 1.0

@@ -628,7 +628,7 @@ class Shrinkage:
         from_others = np.divide(
             pi * self.share, others, out=np.zeros_like(others), where=others > 0
         )
-        own = pi * (1 - self.share) - from_others * self.worth  # its own points are no others'
+        own = pi * (1 - self.share) - from_others * self.worth  # without its own part of ``total``
         total = np.einsum("kc,kcg->cg", self.worth, known)
         found: Floats = np.einsum("kc,kcg->kg", own, known) + from_others @ total
         return found

@@ -172,7 +172,7 @@ class NewAgentCP(Summed, Method[Summary]):
         if self.sketch == "order":
             disclosed = sketch_size(cal.n, self.points, self.min_gap)
             return (Disclosure(cal.n, disclosed, each_level=False),)
-        questions = max(count_steps(self.probes), steps - 1)  # the first tells n alone
+        questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
         return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:

@@ -165,7 +165,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha, steps
-        # of a large epsilon little noise is left: the edge then stands for one score
+        # with a large epsilon there is little noise: the edge then stands for one score
         return (Disclosure(cal.n, min(cal.n, 1)),)
 
     def answer(
@@ -259,7 +259,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
 
 def _most_noise(size_epsilon: float) -> int:
-    """Return what the noise on n passes less than once in e^40 draws."""
+    """Return what the noise on n exceeds less than once in e^40 draws."""
     return ceil(40 / size_epsilon) if size_epsilon else 0
 
 

@@ -260,7 +260,7 @@ class RobFCP(Method[Summary]):
     def _search(
         self, alpha: float, weights: Mapping[int, tuple[int, int]]
     ) -> Exchange[Summary, float]:
-        """Find FCP's order statistic of some agents, each counting for (so much) of (so many)."""
+        """Find FCP's order statistic; ``weights`` are (scores that count, scores) of each agent."""
         N = sum(part for part, _ in weights.values())
         R = conformal_rank(N, alpha, extra=len(weights))
         if R > N:

@@ -52,7 +52,7 @@ RULES = {
     "new-site": "enough agents",
     "few-sites": "too few agents",
 }
-"""What each rule saw, in words."""
+"""What each rule stands for, in words."""
 
 
 DEMAND = (
@@ -371,7 +371,7 @@ def _for_a_new_site(evidence: Evidence, use: partial[Advice]) -> Advice:
 
 
 def _rounded_up(share: Fraction) -> float:
-    """Return a share in four digits, not less than it is."""
+    """Round a share up to four digits."""
     return ceil(10_000 * share) / 10_000
 
 
@@ -433,7 +433,7 @@ def _suspect(evidence: Evidence) -> str | None:
 
 
 def _seen(evidence: Evidence, found: Diagnosis) -> str:
-    """Say why averaging will not do, in a clause."""
+    """Say in a clause why not to average."""
     if not evidence.finite:
         return "No agent sent a finite threshold"
     if found.verdict == "safe":

@@ -428,7 +428,7 @@ def worst_of(found: Iterable[Diagnosis | None]) -> Diagnosis | None:
 
 
 def _gravity(found: Diagnosis) -> tuple[int, int]:
-    """Return what sorts the gravest diagnosis first."""
+    """Return the sort key that puts the gravest diagnosis first."""
     gravest = min((_ORDER.index(finding.severity) for finding in found.findings), default=2)
     return _VERDICTS.index(found.verdict), gravest
 
@@ -690,7 +690,7 @@ def _saturated(evidence: Evidence) -> Finding | None:
 
 
 def _dominance(evidence: Evidence) -> Finding | None:
-    """Find one agent that decides."""
+    """Find one agent that outweighs all others together."""
     name = dominant(evidence.some)
     if name is None or evidence.weights == "equally":
         return None
