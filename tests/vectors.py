@@ -64,6 +64,10 @@ def transpose(source: Array, at: int, row: tuple[int, ...]) -> tuple[Array, ...]
     return tuple(source[at : at + LANES * n].reshape(LANES, n).T.copy())
 
 
+def fma(a: Array, b: Array, c: Array) -> Array:
+    return (a.astype(np.float64) * b + c).astype(np.float32)  # a product of float32 is exact
+
+
 def sort_descending(columns: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple(np.sort(np.stack(columns), axis=0)[::-1].copy())
 

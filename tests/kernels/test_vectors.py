@@ -83,6 +83,7 @@ def bits_and_back(x, whole, longs, doubles):
         vectors.convert_like(a, wide) + vectors.convert_like(wide, wide),
     )
     vectors.store(to, 48, vectors.as_uint32(vectors.uint_to_float32(vectors.as_uint32(a))))
+    vectors.store(to, 64, vectors.as_uint32(vectors.fma(a, a, vectors.full_like(a, 0.1))))
     return vectors.reduce_max_uint32(vectors.as_uint32(a))
 
 
@@ -124,7 +125,7 @@ def test_numbers(dtype: type) -> None:
 
 
 def test_bits() -> None:
-    assert_same(bits_and_back, REAL, np.zeros(64, np.uint32), np.zeros(32, np.int64), np.zeros(50))
+    assert_same(bits_and_back, REAL, np.zeros(80, np.uint32), np.zeros(32, np.int64), np.zeros(50))
 
 
 def test_rows() -> None:

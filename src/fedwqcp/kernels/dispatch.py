@@ -388,7 +388,8 @@ def _cross(
         check(probs)
         out.sizes[:], out.covered[:], out.mask[:] = n_classes, True, True
         return out
-    random = random._replace(u=_contiguous(random.u))
+    if random.u.size:
+        random = random._replace(u=_contiguous(random.u))
     search = _Search(_read_only(probs), _read_only(y), limits, random, out)
     in_turns(search.kind, n, probs.size, search.compiled, search.plain)
     return out
@@ -428,18 +429,19 @@ class _Search(NamedTuple):
 
     def compiled(self, loops: Loops, rows: slice) -> bool:
         """Let the loop fill in some rows, and others what it leaves."""
-        path, pivots = self.path, loops.bracket.first_pivots(self.probs.shape[1])  # learned
-        size = self.probs[rows].size
+        path, n_classes = self.path, self.probs.shape[1]
+        # The bracket search moves its pivots to where rows cross.
+        pivots = loops.bracket.first_pivots(n_classes) if path == "bracket" else None
 
         def work(some: slice) -> bool:
             return _by_rows(
                 self.probs, some, lambda p, part: self._work(loops, p, part, path, pivots)
             )
 
-        return over_rows(rows, size, work)
+        return over_rows(rows, (rows.stop - rows.start) * n_classes, work)
 
     def _work(
-        self, loops: Loops, p: Probabilities, rows: slice, path: Path, pivots: Floats
+        self, loops: Loops, p: Probabilities, rows: slice, path: Path, pivots: Floats | None
     ) -> bool:
         """Fill in some rows that follow each other."""
         y, part, random = self.labels[rows], self.out.of(rows), self.random.of(rows)
@@ -470,7 +472,7 @@ class _Search(NamedTuple):
         for block in blocks(len(probs), probs.shape[1]):
             fill(probs[block], labels[block], self.limits, random.of(block), out.of(block))
 
-    def _decide(self, undecided: Integers, pivots: Floats) -> None:
+    def _decide(self, undecided: Integers, pivots: Floats | None) -> None:
         """Fill in the rows that a quick loop left, all but their masses.
 
         What sums of float32 do not settle is tried in float64, where there is much of it.
@@ -490,7 +492,7 @@ class _Search(NamedTuple):
         def exactly(part: slice) -> None:
             self._decide_exactly(undecided[part])
 
-        if self.path != "bracket" or self.probs.dtype == np.float64:
+        if pivots is None or self.probs.dtype == np.float64:
             self._decide_exactly(undecided)
         else:
             size = undecided.size * self.probs.shape[1]
@@ -567,7 +569,8 @@ def _cross_exactly(
     """Fill in any rows; return whether they are surely probabilities."""
     n, n_classes = probs.shape
     if n_classes <= SHORT:
-        random = random._replace(u=_read_only(random.u), penalties=_read_only(random.penalties))
+        if random.u.size:
+            random = random._replace(u=_read_only(random.u), penalties=_read_only(random.penalties))
         given = (limits.reals(), limits.by_top), tuple(random), out, network(n_classes)
         return bool(loops.numba.cross_short_rows(probs, labels, *given))
     if not random.u.size:
@@ -792,7 +795,8 @@ def _warm_up_rows(probs: Probabilities) -> None:
         limits = Limits(at, by_top)
         search = _Search(_read_only(probs), _read_only(labels), limits, NOT_RANDOM, out)
         in_turns(search.kind, n, probs.size, search.compiled, search.plain)
-        search._decide(np.arange(n), np.array([0.1, 0.2, 0.3, 0.4]))
+        pivots = np.array([0.1, 0.2, 0.3, 0.4]) if search.path == "bracket" else None
+        search._decide(np.arange(n), pivots)
     random = RandomPart(np.ones(n), np.zeros(n_classes + 1), np.nan)
     within_each(probs, np.full(n_classes, 0.5), random, False, labels)
 

@@ -174,11 +174,16 @@ class Limits:
         The mass up to the last label is 1 by definition, so its limit is +inf or -inf, unless only
         a random part of its own mass counts.
         """
+        return self._reals[randomized]
+
+    @cached_property
+    def _reals(self) -> tuple[Floats, Floats]:
         whole = self.at >= ONE
-        reals = np.where(whole, np.inf, np.ldexp(self.at.astype(np.float64), -52))
-        if not self.by_top and not whole[-1] and not randomized:
+        randomized = np.where(whole, np.inf, np.ldexp(self.at.astype(np.float64), -52))
+        reals = randomized.copy()
+        if not self.by_top and not whole[-1]:
             reals[-1] = -np.inf
-        return reals
+        return reals, randomized
 
     @cached_property
     def none(self) -> bool:
@@ -234,7 +239,9 @@ class RandomPart(NamedTuple):
         return mass + self.penalties[np.minimum(rank, len(self.penalties) - 1)] <= self.threshold
 
 
-NOT_RANDOM = RandomPart(np.empty(0), np.empty(0), np.nan)
+_NOTHING = np.empty(0)
+_NOTHING.flags.writeable = False
+NOT_RANDOM = RandomPart(_NOTHING, _NOTHING, np.nan)
 
 
 # Crossings by sorting -----------------------------------------------------------------------------

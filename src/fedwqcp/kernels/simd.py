@@ -40,6 +40,7 @@ from fedwqcp.kernels.vectors import (
     as_uint32,
     broadcast,
     even_lanes,
+    fma,
     lane_index,
     load,
     logical_not,
@@ -272,7 +273,6 @@ def short_limits(limits: Limits, randomized: bool) -> ShortLimits:
     return ShortLimits(surely, maybe, NEAR if randomized else np.float32(SURE))
 
 
-NO_ROWS = np.empty(0, np.int64)
 NO_MASSES = np.empty((3, 0))
 NOTHING = np.uint32(2**32 - 1)
 """More than the bits of any number."""
@@ -280,20 +280,19 @@ NOTHING = np.uint32(2**32 - 1)
 
 @jit_inline
 def count_fitting(
-    columns: Any, limits: tuple[Any, Any, Any], rest: Vector
+    columns: Any, limits: tuple[Any, Any, Any], u: Vector
 ) -> tuple[Vector, Vector, Vector, Vector]:
     """Return how many labels fit, the bits of the least and of the next, and whether it is sure.
 
     Columns are sorted; behind those of all labels comes one that no label has. It is not sure where
-    rounding may matter, or where equals lie on both sides of the crossing. ``rest`` is 1 - u.
+    rounding may matter, or where equals lie on both sides of the crossing.
     """
     surely, maybe, near = limits
     mass, n, most = broadcast(np.float32(0)), broadcast(np.int32(0)), broadcast(np.int32(0))
     least, beyond, C = broadcast(NOTHING), columns[0], len(columns) - 1
     for j in range(C):
         x, rank = columns[j], broadcast(np.int32(j + 1))
-        mass = mass + as_float32(x)
-        score = mass - rest * as_float32(x)
+        score, mass = fma(u, as_float32(x), mass), mass + as_float32(x)
         fits = score <= broadcast(read(surely, j + 1))
         n, least = select(fits, rank, n), select(fits, x, least)
         beyond = select(fits, columns[j + 1], beyond)
@@ -309,9 +308,10 @@ def cross_short(
     labels: Labels,
     limits: tuple[ShortLimits, Floats],
     out: Crossings,
+    undecided: Integers,
     scratch: Scratch,
 ) -> Int:
-    """Fill in crossings of contiguous rows, masses apart; return how many rows are undecided.
+    """Fill in crossings of contiguous rows, masses apart; list undecided rows, return how many.
 
     Each lane sorts its row in registers. Undecided rows have size -1: those that are not surely
     probabilities or that float32 does not decide, and the last few. With the limits come the random
@@ -323,17 +323,17 @@ def cross_short(
     rows, lanes, side = pointer(probs), pointer(buffer), pointer(buffer.view(np.uint32))
     to_sizes, to_covered, to_mask = pointer(sizes), pointer(covered), pointer(mask)
     (at_most, at_least, near), u = limits
-    bounds, rest = (pointer(at_most), pointer(at_least), near), broadcast(np.float32(0))
+    bounds, part = (pointer(at_most), pointer(at_least), near), broadcast(np.float32(1))
     parts = pointer(u)
     flat = pointer(probs.view(np.uint32))
-    undecided, behind = np.int64(0), broadcast(np.uint32(NOTHING - 1))
+    n_undecided, behind = np.int64(0), broadcast(np.uint32(NOTHING - 1))
     grouped = grouped_rows(n, C)
     for i in range(0, grouped, LANES):
         columns = sort_descending(transpose(flat, i * C, classes))
         if u.size:
-            rest = to_float32(broadcast(1.0) - load(parts, i))
-        found, least, beyond, sure = count_fitting((*columns, behind), bounds, rest)
-        store(to_sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
+            part = to_float32(load(parts, i))
+        found, least, beyond, sure = count_fitting((*columns, behind), bounds, part)
+        store(to_sizes, i, to_int64(found))
         if labels.size:
             for k in range(LANES):
                 buffer[OWN + k] = read(rows, (i + k) * C + labels[i + k])
@@ -345,15 +345,22 @@ def cross_short(
                 store(to_mask, (i + k) * C, row >= broadcast(read(side, OWN + k)))
         if label.size:
             sure = sure & ((beyond > broadcast(EXACT)) | (found == broadcast(np.int32(C))))
-            store(to_sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
             store(side, OWN, beyond)
             for k in range(LANES):
                 same = load(flat, (i + k) * C) == broadcast(read(side, OWN + k))
                 here = movemask(same & (lane_index() < broadcast(np.int32(C))))
                 label[i + k] = trailing_zeros(here) if here else -1
-        undecided += LANES - popcount(sure)
-    sizes[grouped:] = -1
-    return undecided + n - grouped
+        left = movemask(logical_not(sure))
+        while left:
+            undecided[n_undecided] = i + trailing_zeros(left)
+            n_undecided += 1
+            left &= left - np.uint64(1)
+    for i in range(grouped, n):
+        undecided[n_undecided] = i
+        n_undecided += 1
+    for k in range(n_undecided):
+        sizes[undecided[k]] = -1
+    return n_undecided
 
 
 def cross(
@@ -366,9 +373,8 @@ def cross(
 ) -> Integers:
     """Fill in crossings of short contiguous rows, masses apart; return which are undecided."""
     out = out._replace(masses=NO_MASSES)
-    given = short_limits(limits, u.size > 0), u
-    undecided = cross_short(probs, labels, given, out, scratch)
-    return np.flatnonzero(out.sizes < 0) if undecided else NO_ROWS
+    given, undecided = (short_limits(limits, u.size > 0), u), np.empty(len(probs), np.int64)
+    return undecided[: cross_short(probs, labels, given, out, undecided, scratch)]
 
 
 # Both ends of prediction intervals ----------------------------------------------------------------

@@ -39,6 +39,7 @@ __all__ = [
     "convert_like",
     "even_lanes",
     "floor",
+    "fma",
     "full_like",
     "gather",
     "lane_index",
@@ -397,6 +398,12 @@ def logical_not(builder: Any, mask: Any) -> Any:
 def floor(builder: Any, vector: Any) -> Any:
     """Return the largest integers that are not above, as floats."""
     return _call(builder, f"llvm.floor.{_name(vector)}", vector.type, vector)
+
+
+@instruction(lambda vector, *_: vector)
+def fma(builder: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return ``a b + c`` of float32, rounded once."""
+    return _call(builder, f"llvm.fma.{_name(a)}", a.type, a, b, c)
 
 
 def _conversion(how: str, dtype: Any, of: Any) -> Any:
