@@ -38,11 +38,12 @@ rng = np.random.default_rng(0)
 for line in sys.stdin:
     score, call, rows, classes, dtype, times = line.rstrip().split("|")
     score, n, C = eval(score), int(rows), int(classes)
-    p = np.exp(2 * rng.normal(size=(n, C)))
+    p = np.exp(2 * rng.normal(size=(2 * n, C)))
     p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
-    y = (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)  # drawn from the probabilities
+    y = (p.cumsum(axis=1) > rng.random((2 * n, 1))).argmax(axis=1)  # drawn from the probabilities
     given = {"u": np.linspace(0, 1, n, endpoint=False)} if getattr(score, "randomized", 0) else {}
-    q = fw.conformal_quantile(score.of(p, y, **given), 0.1)
+    q = fw.conformal_quantile(score.of(p[n:], y[n:], **given), 0.1)  # of other rows, as in use
+    p, y = p[:n], y[:n]
     arguments = {"of": (p, y), "invert": (p, q), "measure": (p, y, q)}[call]
     taken = []
     for _ in range(int(times) + 2):

@@ -104,11 +104,11 @@ class Crossings(NamedTuple):
         """Allocate what is wanted: a mask of n_classes columns, places, coverage; always sizes."""
         # One column more than is used: no slice is contiguous, so loops meet one layout only.
         return cls(
-            np.empty((3, (n if placed else 1) + 1))[:, :-1],
+            np.empty((3, n + 1))[:, :-1] if placed else _NO_MASSES,
             np.empty(n, np.int64),
-            np.empty(n if placed else 0, np.int64),
-            np.empty(n if labelled else 0, np.bool_),
-            np.empty((n, n_classes) if n_classes else (0, 0), np.bool_),
+            np.empty(n, np.int64) if placed else _NO_LABELS,
+            np.empty(n, np.bool_) if labelled else _NO_COVERED,
+            np.empty((n, n_classes), np.bool_) if n_classes else _NO_MASK,
         )
 
     def of(self, rows: slice) -> Crossings:
@@ -123,6 +123,11 @@ class Crossings(NamedTuple):
         for whole, some in zip(self[1:], part[1:], strict=True):
             if whole.size:
                 whole[rows] = some
+
+
+_NO_MASSES = np.empty((3, 2))[:, :-1]
+_NO_LABELS, _NO_COVERED = np.empty(0, np.int64), np.empty(0, np.bool_)
+_NO_MASK = np.empty((0, 0), np.bool_)
 
 
 class Sets(NamedTuple):

@@ -22,7 +22,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from time import thread_time
@@ -169,18 +169,17 @@ def in_turns(
     Where ``compiled`` returns False, the rows are left to ``plain``.
     """
     start, step = 0, max(1, TURN * n // max(size, 1))
+
+    def first(loops: Loops) -> None:
+        compiled(loops, slice(start, min(start + FEW, n)))
+
     while start < n:
-        found = loops_for(kind, size, partial(_call, compiled, slice(start, min(start + FEW, n))))
+        found = loops_for(kind, size, first)
         rows = slice(start, n if found else min(start + step, n))
         if found is None or not compiled(found, rows):
             with count_numpy_time(kind, size):
                 plain(rows)
         start = rows.stop
-
-
-def _call(compiled: Callable[[Loops, slice], bool], rows: slice, loops: Loops) -> bool:
-    """Call a loop on some rows."""
-    return compiled(loops, rows)
 
 
 @cache

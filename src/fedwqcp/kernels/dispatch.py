@@ -444,7 +444,10 @@ class _Search(NamedTuple):
         self, loops: Loops, p: Probabilities, rows: slice, path: Path, pivots: Floats | None
     ) -> bool:
         """Fill in some rows that follow each other."""
-        y, part, random = self.labels[rows], self.out.of(rows), self.random.of(rows)
+        if len(p) == len(self.probs):
+            y, part, random = self.labels, self.out, self.random
+        else:
+            y, part, random = self.labels[rows], self.out.of(rows), self.random.of(rows)
         if path == "exact":
             return _cross_exactly(loops, p, y, self.limits, random, part)
         if path == "short":

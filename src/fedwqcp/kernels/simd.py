@@ -273,7 +273,9 @@ def short_limits(limits: Limits, randomized: bool) -> ShortLimits:
     return ShortLimits(surely, maybe, NEAR if randomized else np.float32(SURE))
 
 
-NO_MASSES = np.empty((3, 0))
+LISTED = 256
+"""So many undecided rows are listed as they are met; where there are more, sizes are searched."""
+
 NOTHING = np.uint32(2**32 - 1)
 """More than the bits of any number."""
 
@@ -307,26 +309,26 @@ def cross_short(
     probs: Probabilities,
     labels: Labels,
     limits: tuple[ShortLimits, Floats],
-    out: Crossings,
-    undecided: Integers,
+    out: tuple[Integers, Labels, Bools, Bools],
+    listed: Integers,
     scratch: Scratch,
 ) -> Int:
-    """Fill in crossings of contiguous rows, masses apart; list undecided rows, return how many.
+    """Fill in `Crossings` of contiguous rows, masses apart; return how many rows are undecided.
 
     Each lane sorts its row in registers. Undecided rows have size -1: those that are not surely
-    probabilities or that float32 does not decide, and the last few. With the limits come the random
-    parts, or none.
+    probabilities or that float32 does not decide, and the last few; the first of them are listed.
+    With the limits come the random parts, or none.
     """
     buffer, classes = scratch
     C, n = len(classes), len(probs)
-    _, sizes, label, covered, mask = out
+    sizes, label, covered, mask = out
     rows, lanes, side = pointer(probs), pointer(buffer), pointer(buffer.view(np.uint32))
     to_sizes, to_covered, to_mask = pointer(sizes), pointer(covered), pointer(mask)
     (at_most, at_least, near), u = limits
     bounds, part = (pointer(at_most), pointer(at_least), near), broadcast(np.float32(1))
     parts = pointer(u)
     flat = pointer(probs.view(np.uint32))
-    n_undecided, behind = np.int64(0), broadcast(np.uint32(NOTHING - 1))
+    undecided, behind = np.int64(0), broadcast(np.uint32(NOTHING - 1))
     grouped = grouped_rows(n, C)
     for i in range(0, grouped, LANES):
         columns = sort_descending(transpose(flat, i * C, classes))
@@ -341,8 +343,8 @@ def cross_short(
         if mask.size:
             store(side, OWN, least)
             for k in range(LANES):  # writes beyond the row what the next row overwrites
-                row = load(flat, (i + k) * C)
-                store(to_mask, (i + k) * C, row >= broadcast(read(side, OWN + k)))
+                one = load(flat, (i + k) * C)
+                store(to_mask, (i + k) * C, one >= broadcast(read(side, OWN + k)))
         if label.size:
             sure = sure & ((beyond > broadcast(EXACT)) | (found == broadcast(np.int32(C))))
             store(side, OWN, beyond)
@@ -352,15 +354,18 @@ def cross_short(
                 label[i + k] = trailing_zeros(here) if here else -1
         left = movemask(logical_not(sure))
         while left:
-            undecided[n_undecided] = i + trailing_zeros(left)
-            n_undecided += 1
+            row = i + trailing_zeros(left)
+            sizes[row] = -1
+            if undecided < listed.size:
+                listed[undecided] = row
+            undecided += 1
             left &= left - np.uint64(1)
-    for i in range(grouped, n):
-        undecided[n_undecided] = i
-        n_undecided += 1
-    for k in range(n_undecided):
-        sizes[undecided[k]] = -1
-    return n_undecided
+    for row in range(grouped, n):
+        sizes[row] = -1
+        if undecided < listed.size:
+            listed[undecided] = row
+        undecided += 1
+    return undecided
 
 
 def cross(
@@ -372,9 +377,9 @@ def cross(
     scratch: Scratch,
 ) -> Integers:
     """Fill in crossings of short contiguous rows, masses apart; return which are undecided."""
-    out = out._replace(masses=NO_MASSES)
-    given, undecided = (short_limits(limits, u.size > 0), u), np.empty(len(probs), np.int64)
-    return undecided[: cross_short(probs, labels, given, out, undecided, scratch)]
+    given, listed = (short_limits(limits, u.size > 0), u), np.empty(LISTED, np.int64)
+    undecided = cross_short(probs, labels, given, out[1:], listed, scratch)
+    return listed[:undecided] if undecided <= LISTED else np.flatnonzero(out.sizes < 0)
 
 
 # Both ends of prediction intervals ----------------------------------------------------------------
