@@ -16,7 +16,6 @@ from fedwqcp.report.html.page import (
     Page,
     Section,
     Table,
-    TableRow,
     View,
     counted,
     interval,
@@ -205,7 +204,7 @@ def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
             tally[key] += 1
             examples.setdefault(key, finding)
     rows = [
-        TableRow((f"{code} ({severity})", f"{count} of {seeds}", examples[severity, code].says))
+        (f"{code} ({severity})", f"{count} of {seeds}", examples[severity, code].says)
         for (severity, code), count in tally.most_common()
     ]
     columns = ("finding", "seeds", "for instance")

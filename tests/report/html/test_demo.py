@@ -69,9 +69,9 @@ def test_typical_patients_stand_before_hard_ones_with_class_names(page):
 
 def test_the_splits_are_those_that_were_committed(page):
     (table,) = [t for t in blocks(page.views[0], Table) if t.name == "splits"]
-    row = next(r for r in table.rows if r.cells[:2] == ("fedwq-cp", "Zurich-Basel"))
+    row = next(r for r in table.rows if r[:2] == ("fedwq-cp", "Zurich-Basel"))
     spread = results().spread_of("four", "fedwq-cp", "Zurich-Basel")
-    assert row.cells[2] == f"{100 * spread.mean:.1f} %"
+    assert row[2] == f"{100 * spread.mean:.1f} %"
     assert len(table.rows) == len(results().of("four"))
 
 

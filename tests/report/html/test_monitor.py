@@ -165,7 +165,7 @@ def test_fewer_than_ten_rows_are_counted_but_not_shown(tmp_path):
     assert page.views[0].verdicts["coverage"].word == "Too few rows"
     assert (cards(page)["st-mary"].figure, cards(page)["st-mary"].word) == ("?", "too few rows")
     assert dict(cards(page)["st-mary"].facts)["evidence of a drop"] == "? of 40"
-    assert [row.cells[3:6] for row in block(page, "classes").rows] == [("under 10", "?", "?")] * 2
+    assert [row[3:6] for row in block(page, "classes").rows] == [("under 10", "?", "?")] * 2
     assert "0.667" not in words(tmp_path, watch.state)
 
 
@@ -178,7 +178,7 @@ def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(tmp_path)
     watch.update("st-mary", [1] * 39 + [0] + [1] * 11 + [0] + [1, 1, 0, 1], labels)
     watch.update("lakeside", [1] * 23 + [0], [0] * 12 + [1] * 6 + [2] * 6)
     rows = block(load_page(watch.state, ReportOptions()), "classes").rows
-    shown = {(row.cells[0], row.cells[1]): row.cells[3:5] for row in rows}
+    shown = {(row[0], row[1]): row[3:5] for row in rows}
     # of st-mary's 56 rows, class 2 has 4: class 1 is hidden too, or 56 - 40 - 12 would tell
     assert shown == {
         ("st-mary", "0"): ("40", "0.975"),
@@ -190,9 +190,7 @@ def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(tmp_path)
         ("lakeside", "2"): ("under 10", "?"),
         ("lakeside", "3"): ("0", "?"),
     }
-    assert {row.cells[7] for row in rows if shown[row.cells[0], row.cells[1]][1] == "?"} == {
-        "? of 320"
-    }
+    assert {row[7] for row in rows if shown[row[0], row[1]][1] == "?"} == {"? of 320"}
     assert "0.917" not in words(tmp_path, watch.state)  # eleven of twelve
 
 
@@ -202,8 +200,8 @@ def test_classes_stand_beside_each_other_alarms_first(tmp_path):
     page = load_page(watch.state, ReportOptions())
     first, *others = block(page, "classes").rows
     alarmed = watch.monitor.standings()[3]
-    assert first.cells[:5] == ("st-mary", "2", f"ALARM at row {alarmed.alarm}", "20", "0.000")
-    assert {row.cells[2] for row in others} == {"ok"}
+    assert first[:5] == ("st-mary", "2", f"ALARM at row {alarmed.alarm}", "20", "0.000")
+    assert {row[2] for row in others} == {"ok"}
     assert cards(page)["st-mary"].word == "alarm in a class"
     verdict = page.views[0].verdicts["coverage"]
     assert "since about row 1 of class 2 the sets of st-mary cover about 0.000" in verdict.text

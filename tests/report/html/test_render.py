@@ -25,7 +25,6 @@ from fedwqcp.report.html.page import (
     Page,
     Section,
     Table,
-    TableRow,
     Text,
     View,
     ViewVerdict,
@@ -70,7 +69,7 @@ def every_block(name):
             alarms=[12],
             calibrations=[15],
         ),
-        Table(name, name, (name,), [TableRow((name,), name, name)]),
+        Table(name, name, (name,), [(name,)], agents=0),
         Gallery(
             [
                 ExamplePoint(

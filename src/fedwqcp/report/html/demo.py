@@ -31,7 +31,6 @@ from fedwqcp.report.html.page import (
     ReportOptions,
     Section,
     Table,
-    TableRow,
     Text,
     View,
     ViewVerdict,
@@ -203,9 +202,7 @@ def _newcomer(results: Results) -> Section:
 
 def _simulated(results: Results) -> list[Block]:
     """Show what the methods cover where there are enough sites, which are simulated."""
-    rows = [
-        TableRow((s.method, *simulated_cells(s))) for s in results.spread if s.act == "simulated"
-    ]
+    rows = [(s.method, *simulated_cells(s)) for s in results.spread if s.act == "simulated"]
     if not rows:
         return []
     columns = ("method", "coverage at a new site, in %", "new sites covered as asked for")
@@ -228,7 +225,7 @@ def _comparison(results: Results, act: str) -> Table:
         one = _percent(sum(f.one for f in own) / tested)
         cells = [f"{_percent(f.rate.coverage)} {_interval(f)}" for f in own]
         sent = f"{max(f.bytes_up for f in own):,}"
-        rows.append(TableRow((name, *cells, _length(own) if act == "clinics" else one, sent)))
+        rows.append((name, *cells, _length(own) if act == "clinics" else one, sent))
     columns = ("method", *agents, last, "most bytes sent")
     return Table("methods", "Methods side by side", columns, rows)
 
@@ -316,14 +313,15 @@ def _splits(results: Results, act: str) -> Section:
     for f in results.of(act):
         spread = results.spread_of(act, f.method, f.agent)
         if spread is not None:
-            cells = (
-                _name(f),
-                f.agent,
-                f"{100 * spread.mean:.1f} %",
-                f"{100 * spread.sd:.1f}",
-                f"{100 * spread.low:.0f} to {100 * spread.high:.0f} %",
+            rows.append(
+                (
+                    _name(f),
+                    f.agent,
+                    f"{100 * spread.mean:.1f} %",
+                    f"{100 * spread.sd:.1f}",
+                    f"{100 * spread.low:.0f} to {100 * spread.high:.0f} %",
+                )
             )
-            rows.append(TableRow(cells, f.agent))
     count = results.spread[0].splits if results.spread else 0
     columns = ("method", "hospital", "mean coverage", "standard deviation", "nine of ten splits")
     lead = (
@@ -335,24 +333,26 @@ def _splits(results: Results, act: str) -> Section:
     if not rows:
         none = "Known for the default level only: run fedwqcp demo --splits 200 --alpha ..."
         return Section("splits", "Many splits", none, [])
-    return Section("splits", f"{count} splits", lead, [Table("splits", "Coverage", columns, rows)])
+    table = Table("splits", "Coverage", columns, rows, agents=1)
+    return Section("splits", f"{count} splits", lead, [table])
 
 
 def _sent(found: Sequence[MethodResult]) -> Section:
     """Show what left each hospital."""
-    rows = [TableRow((_name(f), f.agent, f"{f.bytes_up:,}", str(f.rounds)), f.agent) for f in found]
+    rows = [(_name(f), f.agent, f"{f.bytes_up:,}", str(f.rounds)) for f in found]
     columns = ("method", "hospital", "bytes sent", "rounds")
     lead = (
         "FedWQ-CP sends one threshold and one count. The assessment behind the advice sends up to "
         "sixteen order statistics and class counts more. Patients and models stay where they are."
     )
-    return Section("sent", "What left each hospital", lead, [Table("sent", "Bytes", columns, rows)])
+    table = Table("sent", "Bytes", columns, rows, agents=1)
+    return Section("sent", "What left each hospital", lead, [table])
 
 
 def _promises(results: Results, act: str) -> Section:
     """Show what is proved of each method, and under which assumption."""
     promises = {_name(f): (f.guarantee, f.assumption) for f in results.of(act)}
-    rows = [TableRow((name, *said)) for name, said in promises.items()]
+    rows = [(name, *said) for name, said in promises.items()]
     columns = ("method", "promise", "assumption")
     level, table = _percent(1 - results.alpha), Table("promises", "", columns, rows)
     if act != "four":
@@ -372,15 +372,12 @@ def _promises(results: Results, act: str) -> Section:
 def _hospitals(results: Results) -> Section:
     """Show what each hospital has, and where the data come from."""
     rows = [
-        TableRow(
-            (
-                s.name,
-                str(s.patients),
-                _percent(s.share),
-                s.model,
-                *map(str, (s.trained, s.calibration, s.test)),
-            ),
+        (
             s.name,
+            str(s.patients),
+            _percent(s.share),
+            s.model,
+            *map(str, (s.trained, s.calibration, s.test)),
         )
         for s in results.sites
     ]
@@ -390,7 +387,7 @@ def _hospitals(results: Results) -> Section:
         "William Steinbrunn, M.D. (Zurich); Matthias Pfisterer, M.D. (Basel); Robert Detrano, "
         "M.D., Ph.D. (Long Beach and Cleveland). A demonstration, not a medical device."
     )
-    table = Table("hospitals", "Patients and models", columns, rows)
+    table = Table("hospitals", "Patients and models", columns, rows, agents=0)
     return Section("data", "The hospitals and their data", "", [table, Text([notice])])
 
 

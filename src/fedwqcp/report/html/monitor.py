@@ -28,7 +28,6 @@ from fedwqcp.report.html.page import (
     ReportOptions,
     Section,
     Table,
-    TableRow,
     Text,
     Tone,
     View,
@@ -321,19 +320,14 @@ def _marks(each: Standing, found: MonitorFiles) -> tuple[list[int], list[int]]:
 def _classes(found: MonitorFiles) -> Section:
     """Return how the watched classes stand, the worst first."""
     ranked = sorted(found.classes, key=lambda each: _rank(each, found))
-    rows = [TableRow(_line(each, found), each.agent) for each in ranked[:LINES]]
+    rows = [_line(each, found) for each in ranked[:LINES]]
     left = len(ranked) - len(rows)
     more = f" {counted(left, 'line')} with less evidence of a drop are left out." if left else ""
     columns = (
-        "agent",
-        "class",
-        "standing",
-        "rows",
-        "coverage",
-        "95 % confidence sequence",
-        "required coverage",
-        "evidence of a drop",
+        *("agent", "class", "standing", "rows", "coverage", "95 % confidence sequence"),
+        *("required coverage", "evidence of a drop"),
     )
+    title = "State of each class, most evidence of a drop first"
     return Section(
         "classes",
         "Classes",
@@ -341,7 +335,7 @@ def _classes(found: MonitorFiles) -> Section:
         "over all classes together; only a calibration by label promises it within each. Counts "
         "of fewer than ten rows are left out, and those of another class where they would follow "
         f"from the total.{more}",
-        [Table("classes", "State of each class, most evidence of a drop first", columns, rows)],
+        [Table("classes", title, columns, rows, agents=0)],
     )
 
 
@@ -420,9 +414,8 @@ def _advice(found: MonitorFiles, name: str) -> list[str]:
 def _alarm_table(found: MonitorFiles) -> Table:
     """Return all alarms of the log."""
     now = set(map(_key, found.alarms))
-    rows = []
-    for key, (entry, at) in found.logged.items():
-        cells = (
+    rows = [
+        (
             at.agent,
             "all rows" if at.label is None else str(at.label),
             str(at.calibration),
@@ -431,9 +424,10 @@ def _alarm_table(found: MonitorFiles) -> Table:
             _when(entry.time),
             "stands" if key in now else "ended by a new calibration",
         )
-        rows.append(TableRow(cells, at.agent))
+        for key, (entry, at) in found.logged.items()
+    ]
     columns = ("agent", "class", "calibration", "row", "update", "first seen", "now")
-    return Table("alarms", "All alarms of the log", columns, rows)
+    return Table("alarms", "All alarms of the log", columns, rows, agents=0)
 
 
 def _fallen(each: Standing, found: MonitorFiles) -> str:

@@ -187,22 +187,17 @@ class Charts:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; ``name`` is that of the file it is downloaded as."""
+    """A table; ``name`` is that of its download, ``agents`` the column of the agents, if any.
+
+    The filter hides the rows of other agents.
+    """
 
     name: str
     caption: str
     columns: Sequence[str]
-    rows: Sequence[TableRow]
+    rows: Sequence[Sequence[str]]
+    agents: int | None = None
     kind: ClassVar[str] = "table"
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A line of a table; a filter hides those of other agents and methods."""
-
-    cells: Sequence[str]
-    agent: str = ""
-    method: str = ""
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,7 @@ def _library() -> str:
 
 def _download(block: Chart | Table) -> str:
     """Return the data of a block as an address that holds all of them."""
-    rows = block.rows if isinstance(block, Chart) else [row.cells for row in block.rows]
-    text = as_csv(block.columns, rows)
+    text = as_csv(block.columns, block.rows)
     return f"data:text/csv;charset=utf-8,{quote(text, safe=_AS_IS)}"
 
 

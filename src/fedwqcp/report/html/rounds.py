@@ -40,7 +40,6 @@ from fedwqcp.report.html.page import (
     ReportOptions,
     Section,
     Table,
-    TableRow,
     Text,
     Tone,
     View,
@@ -538,11 +537,9 @@ def _raised(row: tuple[str, str, int, float, float]) -> float:
     return used - own if used < inf else inf
 
 
-def _message_bytes(
-    release: Release, plan: Plan, folder: Path
-) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """Return the bytes of every message whose files lie beside the record."""
-    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+def _message_bytes(release: Release, plan: Plan, folder: Path) -> dict[str, list[tuple[int, int]]]:
+    """Return, by agent, the bytes of every message whose files lie beside the record."""
+    found: dict[str, list[tuple[int, int]]] = {}
     first = len(read_file(folder / "round.json")) if is_file(folder / "round.json") else 0
     for agent in release.agents:
         steps = []
@@ -561,7 +558,7 @@ def _message_bytes(
                 (first if step == 0 else _question_bytes(folder, agent.name, step), len(data))
             )
         if sum(up for _, up in steps) == agent.bytes_up and steps:
-            found[release.round.method.name, agent.name] = steps
+            found[agent.name] = steps
     return found
 
 
@@ -662,8 +659,7 @@ def _classes_section(cases: Sequence[_Case]) -> list[Section]:
         left += len(lines[LINES:])
         for name, rate in lines[:LINES] if len(lines) > 1 else ():
             ends = f"{rate.low:.3f} to {rate.high:.3f}"
-            cells = (case.agent, name, f"{rate.n:,}", f"{rate.coverage:.3f}", ends)
-            rows.append(TableRow(cells, case.agent))
+            rows.append((case.agent, name, f"{rate.n:,}", f"{rate.coverage:.3f}", ends))
     if not rows:
         return []
     said = "Each class has a threshold of its own."
@@ -676,7 +672,7 @@ def _classes_section(cases: Sequence[_Case]) -> list[Section]:
     if left:
         said += f" Left out: {counted(left, 'line')} with higher coverage."
     columns = ("agent", "class", "test points", "coverage", "exact 95 % interval")
-    table = Table("classes", "Coverage by class, lowest first", columns, rows)
+    table = Table("classes", "Coverage by class, lowest first", columns, rows, agents=0)
     return [Section("classes", "Classes", said, [table])]
 
 
@@ -717,7 +713,7 @@ def _merged(rates: Sequence[tuple[str, metrics.Rate]]) -> list[tuple[str, metric
 def _sizes_section(case: _Case) -> Section:
     """Return how large the sets are, in steps that no single person stands in."""
     rows = [
-        TableRow((said, f"{people:,}", f"{people / len(case.sets):.1%}"))
+        (said, f"{people:,}", f"{people / len(case.sets):.1%}")
         for said, people in _groups(case.sets)
     ]
     return Section(

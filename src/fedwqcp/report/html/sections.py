@@ -19,7 +19,6 @@ from fedwqcp.report.html.page import (
     Charts,
     Section,
     Table,
-    TableRow,
     Text,
     Tone,
     ViewVerdict,
@@ -222,29 +221,29 @@ def scores_section(
 
 def messages_section(
     totals: Sequence[tuple[str, str, int, int]],
-    single: Mapping[tuple[str, str], Sequence[tuple[int, int]]],
+    single: Mapping[str, Sequence[tuple[int, int]]],
     method: str,
 ) -> Section:
     """Say what was sent: all bytes of each agent, and every message.
 
-    ``totals`` are method, agent, bytes up and down; ``single`` holds, by method and agent, the
-    bytes of the question and the answer of each step, where known.
+    ``totals`` are method, agent, bytes up and down; ``single`` holds, by agent, the bytes of the
+    question and the answer of each step, where known.
     """
     rows = [
-        TableRow((agent, str(step), f"{down:,}", f"{up:,}"), agent, name)
-        for (name, agent), steps in single.items()
+        (agent, str(step), f"{down:,}", f"{up:,}")
+        for agent, steps in single.items()
         for step, (down, up) in enumerate(steps)
     ]
     blocks: list[Block] = []
     if len({name for name, *_ in totals}) > 1:
         blocks.append(traffic_chart(totals, method=method))
     elif any(up or down for _, _, up, down in totals):
-        lines = [TableRow((agent, f"{up:,}", f"{down:,}"), agent) for _, agent, up, down in totals]
+        lines = [(agent, f"{up:,}", f"{down:,}") for _, agent, up, down in totals]
         sent = ("agent", "sent by the agent, bytes", "sent to the agent, bytes")
-        blocks.append(Table("bytes", "In all", sent, lines))
+        blocks.append(Table("bytes", "In all", sent, lines, agents=0))
     columns = ("agent", "step", "question, bytes", "answer, bytes")
     if rows:
-        blocks.append(Table("messages", "Message by message", columns, rows))
+        blocks.append(Table("messages", "Message by message", columns, rows, agents=0))
     if not blocks:
         blocks.append(Text(["Nothing was sent: every agent used its own threshold."]))
     steps = max((len(own) for own in single.values()), default=0)
@@ -354,19 +353,19 @@ def _tables(found: Sequence[AgentCoverage], methods: Sequence[str], size: str) -
         own = [m for m in found if m.method == name]
         worst = min(own, key=lambda m: m.coverage)
         rounds, proved, *why = own[0].promise
-        cells = (
-            name,
-            f"{fmean(m.coverage for m in own):.3f}",
-            f"{worst.coverage:.3f} at {worst.agent}",
-            number(fmean(m.size for m in own)),
-            rounds,
-            proved,
+        lines.append(
+            (
+                name,
+                f"{fmean(m.coverage for m in own):.3f}",
+                f"{worst.coverage:.3f} at {worst.agent}",
+                number(fmean(m.size for m in own)),
+                rounds,
+                proved,
+            )
         )
-        lines.append(TableRow(cells))
-        ifs += [TableRow((name, text)) for text in why]
+        ifs += [(name, text) for text in why]
     columns = ("method", "mean coverage", "worst", f"mean {size}", "rounds", "proved")
     tables = [Table("methods", "Methods side by side", columns, lines)]
     if ifs:
-        caption = "Assumptions"
-        tables.append(Table("proved", caption, ("method", "assumption"), ifs))
+        tables.append(Table("proved", "Assumptions", ("method", "assumption"), ifs))
     return tables
