@@ -220,7 +220,6 @@ def test_a_hostile_name_is_shown_as_text_when_pointed_at(chromium, tmp_path):
     chart = coverage_chart([point], nominal=0.9, size="labels", method="m", title=name)
     view = View(
         name,
-        ["m"],
         [name],
         "m",
         {"m": ViewVerdict("good", "", "")},

@@ -11,7 +11,7 @@ from statistics import median
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate
 from fedwqcp.report.html import save
-from fedwqcp.report.html.charts import partition_chart
+from fedwqcp.report.html.charts import partition_chart, unchecked
 from fedwqcp.report.html.page import (
     Page,
     Section,
@@ -51,7 +51,9 @@ def write(
     path: Path, out: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = ()
 ) -> Path:
     """Write the page of a benchmark, or of some of its datasets and presets."""
-    return save(lambda: read(path, datasets, presets), out)
+    with unchecked():
+        page = read(path, datasets, presets)
+    return save(page, out)
 
 
 def read(path: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = ()) -> Page:
@@ -126,7 +128,6 @@ def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> Vi
     about += [messages_section(totals, {}, methods[0]), _diagnosis(results, len(seeds))]
     return View(
         title=f"{first.display_title}, {first.preset}",
-        methods=methods,
         agents=agents,
         method=methods[0],
         verdicts={
@@ -153,7 +154,6 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
     return AgentCoverage(
         method=first.method,
         agent=first.agent,
-        note=f"{first.model} model",
         coverage=median(seen),
         low=low,
         high=high,
@@ -166,6 +166,7 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
             ("bytes sent, at most", f"{max(r.bytes_up for r in own):,}"),
         ),
         promise=(str(max(r.rounds for r in own)), first.guarantee),
+        note=f"{first.model} model",
     )
 
 

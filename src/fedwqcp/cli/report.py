@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from fedwqcp._io import keep_apart
 from fedwqcp.cli.output import AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
 from fedwqcp.report import figures
-
-if TYPE_CHECKING:
-    from fedwqcp.report.html.page import Page
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -91,16 +88,11 @@ def page(
     keep_apart(out, source, outputs, labels, calibration)
     agent = None if agent is None else unicodedata.normalize("NFC", agent)
     options = pages.ReportOptions(examples, agent, outputs, labels, calibration)
-    notes: dict[str, None] = {}
-
-    def make() -> Page:
-        made = pages.load_page(source, options)
-        notes.update((note, None) for view in made.views for note in view.notes)
-        return made
-
-    written = pages.save(make, out)
+    made = pages.load_page(source, options)
+    notes = list(dict.fromkeys(note for view in made.views for note in view.notes))
+    written = pages.save(made, out)
     output = Output(as_json)
     for note in notes:
         output.say(f"note: {note}", style="yellow")
     output.say(f"Written: {written}")
-    output.done(files=[written], notes=list(notes))
+    output.done(files=[written], notes=notes)

@@ -43,9 +43,8 @@ def small_library(monkeypatch):
 
 def every_block(name):
     """Return a page that has every block, with one name wherever a name can stand."""
-    card = Card(
-        name, name, "good", name, "0.9", name, name, ((name, name),), Bar(0.8, 0.9, 1, 0.9, 0)
-    )
+    bar = Bar(0.8, 0.9, 1, 0.9, 0)
+    card = Card(name, "good", name, "0.9", name, ((name, name),), name, bar, name)
     point = {"method": name, "agent": name, "coverage": 0.9, "low": 0.8, "high": 1.0, "size": 2.0}
     wide = {"method": name, "agent": name, "low": 80.0, "coverage": 90.0, "high": 99.0}
     wide |= {"splits": None, "tone": "good", "says": name}
@@ -76,15 +75,14 @@ def every_block(name):
                     name,
                     name,
                     name,
-                    [ExampleSet((name,), [(name, True)], True)],
+                    [ExampleSet((name,), [(name, True)])],
                 )
             ]
         ),
     ]
     sections = [Section("all", name, name, blocks)]
-    view = View(
-        name, [name, "b"], [name, "c"], name, {name: ViewVerdict("bad", name, name)}, sections
-    )
+    verdicts = {name: ViewVerdict("bad", name, name), "b": ViewVerdict("good", "b", "b")}
+    view = View(name, [name, "c"], name, verdicts, sections)
     return Page(name, name, [(name, name)], [view, view])
 
 

@@ -59,27 +59,27 @@ def write(source: Path, out: Path, options: ReportOptions | None = None) -> Path
     MissingExtraError
         If Altair, vl-convert or Jinja are not installed.
     """
-    return save(lambda: load_page(source, options or ReportOptions()), out)
+    return save(load_page(source, options or ReportOptions()), out)
 
 
 def write_release(release: Release, out: Path, tests: Mapping[str, Outputs]) -> Path:
     """Write the report of a release that a process holds, with coverage on labelled test points."""
-    return save(lambda: rounds.release_page(release, tests), out)
+    with unchecked():
+        page = rounds.release_page(release, tests)
+    return save(page, out)
 
 
 def load_page(source: Path, options: ReportOptions) -> Page:
     """Return the page of whatever lies at a path."""
-    for _, holds, page_of in KINDS:
-        if holds(source):
-            return page_of(source, options)
+    with unchecked():
+        for _, holds, page_of in KINDS:
+            if holds(source):
+                return page_of(source, options)
     raise InputError(f"{source} must be one of: {'; '.join(name for name, *_ in KINDS)}")
 
 
-def save(make: Callable[[], Page], out: Path) -> Path:
-    """Make a page and write it as one HTML file, or refuse where an extra is missing."""
-    require_report()
-    with unchecked():
-        page = make()
+def save(page: Page, out: Path) -> Path:
+    """Write a page as one HTML file."""
     write_atomic(out, to_html(page).encode())
     return out
 

@@ -521,6 +521,7 @@ def unchecked() -> Iterator[None]:
 
     The check takes most of the time of a report; tests do it instead.
     """
+    require_report()
     from altair.utils.schemapi import debug_mode
 
     with debug_mode(False):

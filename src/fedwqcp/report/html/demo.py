@@ -79,7 +79,6 @@ def _view(results: Results, act: str) -> View:
     advised = next((_name(f) for f in found if f.method == "auto"), names[0])
     return View(
         title=ACTS[act],
-        methods=names,
         agents=list(dict.fromkeys(f.agent for f in found)),
         method=advised,
         verdicts={
@@ -238,7 +237,6 @@ def _cards(found: Sequence[MethodResult], nominal: float) -> Cards:
         groups.setdefault(_name(f), []).append(
             Card(
                 agent=f.agent,
-                note="",
                 tone=tone,
                 word=word,
                 figure=_percent(f.rate.coverage),
@@ -300,7 +298,7 @@ def _patient(p: Patient, place: int, names: dict[str, str]) -> ExamplePoint:
     """Return one patient."""
     says = f"The model gives disease {_percent(p.disease)}. True answer: {p.truth}."
     sets = [
-        ExampleSet((name,), [(c, c == p.truth) for c in p.sets[method]], p.truth in p.sets[method])
+        ExampleSet((name,), [(c, c == p.truth) for c in p.sets[method]])
         for method, name in names.items()
     ]
     title = f"{p.about[:1].upper()}{p.about[1:]}"

@@ -84,7 +84,6 @@ def monitor_page(path: Path, options: ReportOptions) -> Page:
         views=[
             View(
                 title=name,
-                methods=[ONLY],
                 agents=[each.agent for each in found.agents],
                 method=ONLY,
                 verdicts={ONLY: _verdict(found)},
@@ -255,13 +254,12 @@ def _card(each: Standing, found: MonitorFiles, start: float) -> Card:
         ("calibration", f"no. {each.calibration}"),
     ]
     if each.n < MIN_COUNT or each.coverage is None or each.current is None:
-        return Card(each.agent, "", tone, word, "?", "fewer than ten rows", "", facts)
+        return Card(each.agent, tone, word, "?", "fewer than ten rows", facts)
     if each.alarm is not None:
         facts.insert(1, ("coverage of all rows", f"{each.coverage:.3f}"))
     since = each.alarm is not None and each.since_n >= MIN_COUNT
     return Card(
         agent=each.agent,
-        note="",
         tone=tone,
         word=word,
         figure=f"{each.current if since else each.coverage:.3f}",

@@ -80,12 +80,11 @@ class Page:
 class View:
     """All about one dataset, or one level.
 
-    ``method`` is the one that is chosen first; ``verdicts`` are by method. ``stand_in`` says what
+    ``verdicts`` are by method, ``method`` is the one that is chosen first. ``stand_in`` says what
     the data are where they are not what their name says; ``notes`` are repeated on the terminal.
     """
 
     title: str
-    methods: Sequence[str]
     agents: Sequence[str]
     method: str
     verdicts: Mapping[str, ViewVerdict]
@@ -138,14 +137,14 @@ class Card:
     """One agent: its most important number with its label and interval, and further facts."""
 
     agent: str
-    note: str
     tone: Tone
     word: str
     figure: str
     label: str
-    interval: str
     facts: Sequence[tuple[str, str]]
+    interval: str = ""
     bar: Bar | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -224,7 +223,11 @@ class ExampleSet:
 
     methods: Sequence[str]
     members: Sequence[tuple[str, bool]]
-    covered: bool
+
+    @property
+    def covered(self) -> bool:
+        """Whether the set holds the truth."""
+        return any(true for _, true in self.members)
 
 
 Block: TypeAlias = Text | Cards | Chart | Charts | Table | Gallery

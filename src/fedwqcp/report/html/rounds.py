@@ -237,8 +237,7 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     about.append(Section("new-site", "What is promised to a new site", "", [promised]))
     return View(
         title=f"alpha = {alpha:g}",
-        methods=[method],
-        agents=list(round.agents),
+        agents=round.agents,
         method=method,
         verdicts={method: _verdict(release, alpha, found, here)},
         sections=about,
@@ -296,7 +295,6 @@ def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
     about += [*_classes_section([case]), _sizes_section(case), messages_section(totals, {}, method)]
     return View(
         title=f"alpha = {alpha:g}",
-        methods=[method],
         agents=[case.agent],
         method=method,
         verdicts={method: _judged(found, [case])},
@@ -474,18 +472,17 @@ def _card(
     if agent.reason:
         facts.append(("refused for", agent.reason))
     if not sent:
-        return Card(agent.name, "", tone, word, threshold, "threshold in use", "", facts[1:])
+        return Card(agent.name, tone, word, threshold, "threshold in use", facts[1:])
     points = sum(own.sent.n for own in sent if own.first)
     facts.insert(0, ("calibration points", f"{points:,}"))
     return Card(
         agent.name,
-        "",
         tone,
         word,
         threshold_range([own.sent.threshold for own in sent], release.round.by),
         "own threshold" if len(sent) == 1 else "own thresholds",
-        _chance(sent[0].sent, plan, sent[0].task) if len(sent) == 1 else "",
         facts,
+        _chance(sent[0].sent, plan, sent[0].task) if len(sent) == 1 else "",
     )
 
 
@@ -622,7 +619,6 @@ def _coverage(case: _Case) -> AgentCoverage:
     return AgentCoverage(
         method=release.round.method.name,
         agent=case.agent,
-        note="",
         coverage=found.coverage,
         low=found.low,
         high=found.high,
@@ -788,13 +784,10 @@ def _example_set(method: str, sets: LabelSets | Intervals, row: int, truth: floa
     """Return one set."""
     ends = sets[row]
     if isinstance(sets, LabelSets):
-        return ExampleSet(
-            (method,),
-            [(name, label == truth) for name, label in zip(sets.names(row), ends, strict=True)],
-            truth in ends,
-        )
+        members = zip(sets.names(row), ends, strict=True)
+        return ExampleSet((method,), [(name, label == truth) for name, label in members])
     covered = ends[0] <= truth <= ends[1]
-    return ExampleSet((method,), [(f"{number(ends[0])} to {number(ends[1])}", covered)], covered)
+    return ExampleSet((method,), [(f"{number(ends[0])} to {number(ends[1])}", covered)])
 
 
 def _named(sets: LabelSets | Intervals, truth: float) -> str:

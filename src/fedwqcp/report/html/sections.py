@@ -43,7 +43,6 @@ class AgentCoverage:
 
     method: str
     agent: str
-    note: str
     coverage: float
     low: float
     high: float
@@ -52,6 +51,7 @@ class AgentCoverage:
     facts: Sequence[tuple[str, str]]
     promise: Sequence[str]
     infinite: bool = False
+    note: str = ""
 
 
 _TONES: dict[str, tuple[Tone, str]] = {
@@ -142,14 +142,14 @@ def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) ->
         groups.setdefault(m.method, []).append(
             Card(
                 agent=m.agent,
-                note=m.note,
                 tone=tone,
                 word=word,
                 figure=f"{m.coverage:.3f}",
                 label="coverage",
-                interval=m.interval,
                 facts=m.facts,
+                interval=m.interval,
                 bar=Bar(m.low, m.coverage, m.high, nominal, start),
+                note=m.note,
             )
         )
     mark = f"The vertical mark is the {nominal:g} that was asked for, the band the interval named."

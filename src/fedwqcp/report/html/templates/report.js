@@ -99,10 +99,7 @@
       e.setAttribute("aria-pressed", state.agents.has(e.dataset.pickAgent));
     });
     each(view, "[data-all]", (e) => { e.hidden = !state.agents.size; });
-    each(view, "[data-agent]", (e) => {
-      const other = e.dataset.method !== undefined && e.dataset.method !== state.method;
-      e.hidden = other || !shown(e.dataset.agent);
-    });
+    each(view, "[data-agent]", (e) => { e.hidden = !shown(e.dataset.agent); });
     const examples = [...view.querySelectorAll("[data-one-agent]")];
     const first = examples.map((e) => e.dataset.oneAgent).find(shown);
     examples.forEach((e) => { e.hidden = e.dataset.oneAgent !== first; });
