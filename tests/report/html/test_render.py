@@ -3,6 +3,7 @@ import json
 import pytest
 
 from fedwqcp.errors import InputError
+from fedwqcp.metrics import Histogram
 from fedwqcp.report.html import render as module
 from fedwqcp.report.html.charts import (
     HistoryStep,
@@ -53,9 +54,9 @@ def every_block(name):
         Text([name], title=name),
         Cards({name: [card]}),
         coverage_chart([point], nominal=0.9, size=name, method=name, title=name),
-        score_chart(name, [(0.0, 1.0, 12)], 0.4, [(name, 0.5)], method=name, domain=(0.0, 1.0)),
-        threshold_chart([(name, "", 12, 0.5, 0.6)], method=name),
-        threshold_chart([(name, name, 12, 0.5, 0.6)], method=name, by="group"),
+        score_chart(name, Histogram((0.0, 1.0), (12,)), 0.4, [0.5], name),
+        threshold_chart([(name, "", 12, 0.5, 0.6)], None),
+        threshold_chart([(name, name, 12, 0.5, 0.6)], "group"),
         partition_chart({name: (1, 2)}, name),
         traffic_chart([(name, name, 10, 20)], method=name),
         answers_chart([(name, name, 0.0, 60.0, 40.0)], method=name),

@@ -357,6 +357,24 @@ def test_a_round_by_label_or_group_is_judged_in_each(by):
     assert "a's" not in verdict.text
 
 
+def test_the_words_of_a_chart_of_scores_name_the_thresholds_of_all_labels(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], 60)
+    sure = np.where(labels, 0.5, 0.0) + 0.5 * rng.uniform(size=120)
+    probs = np.where(labels[:, None] == [0, 1], sure[:, None], 1 - sure[:, None])
+    np.savez(tmp_path / "site.npz", probs=probs, labels=labels)
+    cals = {"st-mary": fw.Outputs(probs, labels)}
+    release = fw.calibrate(cals, method="fcp", alpha=0.1, score="lac", by="label")
+    save_release(release, tmp_path / "release.json")
+    own = tmp_path / "site.npz"
+    options = ReportOptions(agent="st-mary", outputs=own, calibration=own)
+    (view,) = load_page(tmp_path / "release.json", options).views
+    (chart,) = (c for s in view.sections if s.key == "scores" for c in s.blocks[0].charts.values())
+    low, high = sorted(release.threshold("st-mary"))
+    assert low < high
+    assert chart.alt.endswith(f"Released: fcp {low:.3g} to {high:.3g}.")
+
+
 def server_page(release):
     """Return the verdict of the server's page, its sections by key, and its cards by agent."""
     (view,) = html.rounds.release_page(release, {}).views

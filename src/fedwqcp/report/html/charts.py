@@ -16,7 +16,8 @@ from math import floor, isfinite, log
 from typing import Any
 
 from fedwqcp.errors import MissingExtraError
-from fedwqcp.report.html.page import Chart, counted, name_list, number
+from fedwqcp.metrics import Histogram
+from fedwqcp.report.html.page import Chart, counted, name_list, number, threshold_range
 
 SHAPES = {
     "circle": "M6 1a5 5 0 1 0 0 10a5 5 0 1 0 0-10z",
@@ -111,54 +112,45 @@ def coverage_chart(
 
 
 def score_chart(
-    agent: str,
-    bins: Sequence[tuple[float, float, int]],
-    local: float | None,
-    released: Sequence[tuple[str, float]],
-    *,
-    method: str,
-    domain: tuple[float, float],
+    agent: str, bars: Histogram, own: float, released: Sequence[float], method: str
 ) -> Chart:
     """Draw one agent's calibration scores, with its own and the released thresholds.
 
-    ``bins`` are lower edge, upper edge and people; heights are people per unit of the score, since
-    bins differ in width. ``domain`` is the range of the axis, the same for all agents.
+    Heights are people per unit of the score, since bins differ in width.
     """
     import altair as alt
 
-    total = sum(people for *_, people in bins) or 1
-    x = alt.X("from:Q", title="score", scale=alt.Scale(domain=domain, nice=False, clamp=True))
+    bins = list(zip(bars.edges[:-1], bars.edges[1:], bars.counts, strict=True))
+    total = sum(bars.counts) or 1
+    ends = [*bars.edges, *filter(isfinite, released)]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    scale = alt.Scale(domain=(low, high if low < high else low + 1), nice=False, clamp=True)
+    x = alt.X("from:Q", title="score", scale=scale)
     layers: list[Any] = [_bars(bins, total, x)]
-    lines = [{"method": name, "from": q} for name, q in released if isfinite(q)]
+    lines = [{"method": method, "from": q} for q in released if isfinite(q)]
     layers.append(
         _chart_of(lines)
-        .transform_filter(METHOD_FILTER)
         .mark_rule(strokeWidth=2.5, color="var(--accent)")
         .encode(x=x, tooltip=["method:N", alt.Tooltip("from:Q", title="threshold", format=".4g")])
     )
-    if local is not None and isfinite(local):
-        own = _chart_of([{"from": local}]).mark_rule(
-            strokeDash=[4, 3], strokeWidth=2, color="var(--ink)"
-        )
+    if isfinite(own):
         layers.append(
-            own.encode(x=x, tooltip=[alt.Tooltip("from:Q", title="own threshold", format=".4g")])
+            _chart_of([{"from": own}])
+            .mark_rule(strokeDash=[4, 3], strokeWidth=2, color="var(--ink)")
+            .encode(x=x, tooltip=[alt.Tooltip("from:Q", title="own threshold", format=".4g")])
         )
-    said = "; ".join(f"{name} {number(q)}" for name, q in dict(released).items())
     return Chart(
         name=f"scores-{agent}",
         title=agent,
-        alt=f"Scores of {agent} in {counted(len(bins), 'bin')} of {total} people. "
-        + ("" if local is None else f"Own threshold {number(local)}. ")
-        + f"Released: {said}.",
-        spec=_spec(alt.layer(*layers), height=110, method=method),
+        alt=f"Scores of {agent} in {counted(len(bins), 'bin')} of {total} people. Own threshold "
+        f"{number(own)}. Released: {method} {threshold_range(released, None)}.",
+        spec=_spec(alt.layer(*layers), height=110),
         columns=("from", "to", "people"),
         rows=bins,
     )
 
 
-def threshold_chart(
-    rows: Sequence[tuple[str, str, int, float, float]], *, method: str, by: str | None = None
-) -> Chart:
+def threshold_chart(rows: Sequence[tuple[str, str, int, float, float]], by: str | None) -> Chart:
     """Draw own thresholds beside those in use: agent, label or group, points, own, in use.
 
     Without ``by``, the second is empty.
@@ -198,7 +190,7 @@ def threshold_chart(
         name="thresholds",
         title="Own threshold (dot) and threshold in use (bar)",
         alt=f"Own thresholds and those in use: {said}.",
-        spec=_spec(alt.layer(lines, own, used), height=40 * len(rows), method=method),
+        spec=_spec(alt.layer(lines, own, used), height=40 * len(rows)),
         columns=(
             "agent",
             *((by,) if by else ()),

@@ -29,10 +29,11 @@ from fedwqcp.federation.release import Release, known_rows
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.report.html.charts import threshold_chart
+from fedwqcp.report.html.charts import score_chart, threshold_chart
 from fedwqcp.report.html.page import (
     Card,
     Cards,
+    Charts,
     ExamplePoint,
     ExampleSet,
     Gallery,
@@ -60,7 +61,6 @@ from fedwqcp.report.html.sections import (
     groups_section,
     messages_section,
     parts_verdict,
-    scores_section,
 )
 from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
 from fedwqcp.scores.multi_label import MultiLabel
@@ -219,7 +219,7 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     method = round.method.name
     about = [_agents_section(release, plan, alpha, sent, always_left_out(here))]
     if sent and here[0].whose != "own":
-        about.append(_thresholds_section(release, sent, method))
+        about.append(_thresholds_section(release, sent))
     totals = [
         (method, a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"
     ]
@@ -505,7 +505,7 @@ def _chance(sent: LocalQuantile, plan: Plan, task: int) -> str:
     return f"its coverage varies from {low:.3f} to {high:.3f} (95 %) over calibration samples"
 
 
-def _thresholds_section(release: Release, sent: Sequence[_OwnThreshold], method: str) -> Section:
+def _thresholds_section(release: Release, sent: Sequence[_OwnThreshold]) -> Section:
     """Return the agents' own thresholds beside those in use, of the same label or group."""
     rows = []
     for own in sent:
@@ -520,12 +520,7 @@ def _thresholds_section(release: Release, sent: Sequence[_OwnThreshold], method:
     if len(rows) > LINES and release.round.by:
         said += f" Left out: {counted(len(rows) - LINES, 'line')} where it loses less."
         rows = sorted(rows, key=_raised)[:LINES]
-    return Section(
-        "thresholds",
-        "Thresholds",
-        said,
-        [threshold_chart(rows, method=method, by=release.round.by)],
-    )
+    return Section("thresholds", "Thresholds", said, [threshold_chart(rows, release.round.by)])
 
 
 def _raised(row: tuple[str, str, int, float, float]) -> float:
@@ -640,10 +635,17 @@ def _scores_section(case: _Case, scores: Floats) -> Section:
     """Return the agent's calibration scores with both thresholds."""
     bars = metrics.histogram(scores)
     own = float(conformal_quantile(scores, case.alpha))
-    method = case.release.round.method.name
-    released = [(method, float(q)) for q in np.unique(case.threshold)]
-    return scores_section(
-        {case.agent: (bars.edges, bars.counts, own)}, {case.agent: released}, method
+    released = np.unique(case.threshold).tolist()
+    chart = score_chart(case.agent, bars, own, released, case.release.round.method.name)
+    return Section(
+        "scores",
+        "Scores and thresholds",
+        "A score says how badly a label fits the model's output; a set holds every label whose "
+        "score is at most the threshold. Solid line: the threshold of the chosen method. Dashed: "
+        "the agent's own. Every bin holds at least ten people: smaller bins are merged, "
+        "so bins differ in width, and a bar's area is its share of people."
+        + ("" if bars.counts else f" {case.agent}: too few people for a bin."),
+        [Charts({case.agent: chart})],
     )
 
 

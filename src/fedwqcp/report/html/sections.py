@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from statistics import fmean
 
 from fedwqcp._validation import named
 from fedwqcp.metrics import Rate
-from fedwqcp.report.html.charts import coverage_chart, score_chart, traffic_chart
+from fedwqcp.report.html.charts import coverage_chart, traffic_chart
 from fedwqcp.report.html.page import (
     BELOW_BY_CHANCE,
     Bar,
     Block,
     Card,
     Cards,
-    Charts,
     Section,
     Table,
     Text,
@@ -175,47 +173,6 @@ def coverage_comparison(
         f"Up is covered more, left is smaller sets. Point at a mark for its numbers{choose}. The "
         "dashed line is what was asked for, the bars are the intervals that the cards name.",
         [chart, *_tables(found, methods, size)],
-    )
-
-
-def scores_section(
-    panels: Mapping[str, tuple[Sequence[float], Sequence[int], float | None]],
-    released: Mapping[str, Sequence[tuple[str, float]]],
-    method: str,
-) -> Section:
-    """Draw the agents' scores with the thresholds, on one axis.
-
-    ``panels`` are edges, people and own threshold by agent; ``released`` methods and thresholds.
-    """
-    ends = [edge for edges, _, _ in panels.values() for edge in edges]
-    ends += [q for own in released.values() for _, q in own if isfinite(q)]
-    domain = (min(ends, default=0.0), max(ends, default=1.0))
-    if domain[0] == domain[1]:
-        domain = (domain[0], domain[0] + 1)
-    few = [agent for agent, (_, people, _) in panels.items() if not people]
-    note = f" {', '.join(few)}: too few people for a bin." if few else ""
-    return Section(
-        "scores",
-        "Scores and thresholds",
-        "A score says how badly a label fits the model's output; a set holds every label whose "
-        "score is at most the threshold. Solid line: the threshold of the chosen method. Dashed: "
-        "the agent's own. Every bin holds at least ten people: smaller bins are merged, "
-        f"so bins differ in width, and a bar's area is its share of people.{note}",
-        [
-            Charts(
-                {
-                    agent: score_chart(
-                        agent,
-                        list(zip(edges[:-1], edges[1:], people, strict=True)),
-                        own,
-                        released[agent],
-                        method=method,
-                        domain=domain,
-                    )
-                    for agent, (edges, people, own) in panels.items()
-                }
-            )
-        ],
     )
 
 
