@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate
 from fedwqcp.report.html import save
-from fedwqcp.report.html.charts import partition_chart, unchecked
+from fedwqcp.report.html.charts import AGENT_FILTER, METHOD_FILTER, chart_of, spec_of, unchecked
 from fedwqcp.report.html.page import (
+    Chart,
     Page,
     Section,
     Table,
@@ -125,7 +128,10 @@ def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> Vi
         for (method, agent) in ((m.method, m.agent) for m in found)
         for own in (by[method, agent],)
     ]
-    about += [messages_section(totals, {}, methods[0]), _diagnosis(results, len(seeds))]
+    sent = messages_section([(agent, up, down) for _, agent, up, down in totals], {})
+    if len(methods) > 1:
+        sent = replace(sent, blocks=[traffic_chart(totals, method=methods[0])])
+    about += [sent, _diagnosis(results, len(seeds))]
     return View(
         title=f"{first.display_title}, {first.preset}",
         agents=agents,
@@ -186,6 +192,94 @@ def _partition(partitions: Sequence[AgentPartition]) -> Section:
         "Who holds what",
         f"Agents' shares of the calibration data under seed {first}: a Dirichlet distribution.",
         [partition_chart({s.agent: s.counts for s in own}, what)],
+    )
+
+
+def partition_chart(counts: Mapping[str, Sequence[int]], what: str) -> Chart:
+    """Draw how many calibration points of each class every agent holds."""
+    import altair as alt
+
+    rows: list[dict[str, Any]] = [
+        {"agent": agent, "class": str(place), "points": points}
+        for agent, own in counts.items()
+        for place, points in enumerate(own)
+    ]
+    most = max((row["points"] for row in rows), default=1) or 1
+    base = chart_of(rows).encode(
+        x=alt.X("class:O", sort=None, title=what, axis=alt.Axis(orient="top", labelAngle=0)),
+        y=alt.Y("agent:N", sort=None, title=None),
+    )
+    faded = alt.condition(AGENT_FILTER, alt.value(1), alt.value(0.25))
+    cells = base.mark_rect(color="var(--accent)", stroke="var(--surface)", strokeWidth=2).encode(
+        fillOpacity=alt.FillOpacity(
+            "points:Q",
+            scale=alt.Scale(type="sqrt", domain=[0, most], range=[0.04, 0.5]),
+            legend=None,
+        ),
+        opacity=faded,
+        tooltip=["agent:N", alt.Tooltip("class:N", title=what), "points:Q"],
+    )
+    numbers = base.mark_text(fontSize=11).encode(text="points:Q", opacity=faded)
+    said = "; ".join(f"{agent} {', '.join(map(str, own))}" for agent, own in counts.items())
+    return Chart(
+        name="partition",
+        title="Calibration points by agent",
+        alt=f"Calibration points of each agent, by {what} from 0 upward: {said}.",
+        spec=spec_of(alt.layer(cells, numbers), height=34 * len(counts)),
+        columns=("agent", what, "points"),
+        rows=[tuple(row.values()) for row in rows],
+    )
+
+
+def traffic_chart(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> Chart:
+    """Draw the bytes of each method: method, agent, bytes up, bytes down."""
+    import altair as alt
+
+    ways = ("sent by the agent", "sent to the agent")
+    values: list[dict[str, Any]] = [
+        {"method": name, "agent": agent, "way": way, "bytes": size}
+        for name, agent, *sizes in rows
+        for way, size in zip(ways, sizes, strict=True)
+    ]
+    largest = max(value["bytes"] for value in values)
+    size = alt.X(
+        "bytes:Q",
+        title="bytes of one agent",
+        scale=alt.Scale(type="symlog", constant=50, nice=False),
+        axis=alt.Axis(values=[0, *(10**k for k in range(2, 9) if 10**k <= largest)], format=",d"),
+    )
+    colour = alt.Color(
+        "way:N",
+        sort=ways,
+        scale=alt.Scale(domain=ways, range=["var(--accent)", "var(--muted)"]),
+        legend=alt.Legend(orient="top", title=None),
+    )
+    chart = (
+        chart_of(values)
+        .transform_filter(AGENT_FILTER)
+        .mark_tick(thickness=3, height=16)
+        .encode(
+            x=size,
+            y=alt.Y("method:N", sort=None, title=None),
+            yOffset=alt.YOffset("way:N", sort=ways),
+            color=colour,
+            opacity=alt.condition(METHOD_FILTER, alt.value(1), alt.value(0.45)),
+            tooltip=["method:N", "agent:N", "way:N", alt.Tooltip("bytes:Q", format=",")],
+        )
+    )
+    most = {
+        name: [max(row[way] for row in rows if row[0] == name) for way in (2, 3)]
+        for name in dict.fromkeys(name for name, *_ in rows)
+    }
+    said = "; ".join(f"{name} {up:,} up and {down:,} down" for name, (up, down) in most.items())
+    return Chart(
+        name="bytes",
+        title="Bytes by method",
+        alt=f"Bytes of the agent with most traffic, by method: {said}.",
+        spec=spec_of(chart, height=48 * len(most), method=method),
+        columns=("method", "agent", "bytes up", "bytes down"),
+        rows=rows,
+        note="One mark for each agent; the scale is logarithmic.",
     )
 
 

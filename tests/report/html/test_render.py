@@ -11,10 +11,8 @@ from fedwqcp.report.html.charts import (
     coverage_chart,
     history_chart,
     interval_chart,
-    partition_chart,
     score_chart,
     threshold_chart,
-    traffic_chart,
 )
 from fedwqcp.report.html.page import (
     Bar,
@@ -57,8 +55,6 @@ def every_block(name):
         score_chart(name, Histogram((0.0, 1.0), (12,)), 0.4, [0.5], name),
         threshold_chart([(name, "", 12, 0.5, 0.6)], None),
         threshold_chart([(name, name, 12, 0.5, 0.6)], "group"),
-        partition_chart({name: (1, 2)}, name),
-        traffic_chart([(name, name, 10, 20)], method=name),
         answers_chart([(name, name, 0.0, 60.0, 40.0)], method=name),
         interval_chart([wide], nominal=90.0, method=name),
         history_chart(
@@ -98,7 +94,7 @@ def test_whatever_a_name_says_it_stays_text():
 def test_charts_hold_the_name_as_data_alone():
     read = Read(to_html(every_block(HOSTILE)))
     specs = [json.loads(text) for text in read.scripts if text.startswith("{")]
-    assert len(specs) == 18  # nine charts in each of two views
+    assert len(specs) == 14  # seven charts in each of two views
     assert any(
         HOSTILE in json.dumps(spec, ensure_ascii=False).replace('\\"', '"') for spec in specs
     )
@@ -117,10 +113,10 @@ def test_the_page_may_load_nothing_and_names_no_address():
 def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
     read = Read(to_html(every_block("st-mary")))
     plots = [found for _, found in read.tags if found.get("class") == "plot"]
-    assert len(plots) == 18
+    assert len(plots) == 14
     assert all(found["role"] == "img" and "st-mary" in found["aria-label"] for found in plots)
     saved = [found["download"] for _, found in read.tags if "download" in found]
-    assert len(saved) == 2 * (9 + 1)  # and the table
+    assert len(saved) == 2 * (7 + 1)  # and the table
 
 
 def test_a_page_of_three_megabytes_is_refused(monkeypatch):

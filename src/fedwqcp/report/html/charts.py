@@ -76,7 +76,7 @@ def coverage_chart(
     drawn = [row for row in rows if isfinite(row["size"]) and row["coverage"] >= LOWEST]
     methods = list(dict.fromkeys(row["method"] for row in rows))
     bottom = floor(20 * min([nominal, *(row["low"] for row in drawn)])) / 20
-    base = _chart_of(place_names(drawn, bottom, HEIGHT)).transform_filter(AGENT_FILTER)
+    base = chart_of(place_names(drawn, bottom, HEIGHT)).transform_filter(AGENT_FILTER)
     x = alt.X("size:Q", title=f"mean {size}", scale=_size_scale([row["size"] for row in drawn]))
     scale = alt.Scale(domain=[bottom, 1], nice=False, zero=False)
     y = alt.Y("coverage:Q", title="coverage", scale=scale)
@@ -98,13 +98,13 @@ def coverage_chart(
     whiskers = chosen.mark_rule(strokeWidth=1.5).encode(
         x=x, y=alt.Y("low:Q", title="coverage"), y2="high:Q", color=colour
     )
-    level = _chart_of([{"nominal": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
+    level = chart_of([{"nominal": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
     layers = alt.layer(level.encode(y="nominal:Q"), whiskers, points, *_names(chosen, x, scale))
     return Chart(
         name="coverage-and-size",
         title="Coverage against size",
         alt=_scatter_words(rows, nominal, size, title),
-        spec=_spec(layers, height=HEIGHT, method=method),
+        spec=spec_of(layers, height=HEIGHT, method=method),
         columns=("method", "agent", "coverage", "low", "high", "size"),
         rows=[tuple(row.values()) for row in rows],
         note=_not_drawn(rows, drawn),
@@ -129,13 +129,13 @@ def score_chart(
     layers: list[Any] = [_bars(bins, total, x)]
     lines = [{"method": method, "from": q} for q in released if isfinite(q)]
     layers.append(
-        _chart_of(lines)
+        chart_of(lines)
         .mark_rule(strokeWidth=2.5, color="var(--accent)")
         .encode(x=x, tooltip=["method:N", alt.Tooltip("from:Q", title="threshold", format=".4g")])
     )
     if isfinite(own):
         layers.append(
-            _chart_of([{"from": own}])
+            chart_of([{"from": own}])
             .mark_rule(strokeDash=[4, 3], strokeWidth=2, color="var(--ink)")
             .encode(x=x, tooltip=[alt.Tooltip("from:Q", title="own threshold", format=".4g")])
         )
@@ -144,7 +144,7 @@ def score_chart(
         title=agent,
         alt=f"Scores of {agent} in {counted(len(bins), 'bin')} of {total} people. Own threshold "
         f"{number(own)}. Released: {method} {threshold_range(released, None)}.",
-        spec=_spec(alt.layer(*layers), height=110),
+        spec=spec_of(alt.layer(*layers), height=110),
         columns=("from", "to", "people"),
         rows=bins,
     )
@@ -162,7 +162,7 @@ def threshold_chart(rows: Sequence[tuple[str, str, int, float, float]], by: str 
         for agent, part, n, own, used in rows
         if isfinite(own) and isfinite(used)
     ]
-    base = _chart_of(values).transform_filter(AGENT_FILTER)
+    base = chart_of(values).transform_filter(AGENT_FILTER)
     scale = alt.Scale(zero=False, padding=14)
     place = alt.Y("line:N", sort=None, title=None)
     who = alt.Tooltip("line:N", title="agent" + (f", {by}" if by else ""))
@@ -190,7 +190,7 @@ def threshold_chart(rows: Sequence[tuple[str, str, int, float, float]], by: str 
         name="thresholds",
         title="Own threshold (dot) and threshold in use (bar)",
         alt=f"Own thresholds and those in use: {said}.",
-        spec=_spec(alt.layer(lines, own, used), height=40 * len(rows)),
+        spec=spec_of(alt.layer(lines, own, used), height=40 * len(rows)),
         columns=(
             "agent",
             *((by,) if by else ()),
@@ -206,94 +206,6 @@ def _line(agent: str, part: str) -> str:
     return f"{agent}, {part}" if part else agent
 
 
-def partition_chart(counts: Mapping[str, Sequence[int]], what: str) -> Chart:
-    """Draw how many calibration points of each class every agent holds."""
-    import altair as alt
-
-    rows: list[dict[str, Any]] = [
-        {"agent": agent, "class": str(place), "points": points}
-        for agent, own in counts.items()
-        for place, points in enumerate(own)
-    ]
-    most = max((row["points"] for row in rows), default=1) or 1
-    base = _chart_of(rows).encode(
-        x=alt.X("class:O", sort=None, title=what, axis=alt.Axis(orient="top", labelAngle=0)),
-        y=alt.Y("agent:N", sort=None, title=None),
-    )
-    faded = alt.condition(AGENT_FILTER, alt.value(1), alt.value(0.25))
-    cells = base.mark_rect(color="var(--accent)", stroke="var(--surface)", strokeWidth=2).encode(
-        fillOpacity=alt.FillOpacity(
-            "points:Q",
-            scale=alt.Scale(type="sqrt", domain=[0, most], range=[0.04, 0.5]),
-            legend=None,
-        ),
-        opacity=faded,
-        tooltip=["agent:N", alt.Tooltip("class:N", title=what), "points:Q"],
-    )
-    numbers = base.mark_text(fontSize=11).encode(text="points:Q", opacity=faded)
-    said = "; ".join(f"{agent} {', '.join(map(str, own))}" for agent, own in counts.items())
-    return Chart(
-        name="partition",
-        title="Calibration points by agent",
-        alt=f"Calibration points of each agent, by {what} from 0 upward: {said}.",
-        spec=_spec(alt.layer(cells, numbers), height=34 * len(counts)),
-        columns=("agent", what, "points"),
-        rows=[tuple(row.values()) for row in rows],
-    )
-
-
-def traffic_chart(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> Chart:
-    """Draw the bytes of each method: method, agent, bytes up, bytes down."""
-    import altair as alt
-
-    ways = ("sent by the agent", "sent to the agent")
-    values: list[dict[str, Any]] = [
-        {"method": name, "agent": agent, "way": way, "bytes": size}
-        for name, agent, *sizes in rows
-        for way, size in zip(ways, sizes, strict=True)
-    ]
-    largest = max(value["bytes"] for value in values)
-    size = alt.X(
-        "bytes:Q",
-        title="bytes of one agent",
-        scale=alt.Scale(type="symlog", constant=50, nice=False),
-        axis=alt.Axis(values=[0, *(10**k for k in range(2, 9) if 10**k <= largest)], format=",d"),
-    )
-    colour = alt.Color(
-        "way:N",
-        sort=ways,
-        scale=alt.Scale(domain=ways, range=["var(--accent)", "var(--muted)"]),
-        legend=alt.Legend(orient="top", title=None),
-    )
-    chart = (
-        _chart_of(values)
-        .transform_filter(AGENT_FILTER)
-        .mark_tick(thickness=3, height=16)
-        .encode(
-            x=size,
-            y=alt.Y("method:N", sort=None, title=None),
-            yOffset=alt.YOffset("way:N", sort=ways),
-            color=colour,
-            opacity=alt.condition(METHOD_FILTER, alt.value(1), alt.value(0.45)),
-            tooltip=["method:N", "agent:N", "way:N", alt.Tooltip("bytes:Q", format=",")],
-        )
-    )
-    most = {
-        name: [max(row[way] for row in rows if row[0] == name) for way in (2, 3)]
-        for name in dict.fromkeys(name for name, *_ in rows)
-    }
-    said = "; ".join(f"{name} {up:,} up and {down:,} down" for name, (up, down) in most.items())
-    return Chart(
-        name="bytes",
-        title="Bytes by method",
-        alt=f"Bytes of the agent with most traffic, by method: {said}.",
-        spec=_spec(chart, height=48 * len(most), method=method),
-        columns=("method", "agent", "bytes up", "bytes down"),
-        rows=rows,
-        note="One mark for each agent; the scale is logarithmic.",
-    )
-
-
 def interval_chart(rows: Sequence[dict[str, Any]], *, nominal: float, method: str) -> Chart:
     """Draw each agent's coverage with its interval under the chosen method, in per cent.
 
@@ -302,7 +214,7 @@ def interval_chart(rows: Sequence[dict[str, Any]], *, nominal: float, method: st
     """
     import altair as alt
 
-    chosen = _chart_of(rows).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
+    chosen = chart_of(rows).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
     scale = alt.Scale(domain=[0, 100], nice=False)
     tones = ("good", "caution", "bad", "plain")
     colour = alt.Color(
@@ -322,7 +234,7 @@ def interval_chart(rows: Sequence[dict[str, Any]], *, nominal: float, method: st
         x="high:Q", text="says:N", color=colour
     )
     splits = base.mark_tick(thickness=2, height=18, color="var(--ink)").encode(x="splits:Q")
-    asked = _chart_of([{"asked": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
+    asked = chart_of([{"asked": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
     agents = len({row["agent"] for row in rows})
     said = "; ".join(
         f"{row['method']} at {row['agent']} {row['coverage']:.0f} ({row['low']:.0f} to "
@@ -336,7 +248,7 @@ def interval_chart(rows: Sequence[dict[str, Any]], *, nominal: float, method: st
         name="coverage",
         title=f"Coverage of the chosen method; the dashed line is the {nominal:g} % asked for",
         alt=f"Coverage in per cent with exact intervals, where {nominal:g} was asked for: {said}.",
-        spec=_spec(
+        spec=spec_of(
             alt.layer(asked.encode(x="asked:Q"), lines, points, names, splits),
             height=58 * agents,
             method=method,
@@ -370,7 +282,7 @@ def answers_chart(rows: Sequence[tuple[str, str, float, float, float]], *, metho
                     "says": f"{kind} {share:.0f} %" if share >= 24 else "",
                 }
             )
-    chosen = _chart_of(values).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
+    chosen = chart_of(values).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
     base = chosen.encode(y=alt.Y("agent:N", sort=None, title=None))
     scale = alt.Scale(domain=[0, 100], nice=False)
     backs = ["var(--bad-bg)", "var(--good-bg)", "var(--caution-bg)"]
@@ -391,7 +303,7 @@ def answers_chart(rows: Sequence[tuple[str, str, float, float, float]], *, metho
         name="answers",
         title="Answers in a set under the chosen method",
         alt=f"Shares of patients in per cent, by the answers in their set. {said}.",
-        spec=_spec(
+        spec=spec_of(
             alt.layer(bars, names), height=44 * len({agent for _, agent, *_ in rows}), method=method
         ),
         columns=("method", "agent", "no answer, %", "one answer, %", "both answers, %"),
@@ -447,9 +359,9 @@ def history_chart(
         asdict(step) | {name: round(getattr(step, name), 5) for name in shares} for step in steps
     ]
     counts = Counter(step.calibration for step in steps)
-    base = _chart_of(drawn)
-    lone = _chart_of([row for row in drawn if counts[row["calibration"]] == 1])  # a band needs two
-    kept = _chart_of([{"floor": floor}]).mark_rule(strokeDash=[5, 4], color="var(--ink)")
+    base = chart_of(drawn)
+    lone = chart_of([row for row in drawn if counts[row["calibration"]] == 1])  # a band needs two
+    kept = chart_of([{"floor": floor}]).mark_rule(strokeDash=[5, 4], color="var(--ink)")
     layers = [
         base.mark_area(color="var(--soft)", opacity=0.75, clip=True).encode(
             x=x, detail=part, **ends
@@ -474,7 +386,7 @@ def history_chart(
         (alarms, "var(--bad)", [], "alarm at row"),
     ):
         if rows:
-            rule = _chart_of([{"row": row} for row in rows])
+            rule = chart_of([{"row": row} for row in rows])
             rule = rule.mark_rule(color=colour, strokeWidth=2, strokeDash=dash)
             tooltip = [alt.Tooltip("row:Q", title=what, format=",")]
             layers.append(rule.encode(x=x, tooltip=tooltip))
@@ -491,7 +403,7 @@ def history_chart(
         name=f"coverage-{agent}",
         title=agent,
         alt=said,
-        spec=_spec(alt.layer(*layers), height=150),
+        spec=spec_of(alt.layer(*layers), height=150),
         columns=[field.name for field in fields(HistoryStep)],
         rows=[astuple(step) for step in steps],
     )
@@ -525,7 +437,7 @@ def shape(place: int) -> str:
     return list(SHAPES)[(place + place // COLOURS) % len(SHAPES)]
 
 
-def _chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:
+def chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Begin a chart of some rows."""
     import altair as alt
 
@@ -533,7 +445,7 @@ def _chart_of(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.Chart(data(values=list(rows)))
 
 
-def _spec(chart: Any, *, height: int, method: str = "") -> dict[str, Any]:
+def spec_of(chart: Any, *, height: int, method: str = "") -> dict[str, Any]:
     """Return what the browser draws, as wide as the page allows."""
     import altair as alt
     from altair.utils import schemapi
@@ -674,7 +586,7 @@ def _bars(bins: Sequence[tuple[float, float, int]], total: int, x: Any) -> Any:
     ]
     highest = max((bar["density"] for bar in bars), default=1.0)
     return (
-        _chart_of(bars)
+        chart_of(bars)
         .mark_rect(color="var(--soft)", stroke="var(--surface)", strokeWidth=1)
         .encode(
             x=x,

@@ -220,11 +220,9 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     about = [_agents_section(release, plan, alpha, sent, always_left_out(here))]
     if sent and here[0].whose != "own":
         about.append(_thresholds_section(release, sent))
-    totals = [
-        (method, a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"
-    ]
+    totals = [(a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"]
     each = {} if folder is None else _message_bytes(release, plan, folder)
-    about.append(messages_section(totals, each, method))
+    about.append(messages_section(totals, each))
     if isinstance(found, Diagnosis):
         about.append(diagnosis_section(found, str(next_step(release))))
     elif found is not None and (found.averaged or found.infinite or any(found.absent.values())):
@@ -291,8 +289,8 @@ def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
     if options.examples:
         about.append(_examples_section(case, options.examples))
     record = release.record(case.agent)
-    totals = [(method, case.agent, record.bytes_up, record.bytes_down)]
-    about += [*_classes_section([case]), _sizes_section(case), messages_section(totals, {}, method)]
+    totals = [(case.agent, record.bytes_up, record.bytes_down)]
+    about += [*_classes_section([case]), _sizes_section(case), messages_section(totals, {})]
     return View(
         title=f"alpha = {alpha:g}",
         agents=[case.agent],

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from fedwqcp._validation import named
 from fedwqcp.metrics import Rate
-from fedwqcp.report.html.charts import coverage_chart, traffic_chart
+from fedwqcp.report.html.charts import coverage_chart
 from fedwqcp.report.html.page import (
     BELOW_BY_CHANCE,
     Bar,
@@ -177,14 +177,12 @@ def coverage_comparison(
 
 
 def messages_section(
-    totals: Sequence[tuple[str, str, int, int]],
-    single: Mapping[str, Sequence[tuple[int, int]]],
-    method: str,
+    totals: Sequence[tuple[str, int, int]], single: Mapping[str, Sequence[tuple[int, int]]]
 ) -> Section:
     """Say what was sent: all bytes of each agent, and every message.
 
-    ``totals`` are method, agent, bytes up and down; ``single`` holds, by agent, the bytes of the
-    question and the answer of each step, where known.
+    ``totals`` are agent, bytes up and down; ``single`` holds, by agent, the bytes of the question
+    and the answer of each step, where known.
     """
     rows = [
         (agent, str(step), f"{down:,}", f"{up:,}")
@@ -192,10 +190,8 @@ def messages_section(
         for step, (down, up) in enumerate(steps)
     ]
     blocks: list[Block] = []
-    if len({name for name, *_ in totals}) > 1:
-        blocks.append(traffic_chart(totals, method=method))
-    elif any(up or down for _, _, up, down in totals):
-        lines = [(agent, f"{up:,}", f"{down:,}") for _, agent, up, down in totals]
+    if any(up or down for _, up, down in totals):
+        lines = [(agent, f"{up:,}", f"{down:,}") for agent, up, down in totals]
         sent = ("agent", "sent by the agent, bytes", "sent to the agent, bytes")
         blocks.append(Table("bytes", "In all", sent, lines, agents=0))
     columns = ("agent", "step", "question, bytes", "answer, bytes")
