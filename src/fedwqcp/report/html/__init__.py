@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError
@@ -20,19 +19,12 @@ from fedwqcp.report.html.charts import require_report, unchecked
 from fedwqcp.report.html.page import Page, ReportOptions
 from fedwqcp.report.html.render import to_html
 
-Kind: TypeAlias = tuple[str, Callable[[Path], bool], Callable[[Path, ReportOptions], Page]]
-"""How people call it; whether a path holds one (it fails on nothing else); the page of it."""
-
-KINDS: tuple[Kind, ...] = (
-    (
-        "a closed round (its release or record, or a folder with a record)",
-        rounds.is_round,
-        rounds.round_page,
-    ),
-    ("the demo's folder", demo.is_demo, demo.demo_page),
-    ("a monitor's state or log", monitor.is_monitor, monitor.monitor_page),
-)
-"""What a report can be made of, asked in this order."""
+KINDS: dict[str, Callable[[Path, ReportOptions], Page | None]] = {
+    "a closed round (its release or record, or a folder with a record)": rounds.round_page,
+    "the demo's folder": demo.demo_page,
+    "a monitor's state or log": monitor.monitor_page,
+}
+"""What a report can be made of, tried in this order: None where a path holds something else."""
 
 
 def write(source: Path, out: Path, options: ReportOptions | None = None) -> Path:
@@ -72,10 +64,10 @@ def write_release(release: Release, out: Path, tests: Mapping[str, Outputs]) -> 
 def load_page(source: Path, options: ReportOptions) -> Page:
     """Return the page of whatever lies at a path."""
     with unchecked():
-        for _, holds, page_of in KINDS:
-            if holds(source):
-                return page_of(source, options)
-    raise InputError(f"{source} must be one of: {'; '.join(name for name, *_ in KINDS)}")
+        for page_of in KINDS.values():
+            if (page := page_of(source, options)) is not None:
+                return page
+    raise InputError(f"{source} must be one of: {'; '.join(KINDS)}")
 
 
 def save(page: Page, out: Path) -> Path:

@@ -50,13 +50,10 @@ from fedwqcp.report.terminal import (
 )
 
 
-def is_demo(path: Path) -> bool:
-    """Tell whether a folder is the demo's."""
-    return is_file(path / RESULTS_FILE)
-
-
-def demo_page(path: Path, options: ReportOptions) -> Page:
-    """Return the page of the demo, one view for each act."""
+def demo_page(path: Path, options: ReportOptions) -> Page | None:
+    """Return the page of the demo, one view for each act; None where a folder is not the demo's."""
+    if not is_file(path / RESULTS_FILE):
+        return None
     options.refuse_data("the demo")  # its data are public: the patients are always shown
     results = load_results(path / RESULTS_FILE)
     return Page(

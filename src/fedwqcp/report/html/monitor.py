@@ -63,13 +63,13 @@ _TONES: dict[str, tuple[Tone, str]] = {
 }
 
 
-def is_monitor(path: Path) -> bool:
-    """Tell whether a file is a monitor's state or log."""
-    return _holds_state(path) or _holds_log(path)
+def monitor_page(path: Path, options: ReportOptions) -> Page | None:
+    """Return the page of a monitor's state with ``STATE.log`` beside it, or of a log alone.
 
-
-def monitor_page(path: Path, options: ReportOptions) -> Page:
-    """Return the page of a monitor: its state with ``STATE.log`` beside it, or a log alone."""
+    None where a file is neither.
+    """
+    if not (_holds_state(path) or _holds_log(path)):
+        return None
     options.refuse_data("a monitor")  # which keeps counts alone
     found = _read_files(path)
     name = path.name.removesuffix(".log")

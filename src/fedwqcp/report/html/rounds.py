@@ -58,7 +58,6 @@ from fedwqcp.report.html.sections import (
     coverage_comparison,
     coverage_verdict,
     diagnosis_section,
-    groups_section,
     messages_section,
     parts_verdict,
 )
@@ -94,18 +93,18 @@ _TONES: dict[str, Tone] = {
 }
 
 
-def is_round(path: Path) -> bool:
-    """Tell whether a path holds the record or the release of a round."""
-    return bool(_files(path))
+def round_page(path: Path, options: ReportOptions) -> Page | None:
+    """Return the page of a round's record or release; None where a path holds neither.
 
-
-def round_page(path: Path, options: ReportOptions) -> Page:
-    """Return the page of a round: the server's report, or that of ``options.agent``."""
+    It is the server's report, or that of ``options.agent``.
+    """
     files = _files(path)
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files) or "none"
+    if not files:
+        return None
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
         raise InputError(f"{path} must hold one record of a round, got {names}: name the file")
-    file = files[0]
+    (file,) = files
     release = load(file)
     round = release.round
     if options.agent is not None and options.agent not in round.agents:
@@ -223,12 +222,9 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     totals = [(a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"]
     each = {} if folder is None else _message_bytes(release, plan, folder)
     about.append(messages_section(totals, each))
-    if isinstance(found, Diagnosis):
+    if found.averaged or found.infinite or any(found.absent.values()):
         about.append(diagnosis_section(found, str(next_step(release))))
-    elif found is not None and (found.averaged or found.infinite or any(found.absent.values())):
-        about.append(groups_section(found, str(next_step(release))))
-    judged = isinstance(found, Diagnosis) or (found is not None and bool(found.averaged))
-    if release.advice and not judged:
+    if release.advice and not found.averaged:
         chosen = Text([sentence(release.advice)])
         about.append(Section("why", "Why this method", _CHOSEN, [chosen]))
     promised = Text(promised_to_new_site(release, alpha))
@@ -267,14 +263,15 @@ def _own_thresholds(release: Release, alpha: float) -> list[_OwnThreshold]:
     return found
 
 
-def _diagnosis(release: Release, plan: Plan, alpha: float) -> Diagnosis | GroupDiagnosis | None:
-    """Judge averaging: in each label or group, or by the worst of the score's columns."""
+def _diagnosis(release: Release, plan: Plan, alpha: float) -> GroupDiagnosis:
+    """Judge averaging in each label or group; a round without these is one group, named ""."""
     if release.round.by is not None:
         return diagnose_groups(release, alpha, plan.bounds)
-    return worst_of(
+    worst = worst_of(  # of the score's columns
         diagnose_release(release, task, plan.tasks[task].alpha, plan.bounds)
         for task in release.tasks_of(alpha)
     )
+    return GroupDiagnosis(alpha, "", {}, {}, {} if worst is None else {"": worst})
 
 
 def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
@@ -356,10 +353,7 @@ def _holds_release(file: Path) -> bool:
 
 
 def _verdict(
-    release: Release,
-    alpha: float,
-    found: Diagnosis | GroupDiagnosis | None,
-    here: Sequence[LevelThresholds],
+    release: Release, alpha: float, found: GroupDiagnosis, here: Sequence[LevelThresholds]
 ) -> ViewVerdict:
     """Say who was used, what came out, and what is not known here."""
     used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
@@ -373,26 +367,28 @@ def _verdict(
     for each in here:
         group = f"{each.group}, " if each.group else ""
         said += "".join(f" {sentence(group + note)}" for note in each.notes)
-    parts = {"": found} if isinstance(found, Diagnosis) else found.averaged if found else {}
+    by, parts = found.by, found.averaged
     worst = worst_of(parts.values())
     verdict = "" if worst is None else worst.verdict
-    by, alike = release.round.by, [p for p, own in parts.items() if own.verdict == verdict]
+    alike = [part for part, own in parts.items() if own.verdict == verdict]
     where = f" in {len(alike)} of {counted(len(parts), by)}" if by else ""
     why = "" if worst is None else f" {_gravest(release, parts, worst)}"
     if verdict == "unsafe":
         return ViewVerdict("bad", f"Averaging is unsafe{where}", said + why)
     if used < all_:
         return ViewVerdict("caution", f"{all_ - used} left out", said)
-    if infinite := found.infinite if isinstance(found, GroupDiagnosis) else {}:
-        word = f"Infinite in {len(infinite)} of {counted(len(release.round.group_names), str(by))}"
-        every = all(set(release.used) <= set(at) for at in infinite.values())
+    if found.infinite:
+        all_parts = counted(len(release.round.group_names), by)
+        word = f"Infinite in {len(found.infinite)} of {all_parts}"
+        every = all(set(release.used) <= set(at) for at in found.infinite.values())
         whose = "The threshold is" if every else "Thresholds of some agents are"
-        text = f"{said} {whose} +inf in {by} {name_list(infinite)}: such sets exclude nothing."
+        where = f"in {by} {name_list(found.infinite)}"
+        text = f"{said} {whose} +inf {where}: such sets exclude nothing."
         return ViewVerdict("caution", word, text)
     if verdict == "cannot tell":
         return ViewVerdict("caution", f"Cannot tell whether averaging is safe{where}", said + why)
-    absent = isinstance(found, GroupDiagnosis) and any(found.absent.values())
     findings = (finding for own in parts.values() for finding in own.findings)
+    absent = any(found.absent.values())
     if absent or any(finding.severity == "caution" for finding in findings):
         return ViewVerdict("caution", "Read the cautions", said)
     return ViewVerdict("plain", "Closed", said)

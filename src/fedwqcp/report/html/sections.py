@@ -28,7 +28,7 @@ from fedwqcp.report.html.page import (
     sentence,
     verdict_rule,
 )
-from fedwqcp.theory import Diagnosis, Finding, GroupDiagnosis
+from fedwqcp.theory import Finding, GroupDiagnosis
 
 
 @dataclass(frozen=True)
@@ -212,14 +212,25 @@ def messages_section(
     )
 
 
-def diagnosis_section(found: Diagnosis, advice: str) -> Section:
+def diagnosis_section(found: GroupDiagnosis, advice: str) -> Section:
     """Say what the agents' summaries show, the gravest first, and what to do next."""
-    blocks = [_finding(finding) for finding in found.findings]
-    return _diagnosis(_VERDICTS[found.verdict], blocks, advice)
+    if not found.by:
+        whole = found.averaged[""]
+        verdict, blocks = _VERDICTS[whole.verdict], [_finding(each) for each in whole.findings]
+    else:
+        verdict, blocks = _groups_verdict(found), _group_findings(found)
+    lead = verdict and (
+        "Computed from what the agents sent, so the server can see it too. It cannot see test data "
+        "that differ from calibration data."
+    )
+    if advice:
+        blocks.append(Text([sentence(advice)], title="What to do next"))
+    title = "Diagnosis, and what to do next"
+    return Section("diagnosis", title, f"{verdict} {lead}".strip(), blocks)
 
 
-def groups_section(found: GroupDiagnosis, advice: str) -> Section:
-    """Say the same of each label or group; what is fine in one is not repeated."""
+def _group_findings(found: GroupDiagnosis) -> list[Text]:
+    """Say what is wrong in each label or group; what is fine in one is left out."""
     by, blocks = found.by, []
     if found.infinite:
         lines = [f"{by} {part}: at {named(at)}." for part, at in found.infinite.items()]
@@ -237,7 +248,7 @@ def groups_section(found: GroupDiagnosis, advice: str) -> Section:
     blocks += [_finding(*one) for one in graver[:LINES]]
     if len(graver) > LINES:
         blocks.append(Text([f"Left out: {counted(len(graver) - LINES, 'finding')}."]))
-    return _diagnosis(_groups_verdict(found), blocks, advice)
+    return blocks
 
 
 def _groups_verdict(found: GroupDiagnosis) -> str:
@@ -256,17 +267,6 @@ def _finding(finding: Finding, of: str = "") -> Text:
     tone, word = _TONES[finding.severity]
     said = f"{of}{finding.says}"
     return Text([sentence(said, () if of else finding.agents)], tone, f"{word}: {finding.code}")
-
-
-def _diagnosis(verdict: str, findings: Sequence[Text], advice: str) -> Section:
-    """Return the section: the verdict, the findings, the advice."""
-    next_ = (Text([sentence(advice)], title="What to do next"),) if advice else ()
-    lead = verdict and (
-        "Computed from what the agents sent, so the server can see it too. It cannot see test data "
-        "that differ from calibration data."
-    )
-    title = "Diagnosis, and what to do next"
-    return Section("diagnosis", title, f"{verdict} {lead}".strip(), [*findings, *next_])
 
 
 def _why_above(above: Sequence[AgentCoverage]) -> str:
