@@ -171,7 +171,8 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
             ("threshold", number(median(thresholds)) if thresholds else "one for each label"),
             ("bytes sent, at most", f"{max(r.bytes_up for r in own):,}"),
         ),
-        promise=(str(max(r.rounds for r in own)), first.guarantee),
+        rounds=max(r.rounds for r in own),
+        guarantee=first.guarantee,
         note=f"{first.model} model",
     )
 

@@ -58,12 +58,7 @@ def every_block(name):
         answers_chart([(name, name, 0.0, 60.0, 40.0)], method=name),
         interval_chart([wide], nominal=90.0, method=name),
         history_chart(
-            name,
-            [HistoryStep(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)],
-            floor=0.9,
-            lowest=0.5,
-            alarms=[12],
-            calibrations=[15],
+            name, [HistoryStep(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)], 0.9, 0.5, ([12], [15])
         ),
         Table(name, name, (name,), [(name,)], agents=0),
         Gallery(

@@ -4,7 +4,7 @@ from fedwqcp.report.html.sections import AgentCoverage, coverage_verdict
 
 
 def measured(agent, coverage, low, high):
-    return AgentCoverage("fcp", agent, coverage, low, high, "an interval", 2.0, (), ())
+    return AgentCoverage("fcp", agent, coverage, low, high, "an interval", 2.0, (), 1, "none")
 
 
 @pytest.mark.parametrize(

@@ -334,19 +334,18 @@ class HistoryStep:
 def history_chart(
     agent: str,
     steps: Sequence[HistoryStep],
-    *,
     floor: float,
     lowest: float,
-    alarms: Sequence[int] = (),
-    calibrations: Sequence[int] = (),
+    marks: tuple[Sequence[int], Sequence[int]],
 ) -> Chart:
     """Draw one agent's coverage since each calibration, with its confidence sequence.
 
-    The axis begins at ``lowest`` for all agents; a band is cut off there. ``alarms`` are rows at
-    which one was raised, ``calibrations`` rows after which the agent was calibrated again.
+    The axis begins at ``lowest`` for all agents; a band is cut off there. ``marks`` are rows at
+    which an alarm was raised, and rows after which the agent was calibrated again.
     """
     import altair as alt
 
+    alarms, calibrations = marks
     few = alt.Axis(tickCount=4, format=",d", grid=False)
     rows_seen = alt.Scale(domain=[0, 1.03 * steps[-1].row], nice=False)
     x = alt.X("row:Q", title="rows", scale=rows_seen, axis=few)
@@ -421,7 +420,7 @@ def require_report() -> None:
 
 @contextmanager
 def unchecked() -> Iterator[None]:
-    """Build charts without holding every part against Vega-Lite's schema.
+    """Build charts without validating every part against Vega-Lite's schema.
 
     The check takes most of the time of a report; tests do it instead.
     """
@@ -460,7 +459,7 @@ def spec_of(chart: Any, *, height: int, method: str = "") -> dict[str, Any]:
 
 
 def _shared(drawn: dict[str, Any]) -> dict[str, Any]:
-    """Give data that several layers hold one name and one place."""
+    """Name the data of each layer, and return them by name: equal data once."""
     names: dict[str, str] = {}
     found: dict[str, Any] = {}
     for part in (drawn, *drawn.get("layer", ())):

@@ -45,7 +45,6 @@ from fedwqcp.report.terminal import (
     advised,
     closing,
     newcomer_excludes_nothing,
-    row_name,
     simulated_cells,
 )
 
@@ -73,21 +72,21 @@ def _view(results: Results, act: str) -> View:
     """Return one act."""
     found = results.of(act)
     names = list(dict.fromkeys(map(_name, found)))
-    advised = next((_name(f) for f in found if f.method == "auto"), names[0])
+    chosen = next((_name(f) for f in found if f.method == "auto"), names[0])
     return View(
         title=ACTS[act],
         agents=list(dict.fromkeys(f.agent for f in found)),
-        method=advised,
+        method=chosen,
         verdicts={
             name: _verdict(name, [f for f in found if _name(f) == name], 1 - results.alpha)
             for name in names
         },
-        sections=_sections(results, act, advised),
+        sections=_sections(results, act, chosen),
         agents_title="Clinics" if act == "clinics" else "Hospitals",
     )
 
 
-def _sections(results: Results, act: str, advised: str) -> list[Section]:
+def _sections(results: Results, act: str, chosen: str) -> list[Section]:
     """Return the sections of one act, the answer first."""
     found = results.of(act)
     best = _newcomer(results) if act == "joins" else _best(results, act)
@@ -96,7 +95,7 @@ def _sections(results: Results, act: str, advised: str) -> list[Section]:
         "Coverage at each hospital" if act != "clinics" else "Coverage at each clinic",
         "Each on its own test patients. The vertical line is what was asked for, the band the "
         f"exact 95 % interval. {verdict_rule(1 - results.alpha)}",
-        [_cards(found, 1 - results.alpha), _interval_chart(results, act, advised)],
+        [_cards(found, 1 - results.alpha), _interval_chart(results, act, chosen)],
     )
     if act == "clinics":
         return [best, covered, _splits(results, act), _promises(results, act)]
@@ -108,7 +107,7 @@ def _sections(results: Results, act: str, advised: str) -> list[Section]:
         "answers",
         "How many answers a set holds",
         "A method that gives both answers to every patient has full coverage and is of no use.",
-        [answers_chart(shares, method=advised)],
+        [answers_chart(shares, method=chosen)],
     )
     if act != "four":
         return [best, covered, answers, _splits(results, act), _promises(results, act)]
@@ -255,7 +254,7 @@ def _facts(f: MethodResult) -> list[tuple[str, str]]:
     return [*((name, _percent(count / f.tested)) for name, count in shares), *shared]
 
 
-def _interval_chart(results: Results, act: str, advised: str) -> Block:
+def _interval_chart(results: Results, act: str, chosen: str) -> Block:
     """Draw coverage with intervals."""
     rows = []
     for f in results.of(act):
@@ -273,7 +272,7 @@ def _interval_chart(results: Results, act: str, advised: str) -> Block:
                 "says": f"{_percent(f.rate.coverage)}, {word}",
             }
         )
-    return interval_chart(rows, nominal=100 * (1 - results.alpha), method=advised)
+    return interval_chart(rows, nominal=100 * (1 - results.alpha), method=chosen)
 
 
 def _patients(results: Results, *, hard: bool) -> Section:
@@ -410,7 +409,7 @@ def _verdict(name: str, own: Sequence[MethodResult], nominal: float) -> ViewVerd
 
 def _name(found: MethodResult) -> str:
     """Name a method as the page does."""
-    return f"{found.chosen} (advised)" if found.method == "auto" else row_name(found)
+    return f"{found.chosen} (advised)" if found.method == "auto" else found.method
 
 
 def _percent(share: float) -> str:

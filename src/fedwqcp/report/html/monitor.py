@@ -275,18 +275,11 @@ def _history(found: MonitorFiles) -> Section:
     histories = {each.agent: _steps(found.log, each, len(found.agents)) for each in found.agents}
     shares = [step.coverage for steps in histories.values() for step in steps]
     lowest = max(0.0, min([*shares, *(each.floor for each in found.agents)]) - 0.05)
-    charts = {}
-    for each in found.agents:
-        if steps := histories[each.agent]:
-            alarms, calibrations = _marks(each, found)
-            charts[each.agent] = history_chart(
-                each.agent,
-                steps,
-                floor=each.floor,
-                lowest=lowest,
-                alarms=alarms,
-                calibrations=calibrations,
-            )
+    charts = {
+        each.agent: history_chart(each.agent, steps, each.floor, lowest, _marks(each, found))
+        for each in found.agents
+        if (steps := histories[each.agent])
+    }
     few = [agent for agent, steps in histories.items() if not steps]
     return Section(
         "history",
@@ -303,12 +296,8 @@ def _history(found: MonitorFiles) -> Section:
 def _marks(each: Standing, found: MonitorFiles) -> tuple[list[int], list[int]]:
     """Return the rows of an agent's alarms and calibrations, counted from the first on."""
     before = _starts(found.log, each)
-    alarms = {
-        calibration: standing.alarm
-        for (agent, label, calibration), (_, standing) in found.logged.items()
-        if (agent, label) == (each.agent, None)
-    }
-    alarms[each.calibration] = each.alarm
+    alarmed = [at for _, at in found.logged.values() if (at.agent, at.label) == (each.agent, None)]
+    alarms = {at.calibration: at.alarm for at in (*alarmed, each)}
     return (
         [before[at] + row for at, row in sorted(alarms.items()) if row is not None],
         [row for row in before.values() if row],
@@ -338,7 +327,7 @@ def _classes(found: MonitorFiles) -> Section:
 
 
 def _rank(each: Standing, found: MonitorFiles) -> tuple[bool, bool, float]:
-    """Put alarms first, then most evidence; the place of a hidden class says nothing."""
+    """Sort alarms first, then most evidence; hidden classes last, as their place would tell."""
     hidden = _key(each) in found.hidden
     return each.alarm is None, hidden, 0.0 if hidden else each.bar - each.evidence
 
@@ -391,7 +380,7 @@ def _advice(found: MonitorFiles, name: str) -> list[str]:
     said = []
     for agent in dict.fromkeys(each.agent for each in found.alarms):
         own = [each for each in found.alarms if each.agent == agent]
-        row = max(each.before for each in own if each.label is None) if own[0].label is None else 0
+        row = own[0].before if own[0].label is None else 0  # all rows stand before the classes
         after = f" with data from after row {row:,}" if row else " with recent data"
         said.append(
             f"Calibrate {agent} again{after}, give it the new threshold, and record it in the "
@@ -493,7 +482,7 @@ def _key(each: Standing) -> StreamKey:
 
 
 def _when(time: str) -> str:
-    """Write a date and time shortly; another name for a moment stays as it is."""
+    """Write a date and time in short; any other text stays as it is."""
     try:
         return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M %Z}".strip()
     except ValueError:

@@ -181,12 +181,12 @@ def _tested_view(release: Release, tests: Mapping[str, Outputs], alpha: float) -
 
 
 def _with_notes(text: str, cases: Sequence[_Case]) -> str:
-    """Add what is to be known of the agents' test points."""
+    """Add the notes on the agents' test points."""
     return " ".join([text, *(note for case in cases for note in case.notes)])
 
 
 def _judged(found: Sequence[AgentCoverage], cases: Sequence[_Case]) -> ViewVerdict:
-    """Return the verdict on coverage; of rows that calibrated it is none."""
+    """Return the verdict on coverage; a caution where test rows look like calibration rows."""
     nominal = 1 - cases[0].alpha
     verdict = coverage_verdict(found[0].method, found, nominal)
     if by := cases[0].release.round.by:
@@ -318,12 +318,12 @@ class _Case:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known of the test points, in sentences."""
+        """What a reader must know of the test points, in sentences."""
         return [said for said in (self.calibrated, self.unanswered) if said]
 
     @property
     def truth(self) -> Floats:
-        """The labels, which whoever read the outputs has found to be there."""
+        """The true labels: test points without them were refused before."""
         return np.asarray(self.test.labels)
 
     @property
@@ -620,7 +620,9 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("threshold", threshold_range(flat, release.round.by)),
             ("its answer", release.record(case.agent).status),
         ),
-        promise=(str(release.rounds), release.guarantee.in_words, release.assumption),
+        rounds=release.rounds,
+        guarantee=release.guarantee.in_words,
+        assumption=release.assumption,
         infinite=inf in flat,
     )
 
@@ -703,7 +705,7 @@ def _merged(rates: Sequence[tuple[str, metrics.Rate]]) -> list[tuple[str, metric
 
 
 def _sizes_section(case: _Case) -> Section:
-    """Return how large the sets are, in steps that no single person stands in."""
+    """Return how large the sets are, in groups of at least ten people."""
     rows = [
         (said, f"{people:,}", f"{people / len(case.sets):.1%}")
         for said, people in _groups(case.sets)

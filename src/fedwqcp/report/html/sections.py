@@ -35,8 +35,8 @@ from fedwqcp.theory import Finding, GroupDiagnosis
 class AgentCoverage:
     """What one method gave one agent: coverage with its interval (also in words) and mean size.
 
-    ``facts`` stand on the agent's card; ``promise`` is rounds, guarantee and, where it is known,
-    assumption of the method; ``infinite`` is whether a threshold excludes nothing.
+    ``facts`` stand on the agent's card, beside a ``note``; ``rounds``, ``guarantee`` and, where it
+    is known, ``assumption`` are the method's; ``infinite`` is whether a threshold excludes nothing.
     """
 
     method: str
@@ -47,7 +47,9 @@ class AgentCoverage:
     interval: str
     size: float
     facts: Sequence[tuple[str, str]]
-    promise: Sequence[str]
+    rounds: int
+    guarantee: str
+    assumption: str = ""
     infinite: bool = False
     note: str = ""
 
@@ -305,18 +307,18 @@ def _tables(found: Sequence[AgentCoverage], methods: Sequence[str], size: str) -
     for name in methods:
         own = [m for m in found if m.method == name]
         worst = min(own, key=lambda m: m.coverage)
-        rounds, proved, *why = own[0].promise
         lines.append(
             (
                 name,
                 f"{fmean(m.coverage for m in own):.3f}",
                 f"{worst.coverage:.3f} at {worst.agent}",
                 number(fmean(m.size for m in own)),
-                rounds,
-                proved,
+                str(own[0].rounds),
+                own[0].guarantee,
             )
         )
-        ifs += [(name, text) for text in why]
+        if own[0].assumption:
+            ifs.append((name, own[0].assumption))
     columns = ("method", "mean coverage", "worst", f"mean {size}", "rounds", "proved")
     tables = [Table("methods", "Methods side by side", columns, lines)]
     if ifs:
