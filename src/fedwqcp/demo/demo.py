@@ -181,10 +181,13 @@ class Results:
             if f.act == act and method in (None, f.method) and agent in (None, f.agent)
         ]
 
+    def spreads(self, act: str, method: str) -> list[Spread]:
+        """Return the spreads over many splits at all hospitals, where they are known."""
+        return [s for s in self.spread if (s.act, s.method) == (act, method)]
+
     def spread_of(self, act: str, method: str, agent: str) -> Spread | None:
-        """Return the spread over many splits, where it is known."""
-        keys = (act, method, agent)
-        return next((s for s in self.spread if (s.act, s.method, s.agent) == keys), None)
+        """Return the spread over many splits at one hospital, where it is known."""
+        return next((s for s in self.spreads(act, method) if s.agent == agent), None)
 
     def advice(self, act: str = "four") -> Advised:
         """Return what was advised."""

@@ -194,7 +194,7 @@ def closing(results: Results) -> str:
         if "auto" not in holding or not silent:
             return f"{use} and {_measured(rows['auto'])}." if rows else f"{use}."
         other, own = holding[silent[0]], rows["auto"]
-        covered = ", ".join(f"{100 * s.mean:.0f}" for s in other)
+        covered = _percents(s.mean for s in other)
         more = fmean(s.one for s in other) > fmean(s.one for s in own)
         varies = fmean(s.sd for s in other) > fmean(s.sd for s in own)
         return (
@@ -226,12 +226,8 @@ def _settings(results: Results) -> str:
 
 def _spreads(results: Results) -> dict[str, list[Spread]]:
     """Return what is known over many splits of every method at the four hospitals."""
-    found: dict[str, list[Spread]] = {}
-    for f in results.of("four"):
-        spread = results.spread_of("four", f.method, f.agent)
-        if spread is not None:
-            found.setdefault(f.method, []).append(spread)
-    return found
+    methods = dict.fromkeys(f.method for f in results.of("four"))
+    return {name: spreads for name in methods if (spreads := results.spreads("four", name))}
 
 
 def _sent_by(results: Results, method: str) -> int:
@@ -241,8 +237,12 @@ def _sent_by(results: Results, method: str) -> int:
 
 def _measured(own: Sequence[Spread]) -> str:
     """Say what a method covers over many splits."""
-    covered = ", ".join(f"{100 * s.mean:.0f}" for s in own)
-    return f"over {own[0].splits} splits it covers {covered} %"
+    return f"over {own[0].splits} splits it covers {_percents(s.mean for s in own)} %"
+
+
+def _percents(shares: Iterable[float]) -> str:
+    """Write shares in whole per cent."""
+    return ", ".join(f"{100 * share:.0f}" for share in shares)
 
 
 def spread_table(spread: Sequence[Spread]) -> str:
@@ -256,11 +256,7 @@ def spread_table(spread: Sequence[Spread]) -> str:
         lines += ["", f"**{title}**, {own[0].splits} splits", ""]
         lines += [f"| method | {' | '.join(agents)} |", "|---" * (len(agents) + 1) + "|"]
         for method in dict.fromkeys(s.method for s in own):
-            cells = [
-                f"{100 * s.mean:.1f} ± {100 * s.sd:.1f} ({100 * s.low:.0f} to {100 * s.high:.0f})"
-                for s in own
-                if s.method == method
-            ]
+            cells = [_spread_cell(s) for s in own if s.method == method]
             lines.append(f"| `{method}` | {' | '.join(cells)} |")
     simulated = [s for s in spread if s.act == "simulated"]
     if simulated:
@@ -275,9 +271,12 @@ def spread_table(spread: Sequence[Spread]) -> str:
 
 def simulated_cells(spread: Spread) -> tuple[str, str]:
     """Write the coverage at simulated new sites, and at how many of them it is as asked for."""
-    s = spread
-    where = f"({100 * s.low:.0f} to {100 * s.high:.0f})"
-    return f"{100 * s.mean:.1f} ± {100 * s.sd:.1f} {where}", f"{100 * (s.enough or 0.0):.1f} %"
+    return _spread_cell(spread), f"{100 * (spread.enough or 0.0):.1f} %"
+
+
+def _spread_cell(s: Spread) -> str:
+    """Write mean ± sd, and where nine splits of ten lie."""
+    return f"{100 * s.mean:.1f} ± {100 * s.sd:.1f} ({100 * s.low:.0f} to {100 * s.high:.0f})"
 
 
 def percent(found: MethodResult) -> str:
@@ -321,9 +320,7 @@ def _method_lines(results: Results, method: str) -> list[str]:
     one = sum(f.one for f in own) / sum(f.tested for f in own)
     cells = [percent(f) + "*" * (f.rate.high < 1 - results.alpha) for f in own]
     lines = [_row(row_name(own[0])[:17], cells, f"{100 * one:.0f} %")]
-    spreads = [results.spread_of("four", method, f.agent) for f in own]
-    known = [s for s in spreads if s is not None]
-    if len(known) == len(own):
+    if known := results.spreads("four", method):
         cells = [f"{100 * s.mean:.0f} ± {100 * s.sd:.0f}" for s in known]
         one = fmean(s.one for s in known)  # every hospital alike
         lines.append(_row(f"  {known[0].splits} splits", cells, f"{100 * one:.0f} %"))
@@ -351,10 +348,9 @@ def _joins(results: Results) -> str:
     """Say what can be promised to a hospital that joins without labels."""
     said = []
     for method in ("fedwq-cp", "max-cp"):
-        spreads = [results.spread_of("joins", method, site.name) for site in results.sites]
-        known = [f"{100 * s.mean:.0f}" for s in spreads if s is not None]
-        found = [f"{100 * f.rate.coverage:.0f}" for f in results.of("joins", method)]
-        said.append(f"{method} {', '.join(known or found)} %")
+        means = [s.mean for s in results.spreads("joins", method)]
+        found = [f.rate.coverage for f in results.of("joins", method)]
+        said.append(f"{method} {_percents(means or found)} %")
     where = "over the splits" if results.spread else "on this split"
     all_ = "; three give both answers to everyone" if newcomer_excludes_nothing(results) else ""
     return (
@@ -374,7 +370,7 @@ def _clinics(results: Results) -> str:
     said = []
     for method in dict.fromkeys(f.method for f in results.of("clinics")):
         own = results.of("clinics", method)
-        covered = ", ".join(f"{100 * f.rate.coverage:.0f}" for f in own)
+        covered = _percents(f.rate.coverage for f in own)
         length = fmean(f.size or inf for f in own)
         said.append(f"{row_name(own[0])} {covered} %, length {length:.0f}")
     return (

@@ -513,6 +513,10 @@ def test_one_bin_is_counted_as_one(rounds):
     )
     html = write(rounds / "release.json", rounds / "page.html", options).read_text()
     assert "in 1 bin of 12 people" in html
+    np.savez(rounds / "few.npz", **{name: own[name][:9] for name in own})
+    html = write(rounds / "release.json", rounds / "page.html", options).read_text()
+    assert "in 0 bins of 0 people" in html
+    assert "north: too few people for a bin." in html
 
 
 def test_a_report_of_auto_says_that_it_chose_and_why(tmp_path):

@@ -121,7 +121,7 @@ def score_chart(
     import altair as alt
 
     bins = list(zip(bars.edges[:-1], bars.edges[1:], bars.counts, strict=True))
-    total = sum(bars.counts) or 1
+    total = sum(bars.counts)
     ends = [*bars.edges, *filter(isfinite, released)]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     scale = alt.Scale(domain=(low, high if low < high else low + 1), nice=False, clamp=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
+from statistics import fmean
 
 from fedwqcp._io import is_file
 from fedwqcp.demo.demo import (
@@ -424,7 +426,4 @@ def _interval(f: MethodResult) -> str:
 
 def _length(own: Sequence[MethodResult]) -> str:
     """Write the mean length of intervals."""
-    lengths = [f.size for f in own]
-    if any(length is None for length in lengths):
-        return "infinite"
-    return number(sum(length or 0.0 for length in lengths) / len(lengths))
+    return number(fmean(inf if f.size is None else f.size for f in own))
