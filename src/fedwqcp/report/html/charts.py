@@ -120,19 +120,38 @@ def score_chart(
     """
     import altair as alt
 
-    bins = list(zip(bars.edges[:-1], bars.edges[1:], bars.counts, strict=True))
+    bins = [(*ends, people) for ends, people in zip(pairwise(bars.edges), bars.counts, strict=True)]
     total = sum(bars.counts)
+    drawn = [
+        {
+            "from": low,
+            "to": high,
+            "people": people,
+            "density": round(people / total / (high - low), 6),
+            "base": 0,
+        }
+        for low, high, people in bins
+    ]
+    highest = max((bar["density"] for bar in drawn), default=1.0)
     ends = [*bars.edges, *filter(isfinite, released)]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     scale = alt.Scale(domain=(low, high if low < high else low + 1), nice=False, clamp=True)
     x = alt.X("from:Q", title="score", scale=scale)
-    layers: list[Any] = [_bars(bins, total, x)]
     lines = [{"method": method, "from": q} for q in released if isfinite(q)]
-    layers.append(
+    layers = [
+        chart_of(drawn)
+        .mark_rect(color="var(--soft)", stroke="var(--surface)", strokeWidth=1)
+        .encode(
+            x=x,
+            x2="to:Q",
+            y=alt.Y("density:Q", axis=None, scale=alt.Scale(domain=[0, highest])),
+            y2="base:Q",
+            tooltip=[alt.Tooltip(f"{name}:Q", format=".3g") for name in ("from", "to", "people")],
+        ),
         chart_of(lines)
         .mark_rule(strokeWidth=2.5, color="var(--accent)")
-        .encode(x=x, tooltip=["method:N", alt.Tooltip("from:Q", title="threshold", format=".4g")])
-    )
+        .encode(x=x, tooltip=["method:N", alt.Tooltip("from:Q", title="threshold", format=".4g")]),
+    ]
     if isfinite(own):
         layers.append(
             chart_of([{"from": own}])
@@ -567,31 +586,3 @@ def push_apart(places: Sequence[tuple[float, float]], near: float, height: float
         if not moved:
             break
     return down
-
-
-def _bars(bins: Sequence[tuple[float, float, int]], total: int, x: Any) -> Any:
-    """Draw the bins, with people per unit of the score as their heights."""
-    import altair as alt
-
-    bars = [
-        {
-            "from": low,
-            "to": high,
-            "people": people,
-            "density": round(people / total / (high - low), 6),
-            "base": 0,
-        }
-        for low, high, people in bins
-    ]
-    highest = max((bar["density"] for bar in bars), default=1.0)
-    return (
-        chart_of(bars)
-        .mark_rect(color="var(--soft)", stroke="var(--surface)", strokeWidth=1)
-        .encode(
-            x=x,
-            x2="to:Q",
-            y=alt.Y("density:Q", axis=None, scale=alt.Scale(domain=[0, highest])),
-            y2="base:Q",
-            tooltip=[alt.Tooltip(f"{name}:Q", format=".3g") for name in ("from", "to", "people")],
-        )
-    )

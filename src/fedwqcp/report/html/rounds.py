@@ -67,7 +67,7 @@ from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.theory.diagnosis import local_thresholds, worst_of
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, LocalQuantile
+from fedwqcp.wire.messages import Answer, LocalQuantile, Round
 from fedwqcp.wire.release import AgentRecord
 
 _EXCHANGED = "What each agent sent and received."
@@ -120,13 +120,11 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
     if options.examples and options.agent is None:
         raise InputError("--examples are for an agent's own report: pass --agent and --outputs too")
     whose = f"{options.agent}'s own report" if options.agent else "the server's report"
-    views = [
-        _server_view(release, file.parent, alpha)
-        if options.agent is None
-        else _agent_view(release, alpha, options)
-        for alpha in round.alphas
-    ]
-    return _page(release, whose, views)
+    if options.agent is None:
+        return _page(release, whose, [_server_view(release, file.parent, a) for a in round.alphas])
+    test, again = _read_outputs(round, options)
+    cases = [_case(release, options.agent, alpha, test, again) for alpha in round.alphas]
+    return _page(release, whose, [_agent_view(case, options.examples) for case in cases])
 
 
 def release_page(release: Release, tests: Mapping[str, Outputs]) -> Page:
@@ -274,22 +272,21 @@ def _diagnosis(release: Release, plan: Plan, alpha: float) -> GroupDiagnosis:
     return GroupDiagnosis(alpha, "", {}, {}, {} if worst is None else {"": worst})
 
 
-def _agent_view(release: Release, alpha: float, options: ReportOptions) -> View:
+def _agent_view(case: _Case, examples: int) -> View:
     """Return what an agent knows at one level: coverage on its own labelled test points."""
-    case = _read_case(release, alpha, options)
-    method = release.round.method.name
+    method = case.release.round.method.name
     found = [_coverage(case)]
     tested = f"{case.agent}'s sets on its {len(case.sets):,} labelled test points."
-    about = [coverage_cards(found, 1 - alpha, _with_notes(tested, [case]))]
+    about = [coverage_cards(found, 1 - case.alpha, _with_notes(tested, [case]))]
     if case.calibration is not None and case.calibration.columns == 1:
         about.append(_scores_section(case, case.calibration.scores))
-    if options.examples:
-        about.append(_examples_section(case, options.examples))
-    record = release.record(case.agent)
+    if examples:
+        about.append(_examples_section(case, examples))
+    record = case.release.record(case.agent)
     totals = [(case.agent, record.bytes_up, record.bytes_down)]
     about += [*_classes_section([case]), _sizes_section(case), messages_section(totals, {})]
     return View(
-        title=f"alpha = {alpha:g}",
+        title=f"alpha = {case.alpha:g}",
         agents=[case.agent],
         method=method,
         verdicts={method: _judged(found, [case])},
@@ -561,19 +558,18 @@ def _question_bytes(folder: Path, agent: str, step: int) -> int:
     return next((len(read_file(place)) for place in places if is_file(place)), 0)
 
 
-def _read_case(release: Release, alpha: float, options: ReportOptions) -> _Case:
-    """Read the agent's outputs and make its sets."""
-    if options.agent is None or options.outputs is None:
+def _read_outputs(round: Round, options: ReportOptions) -> tuple[Outputs, Outputs | None]:
+    """Read the agent's labelled test outputs and, where given, its calibration outputs."""
+    if options.outputs is None:
         raise InputError("an agent's own report needs --agent and --outputs with labels")
-    test = load_outputs(options.outputs, options.labels, release.round.classes)
+    test = load_outputs(options.outputs, options.labels, round.classes)
     if test.labels is None:
         raise InputError("--outputs must hold labelled test points: coverage needs true labels")
     if not len(test.values):
         raise InputError("--outputs must hold at least one row, got none")
-    again = None
-    if options.calibration is not None:
-        again = load_outputs(options.calibration, classes=release.round.classes)
-    return _case(release, options.agent, alpha, test, again)
+    if options.calibration is None:
+        return test, None
+    return test, load_outputs(options.calibration, classes=round.classes)
 
 
 def _case(
