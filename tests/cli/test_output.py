@@ -177,7 +177,8 @@ def test_figures_and_pages(folder, monkeypatch):
     """The work itself is tested where it is done."""
     monkeypatch.setattr(report.figures, "draw", lambda name, source, out, known: out)
     assert call_json("report", "figure", "ecdf", "out", "-o", "f.svg")["files"] == ["f.svg"]
-    monkeypatch.setattr(html, "save", lambda make, out: out)
+    monkeypatch.setattr(html, "load_page", lambda source, options: html.Page("", "", (), ()))
+    monkeypatch.setattr(html, "save", lambda page, out: out)
     assert call_json("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
 
 
