@@ -10,7 +10,7 @@ pytest.importorskip("vl_convert", reason="needs fedwqcp[report]")
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
-from fedwqcp.cli import demo as command
+from fedwqcp.cli import main as command
 from fedwqcp.demo.demo import METHODS, load_results
 from fedwqcp.errors import InputError, MissingExtraError
 from four_hospitals import results
@@ -64,6 +64,6 @@ def test_a_file_is_no_folder(tmp_path):
 
 def test_a_missing_extra_is_told_before_the_work(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(command, "run", None)
+    monkeypatch.setattr(command, "run_demo", None)
     with pytest.raises(MissingExtraError, match=r"fedwqcp\[demo\]"):
         command.demo(out=tmp_path / "out")

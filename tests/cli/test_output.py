@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from command_line import call_json, refusal
 from fedwqcp import methods
-from fedwqcp.cli import demo, report
+from fedwqcp.cli import main, report
 from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output, agents_table
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
@@ -227,7 +227,7 @@ def test_a_startup_kit(folder):
 def test_the_demo(folder, monkeypatch):
     pytest.importorskip("matplotlib")
     pytest.importorskip("sklearn")
-    monkeypatch.setattr(demo, "run", lambda *settings: results())
+    monkeypatch.setattr(main, "run_demo", lambda *settings: results())
     monkeypatch.setattr(html, "require_report", lambda: None)
     monkeypatch.setattr(html, "write", lambda source, out: out)
     facts = call_json("demo", "--out", "out")

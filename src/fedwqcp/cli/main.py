@@ -1,44 +1,49 @@
-"""The command line ``fedwqcp`` and its commands."""
+"""The command line ``fedwqcp``: its groups of commands, and the commands without a group."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, TypeVar
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from fedwqcp import __version__
-from fedwqcp.cli import agent, engines, keys, monitor, report, server
-from fedwqcp.cli.demo import demo
-from fedwqcp.cli.keys import certs
-from fedwqcp.cli.listing import methods, scores, warm_up
-from fedwqcp.cli.output import run, without_types
-from fedwqcp.cli.server import advise, audit
-
-app = typer.Typer(
-    help="Federated conformal prediction: agree on thresholds while data stay where they are.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+from fedwqcp import methods as all_methods
+from fedwqcp import scores as all_scores
+from fedwqcp._io import make_folder, to_toml
+from fedwqcp.cli import agent, engines, monitor, report, server
+from fedwqcp.cli.output import AsJson, Output, run, without_types
+from fedwqcp.demo.demo import (
+    ALPHA,
+    METHODS,
+    RESULTS_FILE,
+    OnStep,
+    over_splits,
+    save_results,
+    save_spread,
 )
-app.add_typer(server.app, name="server", help="Open and close rounds.")
-app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
-app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
-app.add_typer(report.app, name="report", help="Make figures and pages.")
-app.add_typer(
-    engines.flower, name="flower", help="Federations over Flower: an app of one's own, a demo."
-)
-app.add_typer(engines.nvflare, name="nvflare", help="Federations over NVIDIA FLARE: a job, a demo.")
-app.add_typer(keys.app, name="keys", help="Keys that sign answers.")
-app.command()(demo)
-app.command()(advise)
-app.command()(audit)
-app.command()(certs)
-app.command()(methods)
-app.command()(scores)
-app.command()(warm_up)
-without_types(app)
+from fedwqcp.demo.demo import run as run_demo
+from fedwqcp.errors import MissingExtraError
+from fedwqcp.federation.signing import SigningKey, new_key
+from fedwqcp.kernels import compilation, dispatch
+from fedwqcp.methods import Method
+from fedwqcp.registry import settings_of, typed
+from fedwqcp.report.figures import draw_demo, require_matplotlib
+from fedwqcp.report.terminal import demo_text, spread_table
 
+T = TypeVar("T")
+
+DEMO_WIDTH = 80
+"""Columns of the demo where the output is no terminal."""
 MOVED = {
     "bench run": "run",
     "bench reproduce": "reproduce",
@@ -48,6 +53,37 @@ MOVED = {
     "report tables": "tables",
 }
 """Commands that moved to the laboratory, by what they are called there."""
+
+Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
+
+app = typer.Typer(
+    help="Federated conformal prediction: agree on thresholds while data stay where they are.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+keys = typer.Typer(no_args_is_help=True)
+app.add_typer(server.app, name="server", help="Open and close rounds.")
+app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
+app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
+app.add_typer(report.app, name="report", help="Make figures and pages.")
+app.add_typer(
+    engines.flower, name="flower", help="Federations over Flower: an app of one's own, a demo."
+)
+app.add_typer(engines.nvflare, name="nvflare", help="Federations over NVIDIA FLARE: a job, a demo.")
+app.add_typer(keys, name="keys", help="Keys that sign answers.")
+
+
+def main() -> None:
+    """Run the command line, or say what a command that moved is called now."""
+    for old, new in MOVED.items():
+        if sys.argv[1 : 1 + len(words := old.split())] == words:
+            typer.echo(
+                f"error: `fedwqcp {old}` is now `fedwqcp-lab {new}`: pip install fedwqcp-lab",
+                err=True,
+            )
+            sys.exit(2)
+    run(app)
 
 
 def _version(show: bool) -> None:
@@ -68,17 +104,181 @@ def options(
     del version, debug  # both are read before a command runs
 
 
-def main() -> None:
-    """Run the command line, or say what a command that moved is called now."""
-    for old, new in MOVED.items():
-        if sys.argv[1 : 1 + len(words := old.split())] == words:
-            typer.echo(
-                f"error: `fedwqcp {old}` is now `fedwqcp-lab {new}`: pip install fedwqcp-lab",
-                err=True,
-            )
-            sys.exit(2)
-    run(app)
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for figure, report and numbers.")] = Path("out"),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
+    alpha: Annotated[float, typer.Option(help="Miscoverage level.")] = ALPHA,
+    every: Annotated[
+        bool, typer.Option("--all", help="Compare all methods instead of five.")
+    ] = False,
+    splits: Annotated[
+        int | None,
+        typer.Option(help="Repeat on this many random splits; write only their mean and spread."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show four real hospitals: what each sends, what it gets, and which method to use."""
+    output = Output(as_json, DEMO_WIDTH)
+    if splits is not None:
+        make_folder(out)
+        spread = _watched(lambda on_step: over_splits(splits, alpha, on_step), output.console)
+        save_spread(out / "splits.json", spread)
+        output.say(spread_table(spread))
+        output.done(files=[out / "splits.json"], spread=spread)
+        return
+    from fedwqcp.report import html
+
+    require_matplotlib()
+    html.require_report()
+    make_folder(out)
+    names = tuple(dict.fromkeys((*METHODS, *all_methods.available()))) if every else METHODS
+    results = _watched(lambda on_step: run_demo(seed, alpha, names, on_step), output.console)
+    save_results(out / RESULTS_FILE, results)
+    files = (*draw_demo(results, out / "demo"), out / RESULTS_FILE)
+    report = html.write(out, out / "report.html")
+    output.say(demo_text(results))
+    output.say(f"\nFigure: {files[0]}  Numbers: {files[-1]}\nReport: {report}")
+    output.done(
+        files=files,
+        report=report,
+        found=results.found,
+        advised=results.advised,
+        skipped=results.skipped,
+    )
 
 
-if __name__ == "__main__":
-    main()
+def _watched(work: Callable[[OnStep], T], console: Console) -> T:
+    """Do some work with a line that shows how far it is."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
+        line = progress.add_task("training the models", total=1.0)
+        return work(lambda what, share: progress.update(line, description=what, completed=share))
+
+
+def certs(
+    folder: Annotated[Path, typer.Argument(help="Where to write; nothing is replaced.")],
+    agent: Annotated[list[str], typer.Option(help="Name of a site; repeat for each.")],
+    host: Annotated[
+        list[str] | None, typer.Option(help="Name or address of the server; repeat for several.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a local CA, a server certificate and a key for each site, for trials only."""
+    from fedwqcp.federation.certs import DAYS, make_certs
+
+    output = Output(as_json)
+    files = make_certs(folder, agent, host or ["localhost", "127.0.0.1"])
+    for path in files:
+        output.say(path)
+    output.say(
+        f"for trying out: valid for {DAYS} days. In earnest, every site makes its own key and "
+        "hands over keys/NAME.pub alone"
+    )
+    output.done(files=files, days=DAYS)
+
+
+@keys.command("new")
+def new_signing_key(
+    key: Annotated[Path, typer.Argument(help="Where the private key is written.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a private key, which stays here, and print its public half for the roster."""
+    public, output = new_key(key), Output(as_json)
+    output.say(f"{key} is the private key: it stays here. For the roster, under [keys]:")
+    output.say(_roster_line(key, public))
+    output.done(key=key, public=public)
+
+
+@keys.command("show")
+def show_public_key(
+    key: Annotated[Path, typer.Argument(help="A private key.")],
+    as_json: AsJson = False,
+) -> None:
+    """Print the public half of a private key."""
+    public, output = SigningKey(key).public, Output(as_json)
+    output.say(_roster_line(key, public))
+    output.done(key=key, public=public)
+
+
+def _roster_line(key: Path, public: str) -> str:
+    """Return what the roster says of a key, under [keys]."""
+    plain = re.fullmatch(r"[A-Za-z0-9_-]+", key.stem)
+    return f"{key.stem if plain else to_toml(key.stem)} = {to_toml(public)}"
+
+
+def methods(name: Which = None, as_json: AsJson = False) -> None:
+    """List every method with its guarantee and settings; or show one in full."""
+    _list(all_methods, name, Output(as_json), "method", "what it does")
+
+
+def scores(name: Which = None, as_json: AsJson = False) -> None:
+    """List every score with its settings; or show one in full."""
+    _list(all_scores, name, Output(as_json), "score", "what it is")
+
+
+def _list(known: ModuleType, name: str | None, output: Output, kind: str, about: str) -> None:
+    """List what is known by name, methods with their guarantees; or show one in full."""
+    if name is not None:
+        _show(name, type(known.get(name)), output)
+        return
+    found = {each: known.get(each) for each in known.available()}
+    proved = {n: thing.guarantee for n, thing in found.items() if isinstance(thing, Method)}
+    table = Table(kind, *(("guarantee",) if proved else ()), "settings", about)
+    listed = []
+    for each, thing in found.items():
+        settings = {name: getattr(thing, name) for name in settings_of(thing)}
+        written = ", ".join(f"{name}={typed(value)}" for name, value in settings.items())
+        summary = (type(thing).__doc__ or "").partition("\n")[0]
+        own = [proved[each].in_words] if proved else []
+        table.add_row(each, *own, written, Text(summary))
+        facts = {"name": each, "settings": settings, "summary": summary}
+        listed.append(facts | ({"guarantee": proved[each]} if proved else {}))
+    output.show(table)
+    output.done(**{f"{kind}s": listed})
+
+
+def _show(name: str, kind: type, output: Output) -> None:
+    """Show one method or score in full."""
+    formula = re.compile(r"\n\.\. math::\n(\n| .*\n)*")  # LaTeX is for the site
+    text = _with_imports(kind, formula.sub("\n", inspect.getdoc(kind) or ""))
+    output.say(text)
+    output.done(name=name, text=text)
+
+
+def _with_imports(kind: type, text: str) -> str:
+    """Add the imports that a docstring's example needs, so that it can be pasted and run."""
+    import doctest
+
+    code = "".join(example.source for example in doctest.DocTestParser().get_examples(text))
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    known = vars(sys.modules[kind.__module__])
+    lines = [">>> import numpy as np\n"] if "np" in used else []
+    for name in sorted(used & known.keys() - {"np"}):
+        lines.append(f">>> from {known[name].__module__} import {name}\n")
+    head, line, example = text.partition("Examples\n--------\n")
+    return f"{head}{line}{''.join(lines)}{example}"
+
+
+def warm_up(
+    classes: Annotated[
+        list[int], typer.Option(min=2, help="Number of classes of a model; may be repeated.")
+    ] = [2, 10, 100],  # noqa: B006  # never changed
+    as_json: AsJson = False,
+) -> None:
+    """Compile the fast loops now, so that no later call has to; needs numba (extra fast)."""
+    output = Output(as_json)
+    if not compilation.installed():
+        raise MissingExtraError("warm-up", "fast")
+    seconds = dispatch.warm_up(classes)
+    for kind, took in seconds.items():
+        output.say(f"{took:6.1f} s  {kind}")
+    output.say(f"{len(seconds)} loops ready, kept for later processes")
+    output.done(seconds=seconds)
+
+
+for command in (demo, server.advise, server.audit, certs, methods, scores, warm_up):
+    app.command()(command)
+without_types(app)

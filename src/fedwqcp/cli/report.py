@@ -1,4 +1,4 @@
-"""``fedwqcp report``: rounds and records to tables, figures and pages."""
+"""``fedwqcp report``: figures and pages of rounds and records."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ from fedwqcp.errors import InputError
 from fedwqcp.report import figures
 
 app = typer.Typer(no_args_is_help=True)
-
-
-@app.callback()
-def report() -> None:
-    """Make tables, figures and pages of rounds and records."""
 
 
 @app.command()
