@@ -90,8 +90,8 @@ def main() -> None:
                 node = {"outputs": home / "cal.npz", "folder": home / "kept"}
                 federation.start_site(name, node)
             federation.wait_online(len(sites))
-            run = federation.commands.submit(root / "app", config)
-            ended = federation.commands.wait(run, 240.0, out.exists)
+            run = federation.submit(root / "app", config)
+            ended = federation.wait(run, 240.0, out.exists)
             if not out.exists():
                 raise SystemExit(f"{ended}: {federation.processes.output('superlink')[-2000:]}")
         found = json.loads(out.read_text())

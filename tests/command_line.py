@@ -31,7 +31,7 @@ from fedwqcp.cli.main import app, main
 from fedwqcp.cli.output import VERSION, exit_code, said_by
 from fedwqcp.errors import FedwqcpError
 from fedwqcp.federation.record import load
-from fedwqcp.federation.transport.deployment import round_ended, wait_until
+from fedwqcp.federation.transport.processes import round_ended, wait_until
 
 # Commands are built from type hints at every call, which takes longer than most of them run.
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)

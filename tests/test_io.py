@@ -136,7 +136,7 @@ def test_files_are_asked_for_in_one_place() -> None:
         for line in path.read_text().splitlines()
         if path.name != "_io.py" and any(each in line for each in asked)
     ]
-    assert [each for each in found if "transport/deployment.py" not in each] == []
+    assert [each for each in found if "transport/processes.py" not in each] == []
 
 
 TEXT = st.text(st.characters(codec="utf-8"))

@@ -8,14 +8,8 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedwqcp.federation.transport.deployment import (
-    Processes,
-    descendants,
-    free_ports,
-    round_ended,
-    wait_until,
-)
-from fedwqcp.federation.transport.flower.deployment import Commands, environment, new_app
+from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.processes import descendants, round_ended, wait_until
 
 
 @dataclass(frozen=True)
@@ -50,37 +44,39 @@ def _pss(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
+class Simulation(LocalFederation):
+    """A SuperLink that simulates its sites, without TLS."""
+
+    def start(self) -> None:
+        (self.folder / "flwr" / "config.toml").write_text(
+            '[superlink]\ndefault = "fed"\n'
+            f'[superlink.fed]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n'
+        )
+        command = ("flower-superlink", "--simulation", "--insecure", "--host", "127.0.0.1")
+        off = "--disable-runtime-dependency-installation"
+        self.processes.start("superlink", (*command, "--port", str(self.port), off), self.folder)
+        wait_until(lambda: _answers(self.port), 60, "the SuperLink")
+
+
 def simulate(folder: Path, sites: int, seconds: float) -> Simulated:
     """Run the generated app with so many simulated sites; every process is stopped by its id."""
     new_app(folder / "my-app")
-    (port,) = free_ports(1)
-    env = environment(folder / "flwr")
-    (folder / "flwr").mkdir()
-    (folder / "flwr" / "config.toml").write_text(
-        f'[superlink]\ndefault = "fed"\n[superlink.fed]\naddress = "127.0.0.1:{port}"\n'
-        "insecure = true\n"
-    )
     records = folder / "records"
     agents = ",".join(f"agent-{i}" for i in range(sites))
-    command = ("flower-superlink", "--simulation", "--insecure", "--host", "127.0.0.1")
-    with Processes(folder / "logs", env) as processes:
-        off = "--disable-runtime-dependency-installation"
-        started = processes.start("superlink", (*command, "--port", str(port), off), folder)
-        wait_until(lambda: _answers(port), 60, "the SuperLink")
-        meter = Meter(started.pid)
+    with Simulation(folder / "federation", ()) as federation:
+        meter = Meter(federation.processes._running["superlink"].pid)
         meter.start()
-        commands = Commands(folder, env)
         began = time.monotonic()
-        said = commands.flwr(
+        said = federation.flwr(
             *("run", str(folder / "my-app"), "fed", "--format", "json"),
             *("--federation-config", f"num-supernodes={sites} client-resources-num-cpus=1"),
             *("-c", f'agents="{agents}" records="{records}" deadline={seconds / 2}'),
         )
         assert said.get("success"), said
-        ended = commands.wait(str(said["run-id"]), seconds, lambda: round_ended(records))
+        ended = federation.wait(str(said["run-id"]), seconds, lambda: round_ended(records))
         took = time.monotonic() - began
         meter.over.set()
-        assert ended == "finished:completed", processes.output("superlink")[-3000:]
+        assert ended == "finished:completed", federation.processes.output("superlink")[-3000:]
     (record,) = records.iterdir()
     return Simulated(record, took, meter.peak)
 

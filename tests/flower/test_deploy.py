@@ -14,8 +14,8 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.deployment import free_ports, round_ended, wait_until
 from fedwqcp.federation.transport.flower.deployment import HOST, LocalFederation, new_app
+from fedwqcp.federation.transport.processes import free_ports, round_ended, wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
@@ -103,8 +103,8 @@ def test_a_round_passes_through_the_proxy_and_nothing_else(name, federation, roo
     federation.start_site(name, {"partition-id": 0, "folder": root / "sites" / name}, port=port)
     federation.wait_online(1)
     records = root / "records" / name
-    run = federation.commands.submit(root / "my-app", {"agents": name, "records": records})
-    ended = federation.commands.wait(run, 120.0, lambda: round_ended(records))
+    run = federation.submit(root / "my-app", {"agents": name, "records": records})
+    ended = federation.wait(run, 120.0, lambda: round_ended(records))
     assert ended == "finished:completed", federation.processes.output(f"proxy-{name}")
     (record,) = records.iterdir()
     assert audit(record).matches

@@ -18,8 +18,8 @@ from command_line import alarm_opens_a_round
 from engine import in_process
 from fedwqcp._io import to_toml
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.federation.transport.flower.deployment import FLWR
+from fedwqcp.federation.transport.processes import round_ended, wait_until
 from fedwqcp.wire.codec import encode
 
 pytestmark = pytest.mark.flower
@@ -70,7 +70,7 @@ def runs(federation, root, failed):
     """Sound rounds, all at the same time, after one that failed."""
     started = {"clean": submitted(federation, root, "clean", alpha="0.1,0.2", **PATIENT)}
     started |= {method: begun(federation, root, method) for method in (*FEW, NOISY)}
-    started["template"] = federation.commands.submit(root / "my-app", {})
+    started["template"] = federation.submit(root / "my-app", {})
     return started
 
 
@@ -151,7 +151,7 @@ def test_a_private_release_is_what_the_noisy_answers_give(federation, root, runs
 
 
 def test_an_alarm_of_a_monitor_opens_a_round_that_runs_and_closes(federation, root, monkeypatch):
-    records, home = root / "records" / "alarm", federation.commands._env["FLWR_HOME"]
+    records, home = root / "records" / "alarm", federation.env["FLWR_HOME"]
     monkeypatch.setenv("FLWR_HOME", home)
     terms = {"agents": ",".join(AGENTS), **TIMEOUTS, "records": records}
     stated = shlex.quote(" ".join(f"{name}={to_toml(value)}" for name, value in terms.items()))
@@ -161,7 +161,7 @@ def test_an_alarm_of_a_monitor_opens_a_round_that_runs_and_closes(federation, ro
 
 def test_the_template_runs_as_it_is(federation, runs):
     records = federation.folder / "records"
-    ended = federation.commands.wait(runs["template"], 150.0, lambda: round_ended(records))
+    ended = federation.wait(runs["template"], 150.0, lambda: round_ended(records))
     assert ended == "finished:completed"
     (record,) = records.iterdir()
     assert fw.load(record / "release.json").used == PAIR
@@ -178,7 +178,7 @@ def test_a_node_without_known_key_or_authority_is_turned_away(federation, name, 
     assert not federation.processes.alive(name)
     assert federation.processes._running[name].returncode != 0
     assert why in federation.processes.output(name)
-    assert federation.commands.online() == len(AGENTS)
+    assert federation.online() == len(AGENTS)
 
 
 def test_a_node_killed_mid_round_is_missing_and_the_quorum_decides(federation, root):
@@ -200,7 +200,7 @@ def test_a_round_that_is_stopped_says_so(federation, root):
     run = submitted(federation, root, "stopped", agents="nobody", deadline=300.0)
     records = root / "records" / "stopped"
     wait_until(lambda: any(records.glob("*/log.jsonl")), 60, "the record")
-    federation.commands.flwr("stop", run, "fed")
+    federation.flwr("stop", run, "fed")
     wait_until(lambda: round_ended(records), 60, "the end of the record")
     (log,) = records.glob("*/log.jsonl")
     last = json.loads(log.read_text().splitlines()[-1])
@@ -208,7 +208,7 @@ def test_a_round_that_is_stopped_says_so(federation, root):
 
 
 def test_nothing_speaks_to_the_outside(federation):
-    env = federation.commands._env
+    env = federation._env
     assert (env["FLWR_TELEMETRY_ENABLED"], env["FLWR_DISABLE_UPDATE_CHECK"]) == ("0", "1")
     assert env["FLWR_HOME"].startswith(str(federation.folder))
     assert env["PATH"].split(os.pathsep)[0].endswith("bin")

@@ -16,8 +16,8 @@ from federated import SITES, finished, nodes, start, submitted
 import fedwqcp as fw
 from engine import in_process
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.deployment import wait_until
 from fedwqcp.federation.transport.flower.deployment import new_app
+from fedwqcp.federation.transport.processes import wait_until
 
 pytestmark = pytest.mark.flower
 

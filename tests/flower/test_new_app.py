@@ -13,9 +13,9 @@ from inprocess import InProcessGrid
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.deployment import round_ended
 from fedwqcp.federation.transport.flower import Timeouts, calibrate
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.processes import round_ended
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 
 
@@ -140,8 +140,8 @@ def test_the_app_runs_between_processes_as_it_is(tmp_path, stops_when_terminated
         for at, name in enumerate(names):
             federation.start_site(name, {"partition-id": at, "folder": tmp_path / name})
         federation.wait_online(5)
-        run = federation.commands.submit(tmp_path / "my-app", {"records": str(records)})
-        ended = federation.commands.wait(run, 150.0, lambda: round_ended(records))
+        run = federation.submit(tmp_path / "my-app", {"records": str(records)})
+        ended = federation.wait(run, 150.0, lambda: round_ended(records))
     assert ended == "finished:completed"
     (record,) = records.iterdir()
     assert fw.load(record / "release.json").used == names

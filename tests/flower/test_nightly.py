@@ -15,8 +15,8 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.deployment import free_ports, round_ended, wait_until
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.processes import free_ports, round_ended, wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -64,8 +64,8 @@ def status(federation, path):
 def ran(federation, root, app, name, prefix=""):
     """Run an app with its records in a folder of its own."""
     records = root / "records" / name
-    run = federation.commands.submit(app, {f"{prefix}records": str(records)})
-    ended = federation.commands.wait(run, 180.0, lambda: round_ended(records))
+    run = federation.submit(app, {f"{prefix}records": str(records)})
+    ended = federation.wait(run, 180.0, lambda: round_ended(records))
     assert ended == "finished:completed"
     (record,) = records.iterdir()
     assert audit(record).matches
@@ -90,10 +90,8 @@ def test_a_frozen_node_is_missing_and_healthy_again_afterwards(federation, root)
     try:
         records = root / "records" / "frozen"
         config = {"records": str(records), "quorum": 1, "deadline": 25.0, "grace": 5.0}
-        run = federation.commands.submit(root / "my-app", config)
-        assert federation.commands.wait(run, 120.0, lambda: round_ended(records)) == (
-            "finished:completed"
-        )
+        run = federation.submit(root / "my-app", config)
+        assert federation.wait(run, 120.0, lambda: round_ended(records)) == ("finished:completed")
     finally:
         os.killpg(frozen.pid, signal.SIGCONT)
     (record,) = records.iterdir()
@@ -104,11 +102,11 @@ def test_a_frozen_node_is_missing_and_healthy_again_afterwards(federation, root)
 
 def test_after_a_restart_of_the_superlink_a_new_round_works(federation, root):
     records = root / "records" / "interrupted"
-    interrupted = federation.commands.submit(root / "my-app", {"records": str(records)})
+    interrupted = federation.submit(root / "my-app", {"records": str(records)})
     wait_until(records.exists, 60, "the interrupted round")
     federation.processes.stop("superlink", gently=False)
     federation.start_superlink()
-    federation.commands.flwr("stop", interrupted, "fed", "--format", "json")
+    federation.flwr("stop", interrupted, "fed", "--format", "json")
     federation.wait_online(2)
     time.sleep(5)
     assert ran(federation, root, root / "my-app", "after").used == AGENTS

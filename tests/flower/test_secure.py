@@ -23,7 +23,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, new_id
 from fedwqcp.federation.secure import SecureServer, secure_round
 from fedwqcp.federation.transport.flower import Timeouts, calibrate
-from fedwqcp.federation.transport.flower.messages import READY, write_request
+from fedwqcp.federation.transport.flower.carrier import READY, write_request
 from fedwqcp.federation.transport.flower.secagg import expand_seed
 from fedwqcp.federation.transport.messages import ASK, Request
 from fedwqcp.federation.transport.settings import secure_of

@@ -10,8 +10,8 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.demo.hospitals import hospitals
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.deployment import round_ended, wait_until
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.processes import round_ended, wait_until
 
 pytestmark = pytest.mark.flower
 
@@ -80,7 +80,7 @@ def runs(root, stops_when_terminated):
         started = {}
         for score, range in RANGE.items():
             config = {**terms, **range, "score": score, "records": root / "records" / score}
-            started[score] = federation.commands.submit(root / "app", config)
+            started[score] = federation.submit(root / "app", config)
         kept = root / "sites" / LOST / "kept" / "rounds"
         wait_until(lambda: len(list(kept.glob("*/step-0.json"))) == len(RANGE), 90, "all begun")
         federation.processes.stop(LOST, gently=False)
@@ -92,7 +92,7 @@ def runs(root, stops_when_terminated):
 
 def ended(federation, records, run):
     """Status and record of a run, once it ended; a busy machine needs its time."""
-    found = federation.commands.wait(run, 300.0, lambda: round_ended(records))
+    found = federation.wait(run, 300.0, lambda: round_ended(records))
     (record,) = records.iterdir()
     return found, record
 

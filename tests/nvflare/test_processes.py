@@ -16,7 +16,6 @@ import fedwqcp as fw
 from command_line import alarm_opens_a_round, call_json
 from engine import in_process
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.deployment import descendants, round_ended, wait_until
 from fedwqcp.federation.transport.nvflare.deployment import (
     ADMIN,
     NVFLARE,
@@ -24,6 +23,7 @@ from fedwqcp.federation.transport.nvflare.deployment import (
     FlareFederation,
     write_job,
 )
+from fedwqcp.federation.transport.processes import descendants, round_ended, wait_until
 from fedwqcp.wire.codec import encode
 
 pytestmark = pytest.mark.nvflare

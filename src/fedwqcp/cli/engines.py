@@ -14,7 +14,7 @@ from rich.table import Table
 from fedwqcp._io import in_folder, make_folder
 from fedwqcp.cli.output import AsJson, Output, guarantee_line
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.deployment import Deployment, run_demo
+from fedwqcp.federation.transport.processes import Deployment, run_demo
 from fedwqcp.report.terminal import always_left_out, released
 
 flower = typer.Typer(no_args_is_help=True)

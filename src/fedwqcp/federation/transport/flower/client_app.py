@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 from fedwqcp.federation.outputs import Outputs
-from fedwqcp.federation.transport.flower.messages import (
+from fedwqcp.federation.transport.flower.carrier import (
     MODEL,
     READY,
     SUM,

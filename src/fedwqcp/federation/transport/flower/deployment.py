@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import re
 import ssl
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fedwqcp._io import make_folder, to_toml, write_atomic
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport import deployment
-from fedwqcp.federation.transport.deployment import (
+from fedwqcp.federation.transport.processes import (
+    PROGRAMS,
     Deployment,
     free_ports,
     json_of,
     listens,
     wait_until,
+    write_templates,
 )
 
 HOST = "127.0.0.1"
 """Everything stays on this machine."""
-FLWR = deployment.PROGRAMS / "flwr"
+FLWR = PROGRAMS / "flwr"
 """Flower's program in the environment of this Python."""
 
 _ENVIRONMENT = {
@@ -67,7 +67,7 @@ def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") 
         raise InputError(
             f"publisher must be a name of letters, digits, '.', '_' and '-', got {publisher!r}"
         )
-    return deployment.write_templates(
+    return write_templates(
         __package__,
         folder,
         _FILES,
@@ -93,7 +93,6 @@ class LocalFederation(Deployment):
         self.port, self._control, self._runtime = free_ports(3)
         if _one_port():
             self._control = self.port
-        self.commands = Commands(self.folder, self.env)
         from fedwqcp.federation.certs import make_certs
 
         make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
@@ -105,7 +104,9 @@ class LocalFederation(Deployment):
         write_atomic(self.folder / "flwr" / "config.toml", config.encode())
 
     def environment(self) -> dict[str, str]:
-        return environment(self.folder / "flwr")
+        kept = super().environment()
+        kept.pop("PYTHONDONTWRITEBYTECODE", None)
+        return {**kept, **_ENVIRONMENT, "FLWR_HOME": str(self.folder / "flwr")}
 
     def start(self) -> None:
         self.start_superlink()
@@ -163,23 +164,38 @@ class LocalFederation(Deployment):
         """
         certs = self.folder / "certs"
         (own,) = free_ports(1)
-        whole = {"agent": agent, **settings}
-        stated = " ".join(f"{name}={to_toml(value)}" for name, value in whole.items())
         command: tuple[str | Path, ...] = (
             *("flower-supernode", "--superlink", f"{HOST}:{port or self.port}"),
             *_own_address(own),
-            *("--node-config", stated),
+            *("--node-config", _stated({"agent": agent, **settings})),
             *("--root-certificates", ca or certs / "ca.crt"),
             *("--auth-supernode-private-key", key or certs / "keys" / agent),
         )
         self.processes.start(agent, command, self.folder)
 
     def online(self) -> int:
-        return self.commands.online()
+        listed = self.flwr("supernode", "list", "fed", "--format", "json")
+        return sum(node.get("status") == "online" for node in listed.get("nodes", []))
 
-    def run_round(self, folder: Path, terms: Mapping[str, object], done: Callable[[], bool]) -> str:
+    def submit_round(self, folder: Path, terms: Mapping[str, object]) -> str:
         new_app(folder / "app")
-        return self.commands.wait(self.commands.submit(folder / "app", terms), 180.0, done)
+        return self.submit(folder / "app", terms)
+
+    def submit(self, app: Path, config: Mapping[str, object]) -> str:
+        """Start an app without waiting for it, and return Flower's id of the run."""
+        started = self.flwr("run", str(app), "fed", "--format", "json", "-c", _stated(config))
+        if not started.get("success"):
+            raise InputError(f"the run could not be started: {started.get('error-message')}")
+        return str(started["run-id"])
+
+    def status(self, run: str) -> str:
+        """Return Flower's status, such as ``finished:completed`` or ``finished:failed``."""
+        listed = self.flwr("list", "fed", "--run-id", run, "--format", "json")
+        return next((str(found.get("status", "")) for found in listed.get("runs", [])), "")
+
+    def flwr(self, *arguments: str) -> dict[str, Any]:
+        """Run one ``flwr`` command, and return the JSON that it printed."""
+        return json_of((FLWR, *arguments), self.folder, self.env)
 
     def _register(self) -> None:
         """Make the sites' public keys known to the SuperLink."""
@@ -193,47 +209,9 @@ class LocalFederation(Deployment):
             self.processes.stop(f"register-{name}")
 
 
-class Commands:
-    """Flower's own program, for one federation."""
-
-    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
-        self._folder = folder
-        self._env = dict(env)
-
-    def online(self) -> int:
-        """Return how many nodes are online, as the SuperLink counts them."""
-        listed = self.flwr("supernode", "list", "fed", "--format", "json")
-        return sum(node.get("status") == "online" for node in listed.get("nodes", []))
-
-    def submit(self, app: Path, config: Mapping[str, object]) -> str:
-        """Start an app without waiting for it, and return Flower's id of the run."""
-        stated = " ".join(f"{name}={to_toml(value)}" for name, value in config.items())
-        started = self.flwr("run", str(app), "fed", "--format", "json", "-c", stated)
-        if not started.get("success"):
-            raise InputError(f"the run could not be started: {started.get('error-message')}")
-        return str(started["run-id"])
-
-    def wait(self, run: str, seconds: float, done: Callable[[], bool] = lambda: True) -> str:
-        """Wait until a run ends, and return its status.
-
-        That is ``finished:completed``, ``finished:failed``, ``finished:stopped`` or ``timeout``.
-        `done` tells cheaply that the end is near; Flower is asked only then.
-        """
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            if not done():
-                time.sleep(0.2)
-                continue
-            listed = self.flwr("list", "fed", "--run-id", run, "--format", "json")
-            for found in listed.get("runs", []):
-                if str(found.get("status", "")).startswith("finished"):
-                    return str(found["status"])
-            time.sleep(1.0)
-        return "timeout"
-
-    def flwr(self, *arguments: str) -> dict[str, Any]:
-        """Run one ``flwr`` command, and return the JSON that it printed."""
-        return json_of((FLWR, *arguments), self._folder, self._env)
+def _stated(config: Mapping[str, object]) -> str:
+    """Return a configuration as Flower's command line says it."""
+    return " ".join(f"{name}={to_toml(value)}" for name, value in config.items())
 
 
 def _one_port() -> bool:
@@ -247,10 +225,3 @@ def _own_address(port: int) -> tuple[str, ...]:
     if _one_port():
         return ("--host", HOST, "--port", str(port))
     return ("--clientappio-api-address", f"{HOST}:{port}")
-
-
-def environment(home: Path) -> dict[str, str]:
-    """Return the environment of Flower's programs, silent towards the outside."""
-    kept = deployment.environment("FLWR_HOME", home)
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return {**kept, **_ENVIRONMENT}

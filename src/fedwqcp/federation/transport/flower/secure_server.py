@@ -29,7 +29,7 @@ from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError, tr
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer
-from fedwqcp.federation.transport.flower.messages import (
+from fedwqcp.federation.transport.flower.carrier import (
     READY,
     RECORD,
     SUM,

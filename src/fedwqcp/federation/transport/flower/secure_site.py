@@ -23,7 +23,7 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
-from fedwqcp.federation.transport.flower.messages import (
+from fedwqcp.federation.transport.flower.carrier import (
     RECORD,
     read_request,
     write_reply,

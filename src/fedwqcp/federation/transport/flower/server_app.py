@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedwqcp.federation.secure import secure_round
-from fedwqcp.federation.transport.flower.messages import GridCarrier
+from fedwqcp.federation.transport.flower.carrier import GridCarrier
 from fedwqcp.federation.transport.session import Session, SessionResult, Timeouts
 from fedwqcp.federation.transport.settings import (
     RunConfig,

@@ -6,8 +6,7 @@ FLARE's programs are started as an operator would start them; nothing here impor
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,10 +14,9 @@ import msgspec
 
 from fedwqcp._io import exists, from_json, is_file, is_folder, read, to_json, to_toml, write_atomic
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.deployment import (
+from fedwqcp.federation.transport.processes import (
     PROGRAMS,
     Deployment,
-    environment,
     free_ports,
     json_of,
     listens,
@@ -147,7 +145,7 @@ class FlareFederation(Deployment):
         self._provision()
 
     def environment(self) -> dict[str, str]:
-        return environment("HOME", self.folder / "home")
+        return {**super().environment(), "HOME": str(self.folder / "home")}
 
     def start(self) -> None:
         self.start_server()
@@ -179,8 +177,8 @@ class FlareFederation(Deployment):
         log = self.processes.output(SERVER)[self._logged :]
         return len(set(re.findall(r"(?:New client|Re-activate the client:) ?([^@\s]+)", log)))
 
-    def run_round(self, folder: Path, terms: Mapping[str, object], done: Callable[[], bool]) -> str:
-        return self.wait(self.submit(write_job(folder / "job", terms)), 150.0, done)
+    def submit_round(self, folder: Path, terms: Mapping[str, object]) -> str:
+        return self.submit(write_job(folder / "job", terms))
 
     def submit(self, job: Path) -> str:
         """Submit a job without waiting for it, and return FLARE's id of it."""
@@ -190,22 +188,8 @@ class FlareFederation(Deployment):
             raise InputError(f"the job could not be submitted: {reply}")
         return str(number)
 
-    def wait(self, job: str, seconds: float, done: Callable[[], bool] = lambda: True) -> str:
-        """Wait until a job ends, and return its status as FLARE words it, or ``timeout``.
-
-        `done` tells cheaply that the end is near; until then FLARE is asked only now and then.
-        """
-        end, asked = time.monotonic() + seconds, time.monotonic()
-        while time.monotonic() < end:
-            if not done() and time.monotonic() < asked + 10.0:
-                time.sleep(0.2)
-                continue
-            asked = time.monotonic()
-            status = str((self.nvflare("job", "meta", job).get("data") or {}).get("status", ""))
-            if status.startswith("FINISHED"):
-                return status
-            time.sleep(0.5)
-        return "timeout"
+    def status(self, run: str) -> str:
+        return str((self.nvflare("job", "meta", run).get("data") or {}).get("status", ""))
 
     def nvflare(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command as the person who submits jobs; return its JSON."""

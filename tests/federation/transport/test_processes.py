@@ -10,7 +10,9 @@ import pytest
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.record import Ledger
-from fedwqcp.federation.transport.deployment import (
+from fedwqcp.federation.transport import processes as under_test
+from fedwqcp.federation.transport.processes import (
+    Deployment,
     Processes,
     descendants,
     free_ports,
@@ -75,7 +77,7 @@ def test_one_that_does_not_end_does_not_keep_the_others_running(tmp_path, monkey
             raise InputError(f"{what} did not come within {seconds:g} s")
         wait_until(ready, seconds, what, every)
 
-    monkeypatch.setattr("fedwqcp.federation.transport.deployment.wait_until", never)
+    monkeypatch.setattr("fedwqcp.federation.transport.processes.wait_until", never)
     with (
         pytest.raises(InputError, match="the end of second did not come within 10 s"),
         Processes(tmp_path / "logs", os.environ) as processes,
@@ -92,6 +94,32 @@ def test_a_program_without_an_answer_is_an_error_of_ours(tmp_path):
 def test_waiting_ends():
     with pytest.raises(InputError, match="spring did not come within 0 s"):
         wait_until(lambda: False, 0, "spring", every=0.01)
+
+
+class Failed(Deployment):
+    """An engine whose run failed before it left anything."""
+
+    def start(self):
+        pass
+
+    def start_site(self, agent, settings):
+        pass
+
+    def online(self):
+        return 0
+
+    def submit_round(self, folder, terms):
+        return "run"
+
+    def status(self, run):
+        return "finished:failed"
+
+
+def test_a_run_that_leaves_no_record_is_not_waited_for_until_the_timeout(tmp_path, monkeypatch):
+    monkeypatch.setattr(under_test, "ASK_EVERY", 0.0)
+    with Failed(tmp_path / "federation", ()) as federation:
+        assert federation.wait("run", 60.0, done=lambda: False) == "finished:failed"
+        assert federation.wait("run", 0.0, done=lambda: False) == "timeout"
 
 
 def test_ports_differ():

@@ -41,6 +41,8 @@ from fedwqcp.federation.release import Release
 
 PROGRAMS = Path(sys.executable).parent
 """Where the engines' programs are, in the environment of this Python."""
+ASK_EVERY = 10.0
+"""Seconds after which an engine is asked whether a run ended, though nothing else says so."""
 
 
 class Processes:
@@ -124,9 +126,10 @@ class Deployment(ABC):
         self.env = self.environment()
         self.processes = Processes(self.folder / "logs", self.env)
 
-    @abstractmethod
     def environment(self) -> dict[str, str]:
-        """Return the environment of the engine's programs."""
+        """Return the environment of the engine's programs; those of this Python come first."""
+        path = os.pathsep.join((str(PROGRAMS), os.environ.get("PATH", "")))
+        return {**os.environ, "PATH": path, "COLUMNS": "200"}
 
     @abstractmethod
     def start(self) -> None:
@@ -141,11 +144,28 @@ class Deployment(ABC):
         """Return how many sites are connected."""
 
     @abstractmethod
-    def run_round(self, folder: Path, terms: Mapping[str, object], done: Callable[[], bool]) -> str:
-        """Submit a round, written into a folder, and return how it ended, as the engine words it.
+    def submit_round(self, folder: Path, terms: Mapping[str, object]) -> str:
+        """Submit a round, written into a folder, and return the engine's id of the run."""
 
-        `done` tells cheaply that the end is near.
+    @abstractmethod
+    def status(self, run: str) -> str:
+        """Return the status of a run, as the engine words it; empty where it is not known."""
+
+    def wait(self, run: str, seconds: float, done: Callable[[], bool] = lambda: True) -> str:
+        """Wait until a run ends, and return its status, or ``timeout``.
+
+        `done` tells cheaply that the end is near. Asking the engine starts a program, so until then
+        it is asked only now and then: a run that failed early leaves nothing that `done` could see.
         """
+        end, asked = time.monotonic() + seconds, time.monotonic()
+        while time.monotonic() < end:
+            if done() or time.monotonic() >= asked + ASK_EVERY:
+                asked = time.monotonic()
+                status = self.status(run)
+                if status.lower().startswith("finished"):
+                    return status
+            time.sleep(0.5)
+        return "timeout"
 
     def wait_online(self, count: int, seconds: float = 90.0) -> None:
         """Wait until this many sites are connected."""
@@ -161,15 +181,6 @@ class Deployment(ABC):
 
     def __exit__(self, *error: object) -> None:
         self.processes.__exit__(*error)
-
-
-def environment(home: str, folder: Path) -> dict[str, str]:
-    """Return an environment with this Python's programs first on the path.
-
-    `home` is the variable by which an engine finds its own folder.
-    """
-    path = os.pathsep.join((str(PROGRAMS), os.environ.get("PATH", "")))
-    return {**os.environ, home: str(folder), "PATH": path, "COLUMNS": "200"}
 
 
 def write_templates(
@@ -325,7 +336,8 @@ def run_demo(
         on_step("calibrating; then handing over the release")
         clock = time.monotonic()
         config = {**terms, "agents": ",".join(sites), "records": str(records)}
-        status = federation.run_round(folder, config, lambda: round_ended(records))
+        run = federation.submit_round(folder, config)
+        status = federation.wait(run, 180.0, lambda: round_ended(records))
         seconds["run"] = time.monotonic() - clock
         on_step("stopping every process")
     found = sorted(records.glob("*/record.json"))
