@@ -128,7 +128,7 @@ def test_nodes():
     assert nodes_of({}, int) is None
     assert nodes_of({"nodes": "north=12,south = 7"}, int) == {"north": 12, "south": 7}
     assert nodes_of({"nodes": "north=site-1"}, str) == {"north": "site-1"}
-    for bad in ("north", "north=x", "north=1,south=1", "north="):
+    for bad in ("north", "north=x", "north=1,south=1", "north=", "north=1,north=2"):
         with pytest.raises(InputError, match="node"):
             nodes_of({"nodes": bad}, int)
     with pytest.raises(InputError, match="NAME=ID"):

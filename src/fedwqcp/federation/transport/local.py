@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 import numpy as np
@@ -188,25 +189,39 @@ def calibrate(
     key = new_id() if key is None else str(key)
     score = _default_score(score, agents)
     cals = _calibrations(agents, score, key, _agreed_classes(agents, classes))
-    options: dict[str, Any] = {
-        "alpha": alphas,
-        "score": Custom() if score is None else score,
-        "rule": set_rule(rule, allow_empty),
-        "key": key,
-        "target": target,
-        "allow_samples": allow_samples,
-        "limit": limit,
-        "rng": _one_source(rng, seed),
-        "on_exchange": on_exchange,
-    }
+    one_round = partial(
+        _one_round,
+        cals,
+        alpha=alphas,
+        score=Custom() if score is None else score,
+        rule=set_rule(rule, allow_empty),
+        key=key,
+        by=by,
+        groups=groups,
+        target=target,
+        allow_samples=allow_samples,
+        limit=limit,
+        rng=_one_source(rng, seed),
+        secure=secure,
+        on_exchange=on_exchange,
+    )
     if method == "auto":
         if secure:
             raise InputError(
                 'method="auto" needs the thresholds of all agents: name a method for masked sums'
             )
-        release = _as_advised(cals, by=by, groups=groups, **options)
+        if not isinstance(target, str):
+            raise InputError(
+                'method="auto" takes target="own" or "mixture": for a distribution in numbers name '
+                "the method, such as 'fedls-cp'"
+            )
+        from fedwqcp.federation.advice import calibrate_as_advised
+
+        known = all(cal.labels is not None or not cal.n for cal in cals.values())
+        labelled = known and by != "label"  # a class by itself has no label distribution
+        release, _ = calibrate_as_advised(one_round, labelled=labelled, target=target)
     else:
-        release = _one_round(cals, method, by=by, groups=groups, secure=secure, **options)
+        release = one_round(method)
     _warn_of_infinite(release, cals)
     if note := one_based_note(release.score, agents.values()):
         warn(note, OneBasedLabelsWarning)
@@ -314,14 +329,14 @@ def _one_round(
     score: str | Score,
     rule: Rule = "leq",
     key: str = "",
+    by: Literal["label", "group"] | None = None,
+    groups: Sequence[str] | None = None,
+    target: Target = "own",
     allow_samples: bool = False,
     limit: DisclosureLimit | None = None,
     rng: SeedLike | None = None,
-    on_exchange: OnExchange | None = None,
-    target: Target = "own",
-    by: Literal["label", "group"] | None = None,
-    groups: Sequence[str] | None = None,
     secure: bool | tuple[float, float] = False,
+    on_exchange: OnExchange | None = None,
 ) -> Release:
     """Run one round of a method between agents of this process."""
     if getattr(method, "target", "own") not in ("own", target):
@@ -365,23 +380,6 @@ def _one_round(
         return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides, on_exchange)
     return replace(release, local=_localized(plan, release, cals))
-
-
-def _as_advised(cals: Mapping[str, Calibration], **terms: Any) -> Release:
-    """Assess a first round, then calibrate with what is advised."""
-    from fedwqcp.federation.advice import calibrate_as_advised
-
-    if not isinstance(target := terms["target"], str):
-        raise InputError(
-            'method="auto" takes target="own" or "mixture": for a distribution in numbers name the '
-            "method, such as 'fedls-cp'"
-        )
-    known = all(cal.labels is not None or not cal.n for cal in cals.values())
-    labelled = known and terms["by"] != "label"  # a class by itself has no label distribution
-    release, _ = calibrate_as_advised(
-        lambda chosen: _one_round(cals, chosen, **terms), labelled=labelled, target=target
-    )
-    return release
 
 
 def run(

@@ -157,7 +157,8 @@ def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[
     `node_of` reads how the engine names a node. None where the configuration names none.
     """
     found: dict[str, N] = {}
-    for entry in _split(RunConfig.of(config).nodes):
+    entries = _split(RunConfig.of(config).nodes)
+    for entry in entries:
         name, equals, node = entry.partition("=")
         try:
             found[name.strip()] = node_of(node.strip())
@@ -165,7 +166,7 @@ def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[
             equals = ""
         if not equals or not node.strip():
             raise InputError(f"nodes must be written NAME=ID, got {entry!r}")
-    if len(set(found.values())) != len(found):
+    if len(set(found.values())) != len(entries):  # a name or a node occurs twice
         raise InputError("nodes: one node stands for one agent")
     return found or None
 
