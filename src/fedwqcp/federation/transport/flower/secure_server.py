@@ -10,9 +10,10 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeGuard, cast
 
 import numpy as np
@@ -77,35 +78,33 @@ class SecureSession(Session):
         super().__init__(carrier, round, timeouts, nodes, record)
         self.grid = carrier.grid
         self.trips = 0
-        self.up: Counter[int] = Counter()
-        self.down: Counter[int] = Counter()
+        self.up: Counter[str] = Counter()  # bytes by agent
+        self.down: Counter[str] = Counter()
 
     def _release(self, model: ArrayRecord | None) -> Release:
         """Ask who can take part, add until the thresholds are known, and keep the release."""
         present = self._ask_ready(model)
         while not self.sums.ended:
             present = self._add(present)
-        names = {node: name for name, node in self.bound.items()}
-        release = self.sums.release(
-            1 + self.trips,
-            self.reasons,
-            {names[node]: size for node, size in self.up.items()},
-            {names[node]: size for node, size in self.down.items()},
-        )
+        release = self.sums.release(1 + self.trips, self.reasons, self.up, self.down)
         self.ledger.released(release)
         return release
 
     def _ask_ready(self, model: ArrayRecord | None) -> dict[str, int]:
         """Ask every node whether it can take part, and return those that can, by agent."""
-        request = Request("", encode(self.round), self.sums.ask(), self.timeouts.deadline)
+        request = self.request()
         for reply in self._identify(READY, request, model):
             if reply.status == OK:
                 self.bound[reply.agent] = reply.node
-                self.down[int(reply.node)] += len(request.round) + len(request.body)
+                self.down[reply.agent] += len(request.round) + len(request.body)
             elif reply.status != "engine":
                 self._refuse(reply.agent, reason_of(reply.status))
         self.carrier.clear()
         return {name: int(node) for name, node in self.bound.items() if name not in self.reasons}
+
+    def request(self) -> Request:
+        """Return what sites are asked at this point of the round."""
+        return Request("", encode(self.round), self.sums.ask(), self.timeouts.deadline)
 
     def _add(self, present: dict[str, int]) -> dict[str, int]:
         """Get the totals of one sum; where sites are lost too early, go on without them."""
@@ -115,9 +114,7 @@ class SecureSession(Session):
                 f"{len(present)} of {len(self.round.agents)} agents can take part in the sum, the "
                 f"round needs {self.round.quorum}"
             )
-        request = Request("", encode(self.round), self.sums.ask(), self.timeouts.deadline)
-        width = self.sums.width + 1  # and CHECK
-        grid = SecAggGrid(self.grid, self.timeouts, names, self.round.quorum, request, width)
+        grid = SecAggGrid(self, names)
         try:
             nodes, totals = _sum(grid, list(names), self.sums.scale)
             left = {names[node]: node for node in nodes}
@@ -126,9 +123,6 @@ class SecureSession(Session):
         except LostSitesError:
             left = {name: present[name] for name in present if present[name] in grid.answered}
         finally:
-            self.trips += grid.trips
-            self.up += grid.up
-            self.down += grid.down
             for node, reason in grid.reasons.items():
                 self._refuse(names[node], reason)
         return left
@@ -138,7 +132,6 @@ class LostSitesError(Exception):
     """Sites were lost before their masks could be recovered: the sum must begin again."""
 
 
-@dataclass
 class SecAggGrid:
     """The grid that SecAgg+ sends the stages of one sum over; it needs one method of a grid.
 
@@ -146,18 +139,13 @@ class SecAggGrid:
     protocol is refused with its node, and SecAgg+ gets a clean copy of the others.
     """
 
-    grid: Grid
-    timeouts: Timeouts
-    names: Mapping[int, str]  # the agents, by node
-    quorum: int  # sites that must take part in every stage
-    request: Request  # its body goes with the stage in which it is answered
-    width: int  # words of the answer
-    trips: int = 0
-    up: Counter[int] = field(default_factory=Counter)  # bytes by node
-    down: Counter[int] = field(default_factory=Counter)
-    reasons: dict[int, str] = field(default_factory=dict)  # why sites were refused, by node
-    answered: set[int] = field(default_factory=set)  # nodes that can take part in what comes next
-    stage: str = ""
+    def __init__(self, session: SecureSession, names: Mapping[int, str]) -> None:
+        self.session = session
+        self.names = names  # the agents of this sum, by node
+        self.request = session.request()  # its body goes with the stage in which it is answered
+        self.reasons: dict[int, str] = {}  # why sites were refused, by node
+        self.answered: set[int] = set()  # nodes that can take part in what comes next
+        self.stage = ""
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
@@ -170,7 +158,8 @@ class SecAggGrid:
         of them is at fault.
         """
         del timeout
-        self.trips += 1
+        self.session.trips += 1
+        quorum = self.session.round.quorum
         sent = {message.metadata.dst_node_id: message for message in messages}
         asked = {node: _configs(message) for node, message in sent.items()}
         self.stage = str(next(iter(asked.values()))[Key.STAGE])
@@ -180,7 +169,7 @@ class SecAggGrid:
 
         def _receive() -> Iterator[tuple[str, bool]]:
             """Take the replies that came."""
-            for message in self.grid.pull_messages(list(open_)) if open_ else ():
+            for message in self.session.grid.pull_messages(list(open_)) if open_ else ():
                 node, nonce = open_.pop(message.metadata.reply_to_message_id, (0, ""))
                 if nonce:
                     found = self._check(message, node, nonce, asked[node])
@@ -191,7 +180,7 @@ class SecAggGrid:
                     yield str(node), isinstance(found, Message)
 
         expected = {str(node) for node, _ in open_.values()}
-        collect(_receive, expected, self.quorum, self.timeouts)
+        collect(_receive, expected, quorum, self.session.timeouts)
         if self.stage == Stage.SETUP:
             self._refuse_shared_keys(sound)
         self.answered = set(sound)
@@ -199,8 +188,8 @@ class SecAggGrid:
             self._judge(disputes, len(sent))
         if len(sound) < len(sent) and self.stage in _EARLY:
             raise LostSitesError
-        if len(sound) < self.quorum and self.stage == Stage.COLLECT_MASKED_VECTORS:
-            raise QuorumError(f"{len(sound)} masked answers came, the round needs {self.quorum}")
+        if len(sound) < quorum and self.stage == Stage.COLLECT_MASKED_VECTORS:
+            raise QuorumError(f"{len(sound)} masked answers came, the round needs {quorum}")
         return list(sound.values())
 
     def _push(self, messages: Mapping[int, Message]) -> dict[str, tuple[int, str]]:
@@ -211,14 +200,14 @@ class SecAggGrid:
             asks = stage[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS
             body = self.request.body if asks else b""
             request = replace(self.request, nonce=new_nonce(), body=body)
-            query = write_request(node, SUM, request, time_to_live(self.timeouts))
+            query = write_request(node, SUM, request, time_to_live(self.session.timeouts))
             for key, record in message.content.items():
                 query.content[key] = record
             query.content[RECORD_KEY_CONFIGS] = ConfigRecord(dict(stage))  # sites may change theirs
             queries.append(query)
             asked.append((node, request.nonce))
-            self.down[node] += _size(query.content)
-        ids = self.grid.push_messages(queries)
+            self.session.down[self.names[node]] += _size(query.content)
+        ids = self.session.grid.push_messages(queries)
         return {found: who for found, who in zip(ids, asked, strict=False) if found}
 
     def _check(
@@ -227,7 +216,7 @@ class SecAggGrid:
         """Return a sound reply, or the nodes that the site accuses; otherwise record why not."""
         try:
             if message.has_content():
-                self.up[node] += _size(message.content)
+                self.session.up[self.names[node]] += _size(message.content)
                 only = RecordDict({RECORD: message.content.get(RECORD, ConfigRecord())})
                 reply = read_reply(Message(only, reply_to=message), node, nonce)
             else:
@@ -240,7 +229,8 @@ class SecAggGrid:
                 return None
             if message.metadata.src_node_id != node:
                 raise InputError("the reply must come from the node that was asked")
-            message.content = _stage_reply(self.stage, node, asked, message.content, self.width)
+            width = self.session.sums.width + 1  # and CHECK
+            message.content = _stage_reply(self.stage, node, asked, message.content, width)
             return message
         except InputError as error:
             self.reasons[node] = f"malformed: {error}"
@@ -317,13 +307,6 @@ def _sum(
     return strategy.nodes, strategy.totals
 
 
-@dataclass(frozen=True)
-class _Node:
-    """What SecAgg+ needs to know of a site."""
-
-    node_id: int
-
-
 class _SumStrategy:
     """What SecAgg+ asks of a strategy: it names the sites of a sum, and takes its total."""
 
@@ -336,7 +319,8 @@ class _SumStrategy:
     def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
         """Return the sites; what they are asked goes with every stage."""
         del server_round, parameters, client_manager
-        return [(_Node(node), FitIns(Parameters([], ""), {})) for node in self.asked]
+        ask = FitIns(Parameters([], ""), {})
+        return [(SimpleNamespace(node_id=node), ask) for node in self.asked]
 
     def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, Any]:
         """Undo the scaling of SecAgg+, which gives mean * target with the words centred."""
