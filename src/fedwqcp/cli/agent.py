@@ -271,7 +271,7 @@ def _read_again(
 
 
 def _beginning(answer: str, path: Path) -> str:
-    """Return a short answer whole, and of a long one what fits a screen."""
+    """Return an answer, cut where it is longer than a screen."""
     return answer if len(answer) <= LONGEST else f"{answer[:LONGEST]} ... (the rest is in {path})"
 
 
@@ -290,7 +290,7 @@ def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
 
 
 def _without_ids(round: Round, outputs: Outputs) -> Iterator[str]:
-    """Say what stands for ids where a file has none."""
+    """Say what replaces the ids where a file has none."""
     if outputs.ids is None and Plan.of(round).score.randomized:
         yield (
             f"note: the outputs have no ids (a column id, or an array ids): the random part of "
@@ -348,7 +348,7 @@ def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
 
 
 def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:
-    """Say where a private answer tells nothing."""
+    """Say where noise makes a private answer useless."""
     sent = zip(plan.tasks, decode(answer, Answer, plan.kinds).answers, strict=True)
     own = [plan.method.read_threshold(each, task.alpha) for task, each in sent if each is not None]
     if any(each is not None and each.threshold == inf for each in own):
@@ -359,7 +359,7 @@ def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:
 
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
-    """Return the budget of some outputs, kept beside them, whatever link they were named by."""
+    """Return the privacy budget of a file of outputs, kept beside the file that a link leads to."""
     outputs = outputs.resolve() if outputs.is_symlink() else outputs
     kept = where or outputs.with_name(f"{outputs.name}.privacy")
     if total is not None:

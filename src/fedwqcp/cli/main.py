@@ -148,7 +148,7 @@ def demo(
 
 
 def _watched(work: Callable[[OnStep], T], console: Console) -> T:
-    """Do some work with a line that shows how far it is."""
+    """Run a function of the demo with a progress bar."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -220,7 +220,7 @@ def scores(name: Which = None, as_json: AsJson = False) -> None:
 
 
 def _list(known: ModuleType, name: str | None, output: Output, kind: str, about: str) -> None:
-    """List what is known by name, methods with their guarantees; or show one in full."""
+    """List all methods with their guarantees, or all scores; or show one in full."""
     if name is not None:
         _show(name, type(known.get(name)), output)
         return

@@ -179,7 +179,7 @@ def recalibrated(
 
 
 def _words(command: str) -> list[str]:
-    """Return the words of a command, before anything is done with the rows."""
+    """Split a command into words, and refuse one that cannot be run before any row is added."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -192,7 +192,7 @@ def _words(command: str) -> list[str]:
 
 
 def _rounds(state: Path) -> Path:
-    """Return where the rounds are kept that alarms opened."""
+    """Return the file that lists the rounds opened by alarms."""
     return state.with_name(f"{state.name}.rounds")
 
 
@@ -201,7 +201,7 @@ def _open_round(
 ) -> dict[str, object]:
     """Run the command that opens the next round.
 
-    Unless this alarm already opened one, or the last was opened less than so many days ago.
+    Not where this alarm already opened one, or where the last is less than so many days old.
     """
     alarmed = {standing.agent for standing in standings if standing.status == "alarm"}
     now = datetime.now(UTC)
@@ -245,7 +245,7 @@ def _end(
     as_json: bool,
     opened: dict[str, object] | None = None,
 ) -> None:
-    """Say how each stream stands; leave with a code of its own if that was asked for."""
+    """Print the state of each stream; with ``check`` exit with a code of its own on an alarm."""
     output = Output(as_json)
     alarms = [standing for standing in standings if standing.status == "alarm"]
     for standing in standings:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from enum import Enum
 from inspect import unwrap
 from itertools import pairwise
-from math import isfinite, isinf, isnan
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -60,7 +60,7 @@ LabelsFile = Annotated[
 
 
 class Output:
-    """Where one call of a command prints to: with ``as_json`` only `done` prints."""
+    """What a command prints: text, or with ``as_json`` only the object of `done`."""
 
     def __init__(self, as_json: bool, width: int = WIDTH) -> None:
         self.as_json = as_json
@@ -89,7 +89,7 @@ class Output:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON knows it; what is infinite or not a number becomes text."""
+    """Return a value that JSON can hold; infinities and NaN become text."""
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
     if isinstance(value, msgspec.Struct):
@@ -105,7 +105,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        return str(value) if isinf(value) or isnan(value) else float(value)
+        return value if isfinite(value) else str(value)
     return str(value)
 
 
@@ -140,7 +140,7 @@ def exit_code(error: FedwqcpError) -> int:
 
 
 def without_types(app: typer.Typer) -> None:
-    """Let every command and group show its flags as flags.
+    """Show flags without a type in the help of every command and group.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class _Command(TyperCommand):
     """A command whose flags show no type."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; of a number with a percent sign or a comma, say how it is written."""
+        """Read the arguments; say how a number with a percent sign or a comma is written."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -174,7 +174,7 @@ class _Command(TyperCommand):
         return _bare(super().get_params(ctx))
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show what is written of arguments, which some pairs of typer and click drop."""
+        """Show the help of arguments, which some versions of typer and click leave out."""
         hints = get_type_hints(unwrap(self.callback), include_extras=True) if self.callback else {}
         parameters: list[Any] = list(self.params)  # typer's types of them differ by version
         for parameter in parameters:
@@ -200,7 +200,7 @@ class _Group(TyperGroup):
     """A group whose flags show no type, and that says which command was meant."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return a command; for a name that is none, fail with those that are near."""
+        """Return a command; for an unknown name fail, and name the nearest commands."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             near = meant(args[0], ctx.command_path, ctx.find_root().command)
             ctx.fail(f"No such command {args[0]!r}.{near}")
@@ -237,7 +237,7 @@ def meant(word: str, path: str, root: Any) -> str:
 
 
 def _bare(parameters: list[Any]) -> list[Any]:
-    """Take the name of a value from options that have none."""
+    """Show no type behind a flag, which takes no value."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import chain, count
+from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -279,7 +279,7 @@ def _keys(roster: Roster, path: Path) -> dict[str, str]:
 
 
 def _first_given(*values: int | None) -> int:
-    """Return the first value that was given; 0 is one."""
+    """Return the first value that is not None."""
     return next(value for value in values if value is not None)
 
 
@@ -387,13 +387,13 @@ def _command(terms: Round, advice: Advice, out: Path, roster: Path) -> list[str]
 
 
 def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
-    """Return settings as they are typed."""
-    pairs = ((f"--{option}", f"{name}={typed(value)}") for name, value in settings.items())
-    return list(chain.from_iterable(pairs))
+    """Return settings as options of the command line."""
+    stated = [f"{name}={typed(value)}" for name, value in settings.items()]
+    return [word for each in stated for word in (f"--{option}", each)]
 
 
 def _roster(terms: Round) -> str:
-    """Return the roster of a round, as a file says it."""
+    """Return the roster of a round as TOML."""
     classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
     if terms.classes:
         classes = [f"classes = {to_toml(terms.classes)}"]

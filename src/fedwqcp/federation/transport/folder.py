@@ -216,7 +216,7 @@ def _is_sent(file: Path) -> bool:
 
 
 def default_name(round: Round, what: str, *, agent: str = "", end: str = ".json") -> Path:
-    """Return a file's name that no other round has: what it is, or whose, and the round's id."""
+    """Return a file name that ends with the round's id, so that no other round has it."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", round.id):
         raise InputError(
             f"the id of a round has letters, digits, '_' and '-' only, got {round.id!r}: choose "
@@ -303,7 +303,7 @@ def _is_step(name: str, round: Path) -> bool:
 
 
 def _released(release: Release, out: Path) -> bool:
-    """Write what agents may see; tell whether another file was in its place."""
+    """Write the release for the agents; tell whether it replaced another file."""
     data = encode(release.public())
     there = exists(out)
     other = there and read(out) != data
@@ -351,7 +351,7 @@ def _ask_files(round: Path, step: int, asks: dict[str, bytes]) -> dict[Path, byt
 
 
 def _check_unchanged(asks: dict[Path, bytes]) -> None:
-    """Refuse to go on where a question that was sent would now be another."""
+    """Refuse to go on where a question that was sent would change."""
     for path, ask in asks.items():
         if exists(path) and read(path) != ask:
             raise InputError(
@@ -367,7 +367,7 @@ def _write_closed(round: Path, step: int, counted: list[str]) -> None:
 
 
 def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_AnswerFile]:
-    """Refuse answers that came after their step was closed: the next question went out without."""
+    """Refuse answers that came after their step was closed; the next question leaves them out."""
     closed = round.with_suffix(f".closed-{server.step}.json")
     if not exists(closed):
         return replies
@@ -382,7 +382,7 @@ def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_A
 
 
 def _unasked(reply: _AnswerFile, server: Server) -> WrongRoundError:
-    """Say that an answer is to no question of the round, which asked all it needs."""
+    """Say that an answer is to a question that the round never asked."""
     if not server.round.expects(reply.agent):
         return WrongRoundError(reply.agent, "agent", "is not in the roster of this round")
     asked = f"only in {server.step} steps" if server.step else "for no answers"
@@ -409,7 +409,7 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
 
 
 def _sender(path: Path, round: Round) -> str:
-    """Return whom a file's name speaks of: an agent of the roster, or just the file."""
+    """Return the agent that a file is named after; its own name where no agent has it."""
     stem = unicodedata.normalize("NFC", path.stem)  # some systems keep names in another form
     name = re.sub(r"\.step-\d+$", "", stem).removesuffix(f"-{round.id}")
     return name if round.expects(name) else path.name

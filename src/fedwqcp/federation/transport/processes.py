@@ -116,9 +116,9 @@ class Deployment(ABC):
     """Processes of an engine on this machine; leaving the block stops them all."""
 
     starting: ClassVar[str]
-    """What is started first, for people."""
+    """What is started first, as the demonstration prints it."""
     sites_run: ClassVar[str]
-    """What runs at the sites, for people."""
+    """What runs at the sites, as the demonstration prints it."""
 
     def __init__(self, folder: Path, agents: Sequence[str]) -> None:
         self.folder = folder.resolve()
@@ -260,9 +260,9 @@ def wait_until(ready: Callable[[], bool], seconds: float, what: str, every: floa
 
 
 def descendants(root: int) -> dict[int, str]:
-    """Return when each process was started that a process started, directly or not, by id.
+    """Return the processes that a process started, directly or not: the start time of each by id.
 
-    Processes of the same session count too; empty where the system does not tell.
+    Processes of the same session count too; empty where there is no ``/proc``.
     """
     stats = {int(p.name): _stat(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
     found: dict[int, str] = {}
@@ -364,7 +364,7 @@ def _site_result(release: Release, name: str, home: Path) -> SiteResult:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return what the system says of a process, from its state on; nothing of one that ended."""
+    """Return the fields of ``/proc/PID/stat`` from the state on; none of a process that ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

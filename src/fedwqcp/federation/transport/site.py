@@ -84,7 +84,7 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
 
 _KEYS = SiteSettings.__struct_encode_fields__
 _LIMITS = tuple(key for key in _KEYS if "-" in key)
-"""What a typing mistake must not switch off."""
+"""Keys whose misspelling is refused: it would silently switch a limit off."""
 _HERE = "the site's settings"
 
 
@@ -102,8 +102,8 @@ class Site:
         """Read the site's own settings.
 
         ``agent`` is by default ``agent-`` and the partition id; ``folder``, where the node was
-        started, ``fedwqcp-site/AGENT``, and an empty one keeps nothing. Other keys are those of the
-        site's own function, but for one that is nearly a limit.
+        started, ``fedwqcp-site/AGENT``, and an empty one keeps nothing. Other keys are for the
+        site's own function; a misspelt limit is refused.
         """
         for key in config.keys() - set(_KEYS):
             if near := nearest(key, _LIMITS, cutoff=0.8):
@@ -212,7 +212,7 @@ class Site:
 
 
 class RefusedError(Exception):
-    """Ends the work on a request with the code that the server gets."""
+    """A request is refused; the server gets the code."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -221,7 +221,7 @@ class RefusedError(Exception):
 
 @contextmanager
 def refuse_with(code: str, kind: type[FedwqcpError] = FedwqcpError) -> Iterator[None]:
-    """Turn an expected error into its code."""
+    """Refuse the request with a code where the block raises an error of this kind."""
     try:
         yield
     except kind as error:
@@ -270,7 +270,7 @@ def reply_to(
     work: Callable[[Site, Request], bytes],
     watchdog: bool,
 ) -> dict[str, str | bytes]:
-    """Do the work of a request, and return the fields of the reply: its result, or a fixed code."""
+    """Handle a request, and return the fields of the reply: a result, or a fixed code."""
     nonce, agent = "", ""
     try:
         request = read_request()
@@ -324,7 +324,7 @@ def plan_of(terms: bytes) -> Plan:
 
 
 def run_with_timeout(work: Work, seconds: float) -> tuple[str, bytes]:
-    """Do some work in a child process that is ended at the deadline.
+    """Run a computation in a child process that is ended at the deadline.
 
     Returns what the work returned, ``deadline`` if it took too long, ``died`` if its process ended.
 
@@ -368,7 +368,7 @@ def run_with_timeout(work: Work, seconds: float) -> tuple[str, bytes]:
 
 
 def _child(work: Work, pipe: Connection, seconds: float) -> None:
-    """Do the work and hand over its result; nothing of the parent's clean-up runs here."""
+    """Compute, send the result and exit; nothing of the parent's clean-up runs here."""
     try:
         os.setsid()
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

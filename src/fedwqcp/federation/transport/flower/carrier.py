@@ -70,7 +70,7 @@ class GridCarrier(Carrier):
 
 
 def time_to_live(timeouts: Timeouts) -> float:
-    """Return the seconds after which a message is worth nothing."""
+    """Return how many seconds Flower keeps a message."""
     return timeouts.deadline + _SPARE
 
 
@@ -97,8 +97,8 @@ def write_reply(message: Message, fields: Mapping[str, str | bytes]) -> Message:
 def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
     """Return what a node replied, or which rule the reply breaks.
 
-    It has the name of the agent only where the nonce is right. It never raises: what nobody
-    foresaw has the status ``internal``.
+    It has the name of the agent only where the nonce is right. It never raises: an unexpected error
+    gives the status ``internal``.
     """
     try:
         if not message.has_content():
@@ -108,8 +108,5 @@ def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
             return Reply(node, "", "malformed")
         return Reply.of(node, nonce, record)
     except Exception as error:
-        _log.error("a reply of node %s was refused: %s", node, traced(error))
+        Carrier.log.error("a reply of node %s was refused: %s", node, traced(error))
         return Reply(node, "", "internal")
-
-
-_log = logging.getLogger("fedwqcp")

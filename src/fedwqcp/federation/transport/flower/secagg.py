@@ -34,7 +34,7 @@ _UNCHECKED = "SecAgg+ of this Flower is not the one that was checked: use flwr 1
 
 
 def secaggplus_mod() -> Callable[..., Message]:
-    """Return what does one stage of SecAgg+ at a site: Flower's mod with our masks."""
+    """Return the site's side of SecAgg+, which handles one stage: Flower's mod with our masks."""
     found: Callable[..., Message] = _copy(_SITE).secaggplus_mod
     return found
 
@@ -45,7 +45,7 @@ def secaggplus_state(context: Context) -> Any:
 
 
 def secaggplus_workflow() -> type[Any]:
-    """Return what drives the stages of SecAgg+ at the server: Flower's workflow with our masks."""
+    """Return the server's side of SecAgg+: Flower's workflow with our masks."""
     found: type[Any] = _copy(_SERVER).SecAggPlusWorkflow
     return found
 
@@ -80,7 +80,7 @@ def whole_words(parameters: list[Any], clipping_range: float, target_range: int)
 
 @cache
 def _copy(name: str) -> ModuleType:
-    """Load a module once more, out of everyone's sight, and give it our masks and words.
+    """Load a private copy of a module of Flower's, and put our masks and words into it.
 
     A Flower that does not use these names is refused: its masks would be of unknown strength.
     """

@@ -7,7 +7,6 @@ SecAgg+ workflow over a grid of ours, which checks every reply before SecAgg+ se
 from __future__ import annotations
 
 import json
-import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +45,7 @@ from fedwqcp.federation.transport.flower.secagg import (
     secaggplus_workflow,
 )
 from fedwqcp.federation.transport.messages import OK, NodeId, Request, new_nonce, reason_of
-from fedwqcp.federation.transport.session import Session, Timeouts, collect
+from fedwqcp.federation.transport.session import Carrier, Session, Timeouts, collect
 from fedwqcp.methods import MODULUS, FixedPoint
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Round
@@ -60,7 +59,6 @@ _FIELDS = {
 """What a reply of each stage holds."""
 _EARLY = (Stage.SETUP, Stage.SHARE_KEYS)
 """Stages in which a lost site has not shared its keys yet: the sum begins again without it."""
-_log = logging.getLogger("fedwqcp")
 
 
 class SecureSession(Session):
@@ -235,7 +233,7 @@ class SecAggGrid:
         except InputError as error:
             self.reasons[node] = f"malformed: {error}"
         except Exception as error:
-            _log.error("a reply of node %s was refused: %s", node, traced(error))
+            Carrier.log.error("a reply of node %s was refused: %s", node, traced(error))
             self.reasons[node] = reason_of("internal")
         return None
 

@@ -48,7 +48,7 @@ class CalibrationController(Controller):
         ``records`` is the folder for the record of the round, below the coordinator's startup kit
         unless absolute ("": nowhere).
     task_check_period : float, optional
-        Seconds between two looks of FLARE at its open tasks.
+        How often FLARE looks at its open tasks, in seconds.
 
     Notes
     -----
@@ -187,5 +187,5 @@ def read_reply(result: Shareable, node: NodeId, nonce: str) -> Reply:
             return Reply(node, "", "malformed")
         return Reply.of(node, nonce, fields)
     except Exception as error:
-        TaskCarrier.log.error("a reply of site %s was refused: %s", node, traced(error))
+        Carrier.log.error("a reply of site %s was refused: %s", node, traced(error))
         return Reply(node, "", "internal")
