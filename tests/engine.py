@@ -1,15 +1,19 @@
 """The smallest engine: a carrier that hands every request to a site of this process at once.
 
-Beside it, the round without any engine that tests of all of them compare with.
+Beside it, the round without any engine that tests of all of them compare with, and how a run
+between processes is awaited.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
@@ -21,8 +25,21 @@ from fedwqcp.federation.transport.messages import (
     new_nonce,
     reply_fields,
 )
+from fedwqcp.federation.transport.processes import round_ended
 from fedwqcp.federation.transport.session import Carrier
 from fedwqcp.federation.transport.site import Site, SiteOutputs, accept_release, answer
+from fedwqcp.wire.codec import encode
+
+SHORT = {
+    "fcp": {"sketch": "order"},
+    "fedcp-qq": {"selection": "truncate_min"},
+    "dp-fedcp": {"rounds": 2},
+    "cphet": {"solver": "rounds", "rounds": 1},
+    "rob-fcp": {"probes": 4095},
+    "private-fedwq-cp": {"epsilon": 25.0},
+    "fedls-cp": {"floor": True},
+}
+"""Settings of methods that keep the dialogue between processes short."""
 
 
 class InMemoryCarrier(Carrier):
@@ -89,3 +106,23 @@ def in_process(root, round, names=None):
                 server.receive(sides[name].answer(ask if server.step else None), name, name)
         server.close_step()
     return server.release()
+
+
+def finished(federation, records, run):
+    """Status and record of a run between processes, once it ended; a busy machine takes long."""
+    status = federation.wait(run, 300.0, lambda: round_ended(records))
+    (record,) = records.iterdir()
+    return status, record
+
+
+def equals_the_one_within_a_process(root, agents, status, record):
+    """Check the release of a round between processes, and return it."""
+    assert status.lower() == "finished:completed"
+    release = fw.load(record / "record.json")
+    assert release.used == agents
+    expected = in_process(root, release.round, agents)
+    assert release.rounds == expected.rounds
+    assert encode(release) == encode(expected)
+    assert audit(record).matches
+    assert json.loads((record / "log.jsonl").read_text().splitlines()[-1])["agents"] == [*agents]
+    return release

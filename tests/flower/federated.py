@@ -10,7 +10,6 @@ import numpy as np
 
 from fedwqcp.federation.certs import make_certs
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import round_ended
 
 AGENTS = ("agent-0", "agent-1", "agent-2")
 """Sites that are online from the beginning."""
@@ -65,11 +64,3 @@ def submitted(federation, root, name, app="my-app", **config):
     """Start a run with its records in a folder of its own."""
     config = {"agents": ",".join(AGENTS), **TIMEOUTS, **config, "records": root / "records" / name}
     return federation.submit(root / app, config)
-
-
-def finished(federation, root, name, run):
-    """Status and record of a run, once it ended."""
-    records = root / "records" / name
-    ended = federation.wait(run, 300.0, lambda: round_ended(records))
-    (record,) = records.iterdir()
-    return ended, record

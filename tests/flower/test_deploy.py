@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 import fedwqcp as fw
+from engine import finished
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower.deployment import HOST, LocalFederation, new_app
-from fedwqcp.federation.transport.processes import free_ports, round_ended, wait_until
+from fedwqcp.federation.transport.processes import free_ports, wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}
@@ -104,9 +105,8 @@ def test_a_round_passes_through_the_proxy_and_nothing_else(name, federation, roo
     federation.wait_online(1)
     records = root / "records" / name
     run = federation.submit(root / "my-app", {"agents": name, "records": records})
-    ended = federation.wait(run, 120.0, lambda: round_ended(records))
+    ended, record = finished(federation, records, run)
     assert ended == "finished:completed", federation.processes.output(f"proxy-{name}")
-    (record,) = records.iterdir()
     assert audit(record).matches
     assert fw.load(record / "release.json").used == (name,)
     federation.processes.stop(name)

@@ -11,10 +11,10 @@ from shutil import copyfile
 
 import numpy as np
 import pytest
-from federated import SITES, finished, nodes, start, submitted
+from federated import SITES, nodes, start, submitted
 
 import fedwqcp as fw
-from engine import in_process
+from engine import finished, in_process
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower.deployment import new_app
 from fedwqcp.federation.transport.processes import wait_until
@@ -105,7 +105,7 @@ def checked(federation, root, record, faults):
 
 def test_unsound_values_are_refused_by_name_and_the_quorum_closes_the_round(federation, root):
     run = begun(federation, root, "values", VALUES, deadline=60.0)
-    status, record = finished(federation, root, "values", run)
+    status, record = finished(federation, root / "records" / "values", run)
     assert status == "finished:completed"
     checked(federation, root, record, VALUES)
 
@@ -115,7 +115,7 @@ def test_sites_that_hang_raise_die_or_come_late_do_not_stop_the_round(federation
     records = root / "records" / "deeds"
     wait_until(lambda: any(records.glob("*/release.json")), 90, "the release", every=0.05)
     closed = {path: path.read_bytes() for path in records.glob("*/re*.json")}
-    status, record = finished(federation, root, "deeds", run)
+    status, record = finished(federation, root / "records" / "deeds", run)
     assert status == "finished:completed"
     sent = "Sending: query.fedwqcp_ask"  # once in each of the two rounds, now after the release
     wait_until(lambda: federation.processes.output("site-4").count(sent) == 2, 20, "a late answer")

@@ -11,11 +11,11 @@ import pytest
 from inprocess import InProcessGrid
 
 import fedwqcp as fw
+from engine import finished
 from fedwqcp.errors import InputError
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower import Timeouts, calibrate
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import round_ended
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 
 
@@ -141,8 +141,7 @@ def test_the_app_runs_between_processes_as_it_is(tmp_path, stops_when_terminated
             federation.start_site(name, {"partition-id": at, "folder": tmp_path / name})
         federation.wait_online(5)
         run = federation.submit(tmp_path / "my-app", {"records": str(records)})
-        ended = federation.wait(run, 150.0, lambda: round_ended(records))
+        ended, record = finished(federation, records, run)
     assert ended == "finished:completed"
-    (record,) = records.iterdir()
     assert fw.load(record / "release.json").used == names
     assert audit(record).matches

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 import fedwqcp as fw
+from engine import finished
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import free_ports, round_ended, wait_until
+from fedwqcp.federation.transport.processes import free_ports, wait_until
 
 pytestmark = pytest.mark.nightly
 
@@ -65,9 +66,8 @@ def ran(federation, root, app, name, prefix=""):
     """Run an app with its records in a folder of its own."""
     records = root / "records" / name
     run = federation.submit(app, {f"{prefix}records": str(records)})
-    ended = federation.wait(run, 180.0, lambda: round_ended(records))
+    ended, record = finished(federation, records, run)
     assert ended == "finished:completed"
-    (record,) = records.iterdir()
     assert audit(record).matches
     return fw.load(record / "release.json")
 
@@ -91,10 +91,10 @@ def test_a_frozen_node_is_missing_and_healthy_again_afterwards(federation, root)
         records = root / "records" / "frozen"
         config = {"records": str(records), "quorum": 1, "deadline": 25.0, "grace": 5.0}
         run = federation.submit(root / "my-app", config)
-        assert federation.wait(run, 120.0, lambda: round_ended(records)) == ("finished:completed")
+        ended, record = finished(federation, records, run)
+        assert ended == "finished:completed"
     finally:
         os.killpg(frozen.pid, signal.SIGCONT)
-    (record,) = records.iterdir()
     assert fw.load(record / "release.json").missing == ("agent-1",)
     time.sleep(5)
     assert ran(federation, root, root / "my-app", "thawed").used == AGENTS

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from engine import finished
 from fedwqcp.demo.hospitals import hospitals
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import round_ended, wait_until
+from fedwqcp.federation.transport.processes import wait_until
 
 pytestmark = pytest.mark.flower
 
@@ -85,16 +86,9 @@ def runs(root, stops_when_terminated):
         wait_until(lambda: len(list(kept.glob("*/step-0.json"))) == len(RANGE), 90, "all begun")
         federation.processes.stop(LOST, gently=False)
         yield {
-            score: ended(federation, root / "records" / score, run)
+            score: finished(federation, root / "records" / score, run)
             for score, run in started.items()
         }
-
-
-def ended(federation, records, run):
-    """Status and record of a run, once it ended; a busy machine needs its time."""
-    found = federation.wait(run, 300.0, lambda: round_ended(records))
-    (record,) = records.iterdir()
-    return found, record
 
 
 @pytest.mark.parametrize("score", RANGE)

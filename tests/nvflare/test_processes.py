@@ -14,7 +14,7 @@ import pytest
 
 import fedwqcp as fw
 from command_line import alarm_opens_a_round, call_json
-from engine import in_process
+from engine import SHORT, equals_the_one_within_a_process, finished, in_process
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.nvflare.deployment import (
     ADMIN,
@@ -30,14 +30,6 @@ pytestmark = pytest.mark.nvflare
 
 SITES = ("st-mary", "lakeside", "north")
 PAIR = SITES[:2]
-SHORT = {  # settings that keep the dialogue short
-    "fcp": {"sketch": "order"},
-    "dp-fedcp": {"rounds": 2},
-    "cphet": {"solver": "rounds", "rounds": 1},
-    "rob-fcp": {"probes": 4095},
-    "private-fedwq-cp": {"epsilon": 25.0},
-    "fedls-cp": {"floor": True},
-}
 FOUR = ("fedwq-cp", "fcp", "fedls-cp", "rob-fcp")
 REST = sorted({*fw.methods.available()} - {*FOUR, "private-fedwq-cp"})
 
@@ -90,24 +82,6 @@ def submitted(federation, root, name, settings=None, **config):
     return federation.submit(write_job(root / f"job-{name}", terms))
 
 
-def finished(federation, root, name, job):
-    """Status and record of a job, once it ended."""
-    records = root / "records" / name
-    status = federation.wait(job, 180.0, lambda: round_ended(records))
-    (record,) = records.iterdir()
-    return status, record
-
-
-def equals_the_one_within_a_process(root, status, record):
-    assert status == "FINISHED:COMPLETED"
-    release = fw.load(record / "record.json")
-    assert release.used == SITES
-    assert encode(release) == encode(in_process(root, release.round, SITES))
-    assert audit(record).matches
-    assert json.loads((record / "log.jsonl").read_text().splitlines()[-1])["agents"] == [*SITES]
-    return release
-
-
 @pytest.fixture(scope="module")
 def jobs(federation, root):
     """One job for each of the four methods, at the same time."""
@@ -118,10 +92,8 @@ def jobs(federation, root):
 def test_the_release_between_processes_equals_the_one_within_a_process(
     federation, root, jobs, method
 ):
-    release = equals_the_one_within_a_process(
-        root, *finished(federation, root, method, jobs[method])
-    )
-    record = root / "records" / method / release.round.id
+    status, record = finished(federation, root / "records" / method, jobs[method])
+    release = equals_the_one_within_a_process(root, SITES, status, record)
     public = (record / "release.json").read_bytes()
     for name in SITES:
         kept = root / "sites" / name / "kept" / "rounds" / release.round.id
@@ -134,7 +106,8 @@ def test_the_release_between_processes_equals_the_one_within_a_process(
 @pytest.mark.parametrize("method", REST)
 def test_so_does_that_of_every_other_method(federation, root, method):
     job = submitted(federation, root, method, SHORT.get(method), method=method)
-    equals_the_one_within_a_process(root, *finished(federation, root, method, job))
+    run = finished(federation, root / "records" / method, job)
+    equals_the_one_within_a_process(root, SITES, *run)
 
 
 @pytest.mark.parametrize(
@@ -210,10 +183,10 @@ def test_after_the_server_was_killed_a_new_round_works(federation, root):
     (record,) = records.iterdir()
     assert not audit(record).matches
     assert not (record / "release.json").exists()
-    federation.start_server()
+    federation.start()
     federation.wait_online(len(PAIR))
     again = submitted(federation, root, "again", agents=",".join(PAIR))
-    status, record = finished(federation, root, "again", again)
+    status, record = finished(federation, root / "records" / "again", again)
     assert status == "FINISHED:COMPLETED"
     assert fw.load(record / "record.json").used == PAIR
 

@@ -448,11 +448,12 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
 
 def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
     """Warn once of all agents and levels whose sets would hold everything."""
-    levels = release.round.alphas
-    found = {a: [name for name in cals if release.is_infinite(name, a)] for a in levels}
-    if any(found.values()):
-        text = _infinite(release, cals, {alpha: names for alpha, names in found.items() if names})
-        warn(text, InfiniteThresholdWarning)
+    found = {}
+    for alpha in release.round.alphas:
+        if names := [name for name in cals if release.is_infinite(name, alpha)]:
+            found[alpha] = names
+    if found:
+        warn(_infinite(release, cals, found), InfiniteThresholdWarning)
 
 
 def _infinite(

@@ -148,10 +148,6 @@ class FlareFederation(Deployment):
         return {**super().environment(), "HOME": str(self.folder / "home")}
 
     def start(self) -> None:
-        self.start_server()
-
-    def start_server(self) -> None:
-        """Start the server, and wait until it listens."""
         self._logged = len(self.processes.output(SERVER))  # by a server that ran before
         self._start(SERVER)
 
