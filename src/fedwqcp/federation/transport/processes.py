@@ -20,8 +20,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from fedwqcp._io import (
     LOG_BYTES,
     exists,
@@ -35,7 +33,6 @@ from fedwqcp._io import (
 )
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.outputs import load_outputs
-from fedwqcp.federation.predict import calibration_of, predict
 from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load
 from fedwqcp.federation.release import Release
 
@@ -349,18 +346,15 @@ def run_demo(
 
 
 def _site_result(release: Release, name: str, home: Path) -> SiteResult:
-    """Predict at one site with the release that it stored itself."""
+    """Measure the release that a site stored, on the site's test outputs."""
     record = next(agent for agent in release.agents if agent.name == name)
     plain = (name, record.status, record.reason, record.bytes_up, record.bytes_down)
     path = home / "kept" / "release.json"
     if not exists(path):
         return SiteResult(*plain, stored=False)
-    stored = load(path)
-    test = load_outputs(home / "test.npz")
-    own = calibration_of(stored.round, load_outputs(home / "cal.npz"))
-    sets = predict(stored, name, test, calibration=own)
-    labels = np.asarray(test.labels)
-    return SiteResult(*plain, True, float(sets.cover(labels).mean()), float(sets.sizes().mean()))
+    own = load_outputs(home / "cal.npz")
+    found = load(path).measure(name, load_outputs(home / "test.npz"), calibration=own)
+    return SiteResult(*plain, True, found.coverage, found.size)
 
 
 def _stat(pid: int) -> list[str]:
