@@ -63,7 +63,7 @@ def simulate(folder: Path, sites: int, seconds: float) -> Simulated:
     new_app(folder / "my-app")
     records = folder / "records"
     agents = ",".join(f"agent-{i}" for i in range(sites))
-    with Simulation(folder / "federation", ()) as federation:
+    with Simulation(folder / "federation", ("agent-0",)) as federation:  # certificates need a name
         meter = Meter(federation.processes._running["superlink"].pid)
         meter.start()
         began = time.monotonic()
