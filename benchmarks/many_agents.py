@@ -5,9 +5,10 @@ Run: python benchmarks/many_agents.py server 1000000
      python benchmarks/many_agents.py simulated 1000 10000   (needs the extra ``simulation``)
 
 ``server``: the server's own work in parts, and the growth of the process from before the first
-answer to the last; the goal for a million is 10 s until the thresholds are there. ``grid``: ServerApp and ClientApp of Flower in one process; the goals for 10,000 are 5 s
-and 500 MiB. ``simulated``: Flower's simulation engine, from ``flwr run`` to the release at the
-sites, with the peak memory of all processes together. The first two count processor seconds.
+answer to the last; the goal for a million is 10 s until the thresholds are there. ``grid``:
+ServerApp and ClientApp of Flower in one process; the goals for 10,000 are 5 s and 500 MiB.
+``simulated``: Flower's simulation engine, from ``flwr run`` to the release at the sites, with the
+peak memory of all processes together. The first two count processor seconds.
 """
 
 from __future__ import annotations
