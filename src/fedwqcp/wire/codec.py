@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b, sha256
 from math import inf, isfinite
-from operator import attrgetter
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -44,36 +42,36 @@ from fedwqcp.wire.release import ReleaseRecord
 Kinds: TypeAlias = tuple[type[Payload], ...]
 """The kinds of payload that may occur in a message."""
 
-Builder: TypeAlias = Callable[[Any], Any]
-"""Turns what msgspec read into an object of ours."""
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+"""Types that are the same in JSON and in a message, but for the float +inf."""
 
 
-_AS_THEY_ARE = frozenset({str, int, bool})
-"""Types that JSON knows."""
+class _Infinity(Enum):
+    """How +inf travels, which JSON has no number for."""
+
+    INF = "inf"
 
 
-def plain(thing: object) -> object:
+def _to_wire(thing: object) -> object:
     """Turn a message or a part of it into what JSON knows; NaN and -inf are refused."""
-    if thing is None or type(thing) in _AS_THEY_ARE:
-        return thing
     if isinstance(thing, float):
         if thing == inf:
-            return "inf"
+            return _Infinity.INF
         if not -inf < thing < inf:
             raise InputError(f"only numbers and +inf can travel, got {thing}")
         return float(thing)
-    if isinstance(thing, Enum):
-        return thing.value
+    if type(thing) in _SCALARS:
+        return thing
     if isinstance(thing, tuple):
         # long lists of numbers are most of a long message
         if set(map(type, thing)) == {float} and all(map(isfinite, thing)):
             return list(thing)
-        return [plain(part) for part in thing]
+        return [_to_wire(part) for part in thing]
     if isinstance(thing, dict):
-        return {key: plain(part) for key, part in thing.items()}
+        return {key: _to_wire(part) for key, part in thing.items()}
     if dataclasses.is_dataclass(thing):
         cls: Any = type(thing)
-        fields = {name: plain(getattr(thing, name)) for name in _hints(cls)}
+        fields = {name: _to_wire(getattr(thing, name)) for name in _hints(cls)}
         for name in _optional(cls):
             if not fields[name]:
                 del fields[name]
@@ -81,126 +79,55 @@ def plain(thing: object) -> object:
     return thing
 
 
+def _from_wire(read: Any) -> Any:
+    """Turn what msgspec read into a message; dataclasses check themselves as they are built."""
+    if isinstance(read, tuple):
+        # long lists of numbers are most of a long message
+        return read if set(map(type, read)) <= _SCALARS else tuple([_from_wire(x) for x in read])
+    if isinstance(read, dict):
+        return {key: _from_wire(part) for key, part in read.items()}
+    if isinstance(read, _NoKind):
+        raise InputError("must be one that the round's method sends", field="kind")
+    if isinstance(read, msgspec.Struct):
+        values = msgspec.structs.astuple(read)
+        built = [x if type(x) in _SCALARS else _from_wire(x) for x in values]
+        return read.message_class(*built)  # type: ignore[attr-defined]  # all but _NoKind have it
+    return inf if read is _Infinity.INF else read
+
+
 class _NoKind(msgspec.Struct, tag_field="kind", tag="-"):
     """Never sent: msgspec asks for the kind only where there are several to choose from."""
 
 
 @lru_cache(maxsize=256)
-def wire_type(cls: Any, kinds: Kinds) -> Any:
+def _wire_type(cls: Any, kinds: Kinds) -> Any:
     """Return what msgspec reads strictly for a dataclass of ours, or for the type of a field.
 
     ``kinds`` are the kinds of payload that may occur in it.
     """
     if cls is float:
-        return _union(float, Literal["inf"])
+        return _union(float, _Infinity)
     if cls in (Summary, Question, Outcome):
-        found = [wire_type(kind, kinds) for kind in kinds if issubclass(kind, cls)]  # type: ignore[arg-type]  # a class is hashable
+        found = [_wire_type(kind, kinds) for kind in kinds if issubclass(kind, cls)]  # type: ignore[arg-type]  # a class is hashable
         return _union(*found, _NoKind, None) if found else None
     if dataclasses.is_dataclass(cls):
         return _struct(cls, kinds)
     origin, parts = get_origin(cls), get_args(cls)
     if origin is tuple:
-        return tuple[(wire_type(parts[0], kinds), ...)]  # type: ignore[misc]  # built at run time
+        return tuple[(_wire_type(parts[0], kinds), ...)]  # type: ignore[misc]  # built at run time
     if origin is dict:
-        return dict[(str, wire_type(parts[1], kinds))]  # type: ignore[misc]  # built at run time
+        return dict[(str, _wire_type(parts[1], kinds))]  # type: ignore[misc]  # built at run time
     if origin in (Union, types.UnionType):
         texts = str in parts  # "inf" is then a text like any other
-        return _union(*(p if texts and p is float else wire_type(p, kinds) for p in parts))
+        return _union(*(p if texts and p is float else _wire_type(p, kinds) for p in parts))
     return cls
-
-
-@lru_cache(maxsize=256)  # a server reads many messages
-def builder(cls: Any, kinds: Kinds) -> Builder:
-    """Return what turns a value that `wire_type` of the same class read into an object of ours."""
-    origin, parts = get_origin(cls), get_args(cls)
-    if origin in (Union, types.UnionType):
-        return _builder_of_members(parts, kinds)
-    if cls in (Summary, Question, Outcome):
-        tagged = {kind.kind: builder(kind, kinds) for kind in kinds if issubclass(kind, cls)}  # type: ignore[arg-type]  # a class is hashable
-
-        def of_kind(read: Any) -> Any:
-            """Build what the kind stands for."""
-            if isinstance(read, _NoKind):
-                raise InputError("must be one that the round's method sends", field="kind")
-            return None if read is None else tagged[read.__struct_config__.tag](read)
-
-        return of_kind
-    if dataclasses.is_dataclass(cls):
-        return _builder_of_fields(cls, kinds)
-    if origin is tuple and parts[0] is float:  # long lists of numbers are most of a long message
-        return lambda values: tuple(
-            [inf if v == "inf" else v for v in values] if "inf" in values else values
-        )
-    if origin is tuple:
-        part = builder(parts[0], kinds)
-        return lambda values: tuple([part(value) for value in values])
-    if origin is dict:
-        part = builder(parts[1], kinds)
-        return lambda values: {key: part(value) for key, value in values.items()}
-    if isinstance(cls, type) and issubclass(cls, Enum):
-        return cls
-    if cls is float:
-        return lambda value: inf if value == "inf" else value
-    return _as_it_is
-
-
-def _builder_of_fields(cls: Any, kinds: Kinds) -> Builder:
-    """Return what builds a dataclass; fields that msgspec read as they are go in unchanged."""
-    hints = _hints(cls)
-    if len(hints) < 2:  # attrgetter then gives no tuple
-        builders = {name: builder(hint, kinds) for name, hint in hints.items()}
-        return lambda read: cls(*[part(getattr(read, name)) for name, part in builders.items()])
-    fields = attrgetter(*hints)
-    changed = [
-        (at, part)
-        for at, part in enumerate(builder(hint, kinds) for hint in hints.values())
-        if part is not _as_it_is
-    ]
-
-    def make(read: Any) -> Any:
-        values = list(fields(read))
-        for at, part in changed:
-            values[at] = part(values[at])
-        return cls(*values)
-
-    return make
-
-
-def _builder_of_members(members: tuple[Any, ...], kinds: Kinds) -> Builder:
-    """Return what builds the member of a union that a value belongs to."""
-    builders = {member: builder(member, kinds) for member in members}
-    for kind in kinds:  # the shortest way for what is read most often
-        if any(member in (Summary, Question, Outcome) for member in members):
-            builders[wire_type(kind, kinds)] = builder(kind, kinds)  # type: ignore[arg-type]  # a class is hashable
-    of_struct = next((builders[m] for m in members if _is_struct(m)), _as_it_is)
-    of_tuple = next((builders[m] for m in members if get_origin(m) is tuple), _as_it_is)
-    number = builder(float, kinds)
-
-    def make(value: Any) -> Any:
-        if (known := builders.get(type(value))) is not None:
-            return known(value)
-        if isinstance(value, msgspec.Struct):
-            return of_struct(value)
-        return of_tuple(value) if isinstance(value, tuple) else number(value)
-
-    return make
-
-
-def _is_struct(cls: Any) -> bool:
-    """Tell whether msgspec reads a type as a struct."""
-    return dataclasses.is_dataclass(cls) or cls in (Summary, Question, Outcome)
-
-
-def _as_it_is(value: Any) -> Any:
-    """Return what needs no building: text, whole numbers, truth values and None."""
-    return value
 
 
 def _struct(cls: Any, kinds: Kinds) -> Any:
     """Return the strict struct with the fields of a dataclass."""
     optional = _optional(cls)
     fields: list[Any] = [
-        (name, wire_type(hint, kinds), *([optional[name]] if name in optional else []))
+        (name, _wire_type(hint, kinds), *([optional[name]] if name in optional else []))
         for name, hint in _hints(cls).items()
     ]
     tag = cls.kind if issubclass(cls, Payload) else None
@@ -211,6 +138,7 @@ def _struct(cls: Any, kinds: Kinds) -> Any:
         omit_defaults=True,  # so that what `encode` wrote reads back to the same bytes
         tag_field=tag and "kind",
         tag=tag,
+        namespace={"message_class": cls},
     )
 
 
@@ -218,7 +146,12 @@ def _struct(cls: Any, kinds: Kinds) -> Any:
 def _optional(cls: Any) -> dict[str, Any]:
     """Return the fields that may be left out, with their value then."""
     found = (f for f in dataclasses.fields(cls) if f.metadata.get("optional"))
-    return {f.name: "" if f.default == "" else msgspec.field(default_factory=dict) for f in found}
+    return {
+        f.name: msgspec.field(default_factory=dict)
+        if f.default is dataclasses.MISSING
+        else f.default
+        for f in found
+    }
 
 
 def _union(*members: Any) -> Any:
@@ -285,7 +218,7 @@ def encode(message: Round | Ask | Answer | ReleaseRecord) -> bytes:
         for part in message.answers:
             if part is not None and not isinstance(part, Summary):
                 raise InputError(f"only a Summary can leave an agent, got {type(part).__name__}")
-    return _ENCODER.encode(plain(message)) + b"\n"
+    return _ENCODER.encode(_to_wire(message)) + b"\n"
 
 
 def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown") -> M:
@@ -297,8 +230,7 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown"
     try:
         _check_extent(data, release=issubclass(cls, ReleaseRecord))
         kind: Any = cls  # to a cache, a type is a key like any other
-        decoder, build = _reader(kind, kinds)
-        message: M = build(_read(data, decoder))
+        message: M = _from_wire(_read(data, _decoder(kind, kinds)))
     except msgspec.ValidationError as error:
         if (version := _version(data)) not in (None, VERSION):  # its fields are others, too
             raise MalformedMessageError(source, "version", other_version(version)) from None
@@ -381,9 +313,9 @@ def method_of(data: bytes, source: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _reader(cls: Any, kinds: Kinds) -> tuple[msgspec.json.Decoder[Any], Builder]:
-    """Keep what reads and what builds each type."""
-    return msgspec.json.Decoder(wire_type(cls, kinds)), builder(cls, kinds)
+def _decoder(cls: Any, kinds: Kinds) -> msgspec.json.Decoder[Any]:
+    """Return what reads a type; a server reads many messages of each."""
+    return msgspec.json.Decoder(_wire_type(cls, kinds))
 
 
 def _check_extent(data: bytes, *, release: bool) -> None:
