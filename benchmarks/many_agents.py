@@ -77,7 +77,7 @@ def admitted(server: Server, round: Round) -> float:
 
     def _receive(batch: Sequence[tuple[str, bytes]]) -> None:
         for name, data in batch:
-            assert server.receive(data, name, name) is None
+            assert server.receive(data, name) is None
 
     while batch := list(zip(islice(names, BATCH), islice(coming, BATCH), strict=True)):
         spent += timed(lambda: _receive(batch))[0]

@@ -103,7 +103,7 @@ def in_process(root, round, names=None):
     while not server.ended:
         for name, ask in server.asks().items():
             if name in sides:
-                server.receive(sides[name].answer(ask if server.step else None), name, name)
+                server.receive(sides[name].answer(ask if server.step else None), name)
         server.close_step()
     return server.release()
 

@@ -130,11 +130,12 @@ def test_an_input_error_of_a_part_of_the_data_keeps_what_it_carries() -> None:
 
 @pytest.mark.parametrize(
     ("source", "begins"),
-    [("st-mary", "agent 'st-mary': "), ("server", "the server's message: ")]
-    + [(name, f"{name}: ") for name in ("round.json", "rounds/ask")],
+    [(name, f"agent {name!r}: ") for name in ("st-mary", "st.json", "a/b")]
+    + [(Path(name), f"{name}: ") for name in ("round.json", "rounds/ask", "ask")]
+    + [("server", "the server's message: ")],
 )
 def test_a_refused_message_names_a_file_as_a_file_and_the_server_as_the_server(
-    source: str, begins: str
+    source: str | Path, begins: str
 ) -> None:
     error = errors.WrongRoundError(source, "round", "is another")
     assert str(error) == f"{begins}round: is another"

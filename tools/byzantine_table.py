@@ -172,7 +172,7 @@ def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -
                         "version": envelope["version"],
                     }
                 ).encode()
-            server.receive(data, name, name)
+            server.receive(data, name)
         server.close_step()
     release = server.release()
     found = []

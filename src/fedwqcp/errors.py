@@ -33,11 +33,11 @@ import copy
 import sys
 import traceback
 import warnings
+from pathlib import Path
 from typing import Self
 
-LONGEST = 200
+_MOST_QUOTED = 200
 """Most characters of a sender's words that an error repeats."""
-
 
 _NOT_OURS = "\0("
 """Stands for a ``{`` in a reason that begins no placeholder."""
@@ -172,31 +172,26 @@ class MessageError(FedwqcpError):
 
     Parameters
     ----------
-    agent : str
-        Who sent it, ``"server"``, or the file where the sender could not be read.
+    sender : str or Path
+        The agent that sent it, ``"server"``, or the file that it was read from.
     field : str
         The part of the message that is wrong.
     reason : str
         What must hold and what came.
     """
 
-    def __init__(self, agent: str, field: str, reason: str) -> None:
-        self.agent = _plain(agent)
-        self.field = _plain(field)
-        self.reason = _plain(reason)
-        super().__init__(f"{_sender(self.agent)}: {self.field}: {self.reason}")
+    def __init__(self, sender: str | Path, field: str, reason: str) -> None:
+        self.agent = _printable(str(sender))
+        self.field = _printable(field)
+        self.reason = _printable(reason)
+        named = self.agent if isinstance(sender, Path) else f"agent {self.agent!r}"
+        named = "the server's message" if sender == "server" else named
+        super().__init__(f"{named}: {self.field}: {self.reason}")
 
 
-def _sender(agent: str) -> str:
-    """Name an agent, the server, or the file that a message was read from."""
-    if agent == "server":
-        return "the server's message"
-    return agent if "/" in agent or agent.endswith(".json") else f"agent {agent!r}"
-
-
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     """Keep a sender's words short and free of control characters: they are shown to people."""
-    kept = text if len(text) <= LONGEST else text[:LONGEST] + "..."
+    kept = text if len(text) <= _MOST_QUOTED else text[:_MOST_QUOTED] + "..."
     return "".join(c if c.isprintable() else "?" for c in kept)
 
 
@@ -208,10 +203,10 @@ INTERNAL = "internal"
 """Field of a refusal that nobody foresaw: a fault of this package that a message brought out."""
 
 
-def internal(agent: str, error: BaseException) -> MalformedMessageError:
-    """Return the refusal of a message of an agent on which this package failed."""
+def internal(sender: str | Path, error: BaseException) -> MalformedMessageError:
+    """Return the refusal of a message on which this package failed."""
     reason = f"{type(error).__name__} while the message was handled: please report this"
-    return MalformedMessageError(agent, INTERNAL, reason)
+    return MalformedMessageError(sender, INTERNAL, reason)
 
 
 def traced(error: BaseException) -> str:

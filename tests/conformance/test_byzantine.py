@@ -87,7 +87,7 @@ def play(round, honest, raw):
                         (raw(server.step, question),),
                     )
                 )
-            server.receive(data, name, name)
+            server.receive(data, name)
         server.close_step()
     return server
 
@@ -632,7 +632,7 @@ def test_this_reaches_the_server_and_this_the_other_agents(method, answers, ques
             said = agents[name].answer(ask if server.step else None)
             up |= {each.kind for each in decode(said, Answer, kinds).answers}
             down |= {q.kind for q in decode(ask, Ask, kinds).questions} if server.step else set()
-            server.receive(said, name, name)
+            server.receive(said, name)
         server.close_step()
     sent = server.release().public()
     assert (up, down, sent.received) == (answers, questions, {})

@@ -45,7 +45,7 @@ def recorded(folder, method="fedwq-cp", without=(), **settings):
                 ledger.refused(server.step, name, reasons[name])
                 continue
             answer = sides[name].answer(ask if server.step else None)
-            assert server.receive(answer, name, name) is None
+            assert server.receive(answer, name) is None
             ledger.accepted(server.step, name, answer)
         server.close_step()
         ledger.closed(server.step - 1)

@@ -309,7 +309,7 @@ def test_an_unfit_answer_is_refused_by_the_name_of_its_agent():
             answer = decode(data, Answer, plan.kinds)
             f, m = answer.answers
             data = encode(replace(answer, answers=(f, replace(m, losses=m.losses[:-1]))))
-        server.receive(data, name, name)
+        server.receive(data, name)
     server.close_step()
     release = server.release()
     assert release.refused == {"c": "answers: must hold 5 numbers, got 4"}
@@ -323,7 +323,7 @@ def test_an_agent_lost_on_the_way_is_lost_in_every_group():
     while not server.ended:
         for name, ask in server.asks().items():
             if name != "a" or server.step < 2:
-                server.receive(agents[name].answer(ask if server.step else None), name, name)
+                server.receive(agents[name].answer(ask if server.step else None), name)
         server.close_step()
     release = server.release()
     left = fw.calibrate({n: CALS[n] for n in "bc"}, method="fcp", alpha=0.5, by="group")

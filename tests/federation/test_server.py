@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def test_a_clean_round():
 )
 def test_unsound_answers_are_refused_by_name_and_reason(message, error, says):
     server = Server(ROUND)
-    refusal = server.receive(message, source="a")
+    refusal = server.receive(message, "a")
     assert isinstance(refusal, error)
     with pytest.raises(error, match=says):
         raise refusal
@@ -123,7 +124,7 @@ def test_infinity_may_pass_the_bounds():
 def test_the_first_answer_stands():
     server = Server(ROUND)
     assert server.receive(answer(), "a") is None
-    second = server.receive(answer(summary=LocalQuantile(0.9, 100)), "a-again")
+    second = server.receive(answer(summary=LocalQuantile(0.9, 100)), Path("a-again.json"))
     assert "has already answered" in str(second)
     server.receive(answer(agent="b"), "b")
     server.close_step()
@@ -135,9 +136,9 @@ def test_the_first_answer_stands():
 
 def test_a_sender_that_the_transport_knows_cannot_speak_for_another():
     server = Server(ROUND)
-    refusal = server.receive(answer(agent="b"), source="a", sender="a")
+    refusal = server.receive(answer(agent="b"), "a")
     assert (refusal.agent, refusal.field) == ("a", "agent")
-    assert server.receive(answer(agent="b"), source="b", sender="b") is None
+    assert server.receive(answer(agent="b"), "b") is None
 
 
 def test_refused_and_missing_agents_are_named_and_the_quorum_decides():
@@ -221,7 +222,7 @@ def test_a_dialogue_of_two_steps(two_steps):
     server, agents = Server(two_steps), agents_of(two_steps)
     while not server.ended:
         for name, ask in server.asks().items():
-            server.receive(agents[name].answer(ask if server.step else None), name, name)
+            server.receive(agents[name].answer(ask if server.step else None), name)
         server.close_step()
     release = server.release()
     assert release.rounds == 2
@@ -236,7 +237,7 @@ def test_a_question_to_all_is_encoded_once_in_each_step():
         assert len({id(ask) for ask in asks.values()}) == 1
         steps.append(asks["a"])
         for name, ask in asks.items():
-            server.receive(agents[name].answer(ask if server.step else None), name, name)
+            server.receive(agents[name].answer(ask if server.step else None), name)
         server.close_step()
     assert len(set(steps)) == len(steps) > 2
 
@@ -290,7 +291,7 @@ def test_what_nobody_foresaw_in_one_message_refuses_that_agent_alone(monkeypatch
     server = Server(ROUND)
     server.asks()
     for name in ROUND.agents:
-        server.receive(answer(agent=name, summary=LocalQuantile(0.3125, 10)), name, name)
+        server.receive(answer(agent=name, summary=LocalQuantile(0.3125, 10)), name)
     server.close_step()
     release = server.release()
     assert release.used == ("a", "c")
@@ -314,13 +315,13 @@ def test_an_answer_that_cannot_be_combined_refuses_its_agent_or_ends_the_round(m
     monkeypatch.setattr(mean, "aggregate", aggregate)
     server = Server(ROUND)
     for name, n in (("a", 10), ("b", 13), ("c", 10)):
-        server.receive(answer(agent=name, summary=LocalQuantile(0.5, n)), name, name)
+        server.receive(answer(agent=name, summary=LocalQuantile(0.5, n)), name)
     server.close_step()
     assert server.release().used == ("a", "c")
     assert server.release().refused["b"].startswith("internal: ZeroDivisionError")
     server = Server(ROUND)
     for name in ROUND.agents:  # together they fail, each alone does not
-        server.receive(answer(agent=name, summary=LocalQuantile(0.5, 7)), name, name)
+        server.receive(answer(agent=name, summary=LocalQuantile(0.5, 7)), name)
     with pytest.raises(RoundError, match="internal: ZeroDivisionError while the answers were"):
         server.close_step()
     assert server.refusals == []
@@ -381,7 +382,7 @@ def test_the_round_goes_on_without_it(name, settings, bad_step, wrong):
                     Answer("r1", terms(round), server.step, "b", name, "lac",
                            (0.2,), (wrong,))
                 )  # fmt: skip
-            server.receive(data, who, who)
+            server.receive(data, who)
         server.close_step()
     release = server.release()
     assert release.used == ("a", "c", "d")

@@ -6,6 +6,7 @@ import builtins
 import json
 import stat
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -89,7 +90,7 @@ def test_an_unsigned_answer_has_no_trace_of_signatures(keys):
 
 def refusal_of(round, data, agent="north"):
     """What a server says of an answer."""
-    return Server(round).receive(data, agent, agent)
+    return Server(round).receive(data, agent)
 
 
 CHANGES = {
@@ -155,10 +156,10 @@ def test_an_answer_cannot_be_used_in_another_round_or_step(keys):
     assert refusal_of(two, encode(moved)).field == "signature"
     server = Server(one)
     for name, data in answers(one, keys).items():
-        server.receive(data, name, name)
+        server.receive(data, name)
     server.close_step()
     later = encode(replace(honest, step=1))
-    assert server.receive(later, "north", "north").field == "signature"
+    assert server.receive(later, "north").field == "signature"
 
 
 def test_an_answer_to_other_values_than_the_server_says_is_refused(keys):
@@ -166,16 +167,16 @@ def test_an_answer_to_other_values_than_the_server_says_is_refused(keys):
     sites = {name: agent(round, name, keys) for name in NAMES}
     server = Server(round)
     for name, site in sites.items():
-        server.receive(site.answer(), name, name)
+        server.receive(site.answer(), name)
     server.close_step()
     honest = server.asks()["north"]
     (question,) = decode(honest, Ask, server.plan.kinds).questions
     other = replace(question, values=tuple(v * 2 if v > 0 else v for v in question.values))
     assert other != question
     signed = sites["north"].answer(encode(Ask(round.id, 1, (other,))))
-    assert server.receive(signed, "north", "north").field == "signature"
+    assert server.receive(signed, "north").field == "signature"
     fresh = agent(round, "north", keys)  # one agent answers a step once
-    assert server.receive(fresh.answer(honest), "north", "north") is None
+    assert server.receive(fresh.answer(honest), "north") is None
 
 
 def test_terms_with_the_same_short_digest_are_told_apart(keys, monkeypatch):
@@ -193,7 +194,7 @@ def test_a_round_that_needs_signatures_does_not_close_without_them(keys):
     for name in NAMES:
         unsigned = Agent(name, replace(round, keys={}), fw.Calibration(SCORES[name])).answer()
         rebound = {**json.loads(unsigned), "terms": Plan.of(round).terms}
-        refusal = server.receive(json.dumps(rebound).encode(), name, name)
+        refusal = server.receive(json.dumps(rebound).encode(), name)
         assert refusal.field == "signature"
     with pytest.raises(QuorumError, match="0 of 3"):
         server.close_step()
@@ -219,9 +220,9 @@ def test_a_forged_answer_does_not_keep_the_true_one_out(keys):
     server, honest = Server(round), answers(round, keys)
     forged = json.loads(honest["north"])
     forged["answers"][0]["n"] = 999
-    assert server.receive(json.dumps(forged).encode(), "north", "north").field == "signature"
+    assert server.receive(json.dumps(forged).encode(), "north").field == "signature"
     for name, data in honest.items():
-        assert server.receive(data, name, name) is None
+        assert server.receive(data, name) is None
     server.close_step()
     assert server.release().used == NAMES
 
@@ -244,14 +245,14 @@ def forgeries(round, keys):
 
 
 @pytest.mark.parametrize("number", range(6))
-@pytest.mark.parametrize("sender", ["north", None])
+@pytest.mark.parametrize("sender", ["north", Path("north.json")])
 def test_a_forgery_makes_nobody_refused(keys, number, sender):
     round = terms(keys, quorum=2)
     server = Server(round)
     data = list(forgeries(round, keys))[number]
-    assert server.receive(data, "north", sender) is not None
+    assert server.receive(data, sender) is not None
     for name in ("south", "east"):
-        assert server.receive(agent(round, name, keys).answer(), name, name) is None
+        assert server.receive(agent(round, name, keys).answer(), name) is None
     server.close_step()
     assert (server.release().missing, server.release().refused) == (("north",), {})
 
@@ -263,10 +264,10 @@ def test_a_signed_answer_that_cannot_be_is_refused_by_name(keys):
     (summary,) = signed.answers
     claim = replace(signed, agent="north", answers=(replace(summary, n=10**6),))
     false = encode(keys["north"].sign(claim, server.plan))
-    assert server.receive(false, "north", "north").field == "n"
-    assert server.receive(b"garbage", "north", "north") is not None
+    assert server.receive(false, "north").field == "n"
+    assert server.receive(b"garbage", "north") is not None
     for name in ("south", "east"):
-        assert server.receive(agent(round, name, keys).answer(), name, name) is None
+        assert server.receive(agent(round, name, keys).answer(), name) is None
     server.close_step()
     assert server.release().refused == {"north": "n: must be an integer from 0 to 3"}
 

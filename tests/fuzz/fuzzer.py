@@ -223,7 +223,7 @@ def honest_dialogue(setup: Setup) -> tuple[dict[str, tuple[bytes, bytes]], ...]:
         answers = {n: agents[n].answer(a if server.step else None) for n, a in asks.items()}
         steps.append({name: (asks[name], answers[name]) for name in asks})
         for name, answer in answers.items():
-            refusal = server.receive(answer, name, name)
+            refusal = server.receive(answer, name)
             if refusal is not None:
                 raise Finding(f"an honest round of {setup.name} is refused: {refusal}")
         server.close_step()
@@ -261,7 +261,7 @@ def fuzz_signed(case: Case) -> None:
     data = case.mutated(honest, [honest, setup_answer(setup, random.choice(NAMES))])
     case.sent.append((0, name, data))
     with case.message(f"{setup.name}, signed: {case.done[-1]}"):
-        refusal = Server(setup.plan).receive(data, name, name)
+        refusal = Server(setup.plan).receive(data, name)
     if refusal is not None:
         case.refused(refusal)
     elif encode(decode(data, Answer, setup.plan.kinds)) != honest:
@@ -331,7 +331,7 @@ def fuzz_server(case: Case) -> None:
             case.sent.append((step, name, data))
             what = case.done[-1] if name in byzantine and case.done else "honest"
             with case.message(f"{setup.name}, step {step}: {what}"):
-                refusal = server.receive(data, name, name)
+                refusal = server.receive(data, name)
             if refusal is not None:
                 case.refused(refusal)
                 if name not in byzantine:
@@ -419,7 +419,7 @@ def _compare(setup, release, agents, used, byzantine, pristine) -> None:
         while not alone.ended:
             for name, ask in alone.asks().items():
                 if name not in byzantine:
-                    alone.receive(agents[name].answer(ask if alone.step else None), name, name)
+                    alone.receive(agents[name].answer(ask if alone.step else None), name)
             alone.close_step()
         if alone.release().outcomes != release.outcomes:
             raise Finding("a refused message changed the release")
@@ -461,7 +461,7 @@ def fuzz_round(case: Case) -> None:
             answer = side.answer()
             server = Server(plan)
             server.asks()
-            refusal = server.receive(answer, name, name)
+            refusal = server.receive(answer, name)
         if refusal is not None:
             case.refused(refusal)
             raise Finding(f"an agent answers these terms, and its server refuses it: {refusal}")
@@ -615,7 +615,7 @@ def honest_record(setup: Setup) -> dict[str, bytes]:
         for number, step in enumerate(honest_dialogue(setup)):
             server.asks()
             for name, (_, answer) in step.items():
-                server.receive(answer, name, name)
+                server.receive(answer, name)
                 ledger.accepted(number, name, answer)
             server.close_step()
             ledger.closed(number)

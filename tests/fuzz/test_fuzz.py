@@ -64,10 +64,10 @@ def simple(monkeypatch):
 def test_it_finds_a_server_that_raises(monkeypatch):
     honest = Server.receive
 
-    def receive(self, data, source, sender=None):
+    def receive(self, data, sender):
         if not data.endswith(b"\n"):
             raise KeyError("fault")
-        return honest(self, data, source, sender)
+        return honest(self, data, sender)
 
     monkeypatch.setattr(Server, "receive", receive)
     assert "KeyError" in found_by("server")
@@ -77,8 +77,8 @@ def test_it_finds_a_server_that_raises(monkeypatch):
 def test_it_finds_a_refusal_that_nobody_foresaw(monkeypatch):
     honest = Server.receive
 
-    def receive(self, data, source, sender=None):
-        found = honest(self, data, source, sender)
+    def receive(self, data, sender):
+        found = honest(self, data, sender)
         return found and MalformedMessageError(found.agent, "internal", "KeyError")
 
     monkeypatch.setattr(Server, "receive", receive)
@@ -135,7 +135,7 @@ def test_the_model_refuses_a_whole_number_beyond_any_float():
         sent["answers"][0]["threshold"] = threshold
         data = json.dumps(sent).encode()
         assert model.quantiles_of(data, honest, "south", setup.plan.bounds, 1000) == may
-        refusal = Server(setup.plan).receive(data, "south", "south")
+        refusal = Server(setup.plan).receive(data, "south")
         assert (refusal is None) == (may is not None)
 
 
@@ -178,7 +178,7 @@ def hold(setup, dialogue, answer):
     for step in dialogue:
         for name, (_, honest) in step.items():
             changed = step is dialogue[-1] and name == "south"
-            refusal = server.receive(answer if changed else honest, name, name)
+            refusal = server.receive(answer if changed else honest, name)
             assert refusal is None or (changed and refusal.field != "internal")
         server.close_step()
     assert {r.agent for r in server.refusals} <= {"south"}

@@ -47,7 +47,7 @@ def without_engine(round, names):
     server = Server(round)
     server.asks()
     for name in names:
-        server.receive(Agent(name, round, data()[name], limit=None).answer(), name, name)
+        server.receive(Agent(name, round, data()[name], limit=None).answer(), name)
     server.close_step()
     return server.release()
 

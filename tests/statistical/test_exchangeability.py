@@ -543,7 +543,7 @@ def test_an_absent_agent_counts_in_a_round(method):
         while not server.ended:
             for agent in agents[:answering]:
                 ask = server.asks()[agent.name]
-                server.receive(agent.answer(ask if server.step else None), agent.name, agent.name)
+                server.receive(agent.answer(ask if server.step else None), agent.name)
             server.close_step()
         return server.release().threshold("a")
 

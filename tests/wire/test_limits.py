@@ -89,11 +89,11 @@ ANSWERS = [
 def test_numbers_in_an_answer_have_bounds(method, summary, field):
     round, data = answer_of(method, summary)
     server = Server(round)
-    server.receive(data, "a", "a")  # what is made once stays
+    server.receive(data, "a")  # what is made once stays
     server = Server(round)
-    refusal = server.receive(data, "a", "a")
+    refusal = server.receive(data, "a")
     assert (refusal.agent, refusal.field) == ("a", field)
-    _, growth = grown(lambda: server.receive(data, "a", "a"))
+    _, growth = grown(lambda: server.receive(data, "a"))
     assert growth < SMALL
 
 
@@ -226,4 +226,4 @@ def test_a_hundred_thousand_classes_have_room():
     round, data = answer_of("dp-fedcp", {"kind": "label-counts", "counts": [10**6] * C})
     server = Server(replace(round, n_classes=C, max_n=10**12))
     data = data.replace(terms(round).encode(), terms(server.round).encode())
-    assert server.receive(data, "a", "a") is None
+    assert server.receive(data, "a") is None

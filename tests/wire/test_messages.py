@@ -173,7 +173,7 @@ def released(method):
         for name, ask in server.asks().items():
             assert len(ask) < 500
             answer = agents[name].answer(ask if server.step else None)
-            assert server.receive(answer, name, name) is None
+            assert server.receive(answer, name) is None
         server.close_step()
     return server.release()
 

@@ -163,7 +163,7 @@ def test_bounds_hold_for_what_the_robust_methods_send() -> None:
 
     def refusal(span: Span) -> object:
         answer = Answer(round.id, terms(round), 0, "a", "rob-fcp", "aps", (0.1,), (span,))
-        return Server(round).receive(encode(answer), source="a")
+        return Server(round).receive(encode(answer), "a")
 
     assert refusal(Span(0.1, 0.9, 100)) is None
     assert refusal(Span(0.1, inf, 100)) is None

@@ -83,7 +83,7 @@ def audit(folder: Path, terms: Round | None = None) -> Audit:
     try:
         lines = list(_lines(folder, log))
         _check_end(lines, log)
-        round = decode(read(folder / "round.json"), Round, source="round.json")
+        round = decode(read(folder / "round.json"), Round, source=Path("round.json"))
         _check_answered(round, terms, "round.json")
         return _recomputed(folder, round, lines)
     except FedwqcpError as error:
@@ -97,7 +97,7 @@ def _from_first_answers(kept: Release, path: Path) -> Audit:
     for agent, answers in kept.received.items():
         signature = next(iter(kept.signatures.get(agent, ())), "")
         answer = server.plan.answer(agent, answers, signature=signature)
-        refusal = server.receive(encode(answer), agent, agent)
+        refusal = server.receive(encode(answer), agent)
         if refusal is not None:
             return Audit(f"{name}: {refusal}")
     if not server.ended:
@@ -193,7 +193,7 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
         if isinstance(line, Refused):
             reasons[line.agent] = line.reason
         elif isinstance(line, Accepted):
-            refusal = server.receive(read(folder / line.file), line.agent, line.agent)
+            refusal = server.receive(read(folder / line.file), line.agent)
             if refusal is not None:
                 return Audit(f"{line.file}: was accepted, and would be refused: {refusal}")
             answers += 1

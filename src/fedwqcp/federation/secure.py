@@ -343,7 +343,7 @@ def replay_sums(
         server.receive(recorded.agents, recorded.totals)
     if server is None or not server.ended:
         raise RecordError("sums: are missing from the record")
-    stated = decode(read(folder / "record.json"), Release, plan.kinds, "record.json")
+    stated = decode(read(folder / "record.json"), Release, plan.kinds, Path("record.json"))
     up = {name: stated.bytes_up(name) for name in round.agents}
     down = {name: stated.bytes_down(name) for name in round.agents}
     return server.release(stated.rounds, reasons, up, down)

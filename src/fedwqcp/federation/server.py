@@ -10,6 +10,7 @@ import logging
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fedwqcp._validation import named
@@ -99,26 +100,25 @@ class Server:
             self._states[name].bytes_down += len(messages[name])
         return messages
 
-    def receive(self, data: bytes, source: str, sender: str | None = None) -> MessageError | None:
+    def receive(self, data: bytes, sender: str | Path) -> MessageError | None:
         """Admit an answer, or record and return why it is refused; a refusal never stops the round.
 
-        ``source`` is what the transport calls the message; ``sender`` is who sent it where the
-        transport knows, and the answer must name the same agent. What nobody foresaw is a refusal
-        too, with the field ``internal``.
+        ``sender`` is the agent that sent it, and the answer must name the same one; or its file,
+        where the transport does not know the agent. What nobody foresaw is a refusal too, with the
+        field ``internal``.
         """
-        agent = sender or source
         proved = False
         try:
-            answer = decode(data, Answer, self.plan.kinds, source)
-            agent = sender or answer.agent
+            answer = decode(data, Answer, self.plan.kinds, sender)
+            sender = answer.agent if isinstance(sender, Path) else sender
             self._check_sender(answer, sender)
             proved = True
             bound = self._admit(answer)
         except MessageError as refusal:
             return self.refuse(refusal, proved=proved)
         except Exception as error:
-            _log.error("an answer of %r was refused: %s", agent, traced(error))
-            return self.refuse(internal(agent, error), proved=proved)
+            _log.error("an answer of %r was refused: %s", str(sender), traced(error))
+            return self.refuse(internal(sender, error), proved=proved)
         state = self._states[answer.agent]
         state.step, state.last, state.bound = self.step, answer.answers, bound
         if self.step == 0:
@@ -205,12 +205,12 @@ class Server:
                 found[self.round.group_names[task.group]] = out
         return found
 
-    def _check_sender(self, answer: Answer, sender: str | None) -> None:
+    def _check_sender(self, answer: Answer, sender: str) -> None:
         """Refuse an answer of another agent or other terms, or without its agent's signature."""
         agent = answer.agent
         if agent not in self._states:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
-        if sender is not None and agent != sender:
+        if agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
         check_terms(answer, self.plan, self.step)
         if agent not in self._positions:

@@ -10,6 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b, sha256
 from math import inf, isfinite
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -221,11 +222,11 @@ def encode(message: Round | Ask | Answer | ReleaseRecord) -> bytes:
     return _ENCODER.encode(_to_wire(message)) + b"\n"
 
 
-def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str = "unknown") -> M:
+def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "unknown") -> M:
     """Return the message that the bytes hold, or raise a `MalformedMessageError`.
 
     ``kinds`` are the kinds of payload that may occur in it, as the round's method declares them;
-    ``source`` says where it came from, for the error.
+    ``source`` is the agent, ``"server"`` or the file that it came from, for the error.
     """
     try:
         _check_extent(data, release=issubclass(cls, ReleaseRecord))

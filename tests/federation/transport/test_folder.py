@@ -95,7 +95,7 @@ def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, says):
 def test_a_damaged_round_is_named_as_a_file_whatever_it_is_called(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("round").write_text('{"quorum": 2}')
-    with pytest.raises(MalformedMessageError, match=r"^/.*/round: message: "):
+    with pytest.raises(MalformedMessageError, match=r"^round: message: "):
         read_round(Path("round"))
 
 

@@ -71,10 +71,10 @@ class ClosedStep:
 class _AnswerFile:
     """A file that should hold an answer: whose it seems to be, its bytes, its step and sender."""
 
-    source: str
+    source: str | Path
     data: bytes
     step: int
-    agent: str
+    agent: str | Path
     unread: MessageError | None = None
 
 
@@ -116,8 +116,7 @@ def read_round(path: Path) -> Round:
         raise InputError(
             f"{path} is {found}: pass the file that `server open` wrote (round-ID.json)"
         )
-    # an error takes a bare name without .json for an agent's
-    return decode(data, Round, source=str(path if path.suffix == ".json" else path.absolute()))
+    return decode(data, Round, source=path)
 
 
 def write_answer(agent: Agent, path: Path, ask: Path | None = None) -> bool:
@@ -255,11 +254,10 @@ def _take_steps(
         astray = [a for a in astray if a not in seen]
         seen.update(astray)
         for reply in (*now, *astray):  # what is of no step so far is refused by name
-            sender = reply.source if server.round.expects(reply.source) else None
             if reply.unread is not None:
                 server.refuse(reply.unread)
                 continue
-            if server.receive(reply.data, reply.source, sender) is None:
+            if server.receive(reply.data, reply.source) is None:
                 counted.append(sha256(reply.data).hexdigest())
         server.close_step()
     for reply in replies:
@@ -275,11 +273,11 @@ def _step_of(agent: Agent, ask: Path | None) -> int:
     """
     if ask is None:
         return 0
-    step = decode(read(ask), Ask, agent.plan.kinds, str(ask)).step
+    step = decode(read(ask), Ask, agent.plan.kinds, ask).step
     named = re.search(r"\.ask-(\d+)", ask.name)
     if named is not None and int(named[1]) != step:
         raise WrongRoundError(
-            str(ask), "step", f"the question is of step {step}, its file is named as of {named[1]}"
+            ask, "step", f"the question is of step {step}, its file is named as of {named[1]}"
         )
     return step
 
@@ -383,7 +381,7 @@ def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_A
 
 def _unasked(reply: _AnswerFile, server: Server) -> WrongRoundError:
     """Say that an answer is to a question that the round never asked."""
-    if not server.round.expects(reply.agent):
+    if isinstance(reply.agent, Path) or not server.round.expects(reply.agent):
         return WrongRoundError(reply.agent, "agent", "is not in the roster of this round")
     asked = f"only in {server.step} steps" if server.step else "for no answers"
     return WrongRoundError(reply.agent, "step", f"{server.round.method.name} asks {asked}")
@@ -408,8 +406,8 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
     return _AnswerFile(source, data, answer.step, answer.agent)
 
 
-def _sender(path: Path, round: Round) -> str:
-    """Return the agent that a file is named after; its own name where no agent has it."""
+def _sender(path: Path, round: Round) -> str | Path:
+    """Return the agent that a file is named after; the file's own name where no agent has it."""
     stem = unicodedata.normalize("NFC", path.stem)  # some systems keep names in another form
     name = re.sub(r"\.step-\d+$", "", stem).removesuffix(f"-{round.id}")
-    return name if round.expects(name) else path.name
+    return name if round.expects(name) else Path(path.name)

@@ -396,7 +396,7 @@ def run(
     while not server.ended:
         for name, ask in server.asks().items():
             answer = agents[name].answer(ask if server.step else None)
-            server.receive(answer, source=name, sender=name)
+            server.receive(answer, name)
             if on_exchange is not None:
                 on_exchange(server.step, name, len(ask), len(answer))
         try:

@@ -202,7 +202,7 @@ class Session:
         request = Request("", terms, b"", self.timeouts.deadline)
 
         def _is_sound(reply: Reply) -> bool:
-            return trial.receive(reply.body, reply.agent, reply.agent) is None
+            return trial.receive(reply.body, reply.agent) is None
 
         for reply in self._identify(ASK, request, model, _is_sound):
             self.bound[reply.agent] = reply.node
@@ -348,7 +348,7 @@ class Session:
         if reply.status != OK:
             self._refuse(reply.agent, reason_of(reply.status))
             return False
-        refusal = self.server.receive(reply.body, reply.agent, reply.agent)
+        refusal = self.server.receive(reply.body, reply.agent)
         if refusal is not None:
             self._refuse(reply.agent, f"{refusal.field}: {refusal.reason}")
         else:

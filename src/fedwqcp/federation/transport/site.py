@@ -166,7 +166,7 @@ class Site:
             return
         path, terms = folder / "release.json", folder / "round.json"
         if exists(terms):
-            check_same_round(release, decode(read(terms), Round, source=str(terms)))
+            check_same_round(release, decode(read(terms), Round, source=terms))
         if exists(path) and read(path) != data:
             raise InputError("this round has another release already")
         if not exists(path):
