@@ -261,7 +261,7 @@ def as_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
     try:
         return np.asarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        refuse_tensor(values, what)
+        _refuse_tensor(values, what)
         raise InputError(f"{what} must be a rectangular array: one entry for each row") from None
 
 
@@ -392,7 +392,7 @@ def real_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
     return array
 
 
-def refuse_tensor(values: object, what: str) -> None:
+def _refuse_tensor(values: object, what: str) -> None:
     """Name the cure for a tensor that NumPy cannot read: one with grad, or of another device."""
     if hasattr(values, "detach") and hasattr(values, "cpu"):
         raise InputError(

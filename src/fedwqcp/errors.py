@@ -73,8 +73,6 @@ class InputError(FedwqcpError, ValueError):
         The part of a message, file or setting that is wrong; the text begins with it.
     row : int, optional
         The first row that is wrong, counted from 0.
-    first_line : int, optional
-        Where the rows are of a text file, the line of row 0: the text then names the line.
     cure : tuple of str, optional
         What to do in Python, and what to do at the command line, where data are files.
     """
@@ -84,16 +82,15 @@ class InputError(FedwqcpError, ValueError):
         reason: str,
         field: str = "",
         row: int | None = None,
-        first_line: int | None = None,
         cure: tuple[str, str] = ("", ""),
     ) -> None:
         self.reason = reason.replace("{cure}", cure[0]) if any(cure) else reason
         self._by_files = reason.replace("{cure}", cure[1]) if any(cure) else reason
         self.field = field
         self.row = row
-        self.first_line = first_line
         self.where = ""
         self._first_row = 0
+        self.first_line: int | None = None
         super().__init__(self.reason)
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from fedwqcp.federation.plan import kinds_of
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import brief, decode, encode, terms
 from fedwqcp.wire.messages import (
-    LONG,
+    LONG_ROSTER,
     Census,
     Choice,
     Local,
@@ -127,7 +127,7 @@ def test_a_setting_must_be_able_to_travel():
         Choice("x", {"a": [1]})
 
 
-NAMES = tuple(f"agent-{i}" for i in range(LONG + 1))
+NAMES = tuple(f"agent-{i}" for i in range(LONG_ROSTER + 1))
 
 
 def round_of(names, method="fedwq-cp"):

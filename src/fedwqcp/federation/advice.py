@@ -181,7 +181,7 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
         if (advice := _on_points(records, alpha, place, new_site=new_site)) is not None
     }
     if not by_group:
-        raise _NothingSentError(NEEDED)
+        raise _NothingSentError(_NEEDED)
     name = min(by_group, key=lambda each: _demand(by_group[each]))
     first = by_group[name]
     if terms.by is None:
@@ -211,7 +211,7 @@ def _on_points(
     if holding is None:
         return None
     thresholds = thresholds_in(holding, alpha, group)
-    counts = [found for each in records if (found := counts_in(each, alpha, group))]
+    counts = [found for each in records if (found := _counts_in(each, alpha, group))]
     fitting = next((found for found in counts if set(found) == set(thresholds)), None)
     terms = records[0].round
     if new_site:
@@ -248,7 +248,7 @@ def _is_in_use(record: Release, advice: Advice) -> bool:
 # ---- what a record holds
 
 
-NEEDED = (
+_NEEDED = (
     "advice needs the server's record of a round whose agents sent thresholds or class sketches, "
     "such as fedwq-cp or fedls-cp; a release, and the record of another method, hold neither"
 )
@@ -279,7 +279,7 @@ def check_record(record: Release) -> None:
     if plan.score.columns > 1:
         raise InputError("advice needs a score of one column")
     if not record.received:
-        raise _NothingSentError(NEEDED)
+        raise _NothingSentError(_NEEDED)
     _check_received(record, plan)
 
 
@@ -304,7 +304,7 @@ def _check_received(record: Release, plan: Plan) -> None:
         )
 
 
-def counts_in(record: Release, alpha: float, group: int = 0) -> dict[str, tuple[int, ...]]:
+def _counts_in(record: Release, alpha: float, group: int = 0) -> dict[str, tuple[int, ...]]:
     """Return the points of each class by agent; empty where agents did not send them."""
     read, sent = Plan.of(record.round).method.read_counts, _sent(record, alpha, group)
     return {name: found for name in sent if (found := read(sent[name])) is not None}

@@ -28,7 +28,7 @@ class Agent:
     name : str
         Its name in the roster.
     round : Round or Plan
-        The terms, as it received them, or what they come to.
+        The terms as it received them, or the plan made of them.
     calibration : Calibration
         Its data; they stay here.
     allow_samples : bool, optional

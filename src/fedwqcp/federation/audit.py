@@ -107,13 +107,13 @@ def _from_first_answers(kept: Release, path: Path) -> Audit:
             f"{name}: its first answers are sound, but it holds no later ones: close a copy of its "
             "round.json with the answers of all steps, and compare the releases"
         )
-    ours = _with_the_servers_word(server.release(), kept)
+    ours = _with_recorded_facts(server.release(), kept)
     other = difference(ours, read(path))
     return Audit(f"{name}: {other}" if other else "", len(kept.received), ours)
 
 
-def _with_the_servers_word(ours: Release, kept: Release) -> Release:
-    """Take over what no answer tells: why agents were left out, how many bytes answers had."""
+def _with_recorded_facts(ours: Release, kept: Release) -> Release:
+    """Copy from the record what no answer shows: why agents were refused, and the bytes sent."""
     ours = with_reasons(ours, kept.refused)
     agents = zip(ours.agents, kept.agents, strict=True)
     bounded = (

@@ -38,10 +38,10 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, text_ids, uniforms
 from fedwqcp.wire.messages import Round
 
-Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
+_Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 """A column of a table; an array only of numbers."""
 
-OUTPUT_BYTES = 2**34
+_OUTPUT_BYTES = 2**34
 """Largest file of a site's own outputs. Messages of others are limited far below."""
 
 ROWS = 2**10
@@ -294,7 +294,7 @@ def for_calibration(
     else:
         own = Temperature(round.id, agent)
         if share is not None:
-            own = fitted(round, agent, outputs, share)
+            own = _fitted(round, agent, outputs, share)
         write_atomic(path, to_json(own))
     return calibrated(round, outputs, own), own
 
@@ -336,7 +336,6 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(work)
     def _named(*args: P.args, **options: P.kwargs) -> T:
-        """Do the work; change the words of what goes wrong."""
         try:
             return work(*args, **options)
         except InputError as error:
@@ -350,7 +349,7 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
 
 
 @named_by_line
-def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperature:
+def _fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperature:
     """Fit a temperature on a share of an agent's rows."""
     if not 0 < share < 1:
         raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
@@ -407,7 +406,7 @@ def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
     return int(np.count_nonzero(~same.reshape(len(ids), -1).all(axis=1)))
 
 
-def numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
+def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[Any]:
     """Read one column as numbers."""
     values, found = columns[name], []
     if isinstance(values, np.ndarray):
@@ -430,13 +429,13 @@ def numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[
     return np.array(found, dtype=np.float64)
 
 
-def stacked(
-    path: Path, columns: Mapping[str, Cells], names: tuple[str, ...]
+def _stacked(
+    path: Path, columns: Mapping[str, _Cells], names: tuple[str, ...]
 ) -> npt.NDArray[Any] | None:
     """Read several columns as numbers, if there are any, into rows."""
     if not names:
         return None
-    read = [numbers(path, columns, name) for name in names]
+    read = [_numbers(path, columns, name) for name in names]
     found = np.empty((len(read[0]), len(names)))
     for start in range(0, len(found), ROWS):  # these stay in cache
         for k, column in enumerate(read):
@@ -444,7 +443,7 @@ def stacked(
     return found
 
 
-def texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any] | None:
+def _texts(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[Any] | None:
     """Read a column of ids or groups as text, if it is there."""
     values = columns.get(name)
     if values is None:
@@ -462,7 +461,7 @@ def texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[An
     return np.array([str(value) for value in values], dtype=np.str_)
 
 
-def whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return whole numbers as integers, so that class labels are labels."""
     is_whole = np.isfinite(values).all() and (values == np.rint(values)).all()
     fit = np.abs(values).max(initial=0) < 2**63  # beyond, a value of a regression becomes another
@@ -508,7 +507,7 @@ def _from_npy(path: Path, classes: tuple[str, ...] | None) -> Outputs:
 def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read a table with a header line."""
     try:
-        rows = list(csv.reader(io.StringIO(read(path, OUTPUT_BYTES).decode("utf-8-sig"))))
+        rows = list(csv.reader(io.StringIO(read(path, _OUTPUT_BYTES).decode("utf-8-sig"))))
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{path} must be a CSV table in UTF-8") from None
     if not rows:
@@ -543,7 +542,7 @@ def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         import pyarrow.parquet
     except ImportError:
         raise MissingExtraError("reading .parquet", "parquet") from None
-    data = read(path, OUTPUT_BYTES)
+    data = read(path, _OUTPUT_BYTES)
     try:
         table = pyarrow.parquet.read_table(io.BytesIO(data))
         columns = {name: _cells(table[name]) for name in table.column_names}
@@ -552,7 +551,7 @@ def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     return _from_columns(path, columns, classes)
 
 
-def _cells(column: Any) -> Cells:
+def _cells(column: Any) -> _Cells:
     """Return a column of a Parquet table: numbers as an array, others as they are in Python."""
     import pyarrow.types
 
@@ -565,7 +564,7 @@ def _cells(column: Any) -> Cells:
 
 
 def _from_columns(
-    path: Path, columns: Mapping[str, Cells], classes: tuple[str, ...] | None
+    path: Path, columns: Mapping[str, _Cells], classes: tuple[str, ...] | None
 ) -> Outputs:
     """Sort the columns of a table into outputs, labels, ids and features."""
     columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
@@ -592,21 +591,21 @@ def _from_columns(
             f"logits z0, z1, ...; got {', '.join(columns)}{hint}"
         )
     _check_meant(path, columns, "column", (*names, *by_class))
-    values = stacked(path, columns, names)
+    values = _stacked(path, columns, names)
     assert values is not None  # there are names
     label = next((name for name in ("label", "y") if name in columns), None)
-    labels = stacked(path, columns, numbered("y", columns))
-    labels = None if labels is None else whole(labels)
+    labels = _stacked(path, columns, numbered("y", columns))
+    labels = None if labels is None else _whole(labels)
     if label is not None and classes != () and not _all_numbers(columns[label]):
-        labels = texts(path, columns, label)
+        labels = _texts(path, columns, label)
     elif label is not None:
-        labels = whole(numbers(path, columns, label))
+        labels = _whole(_numbers(path, columns, label))
     return Outputs(
         values[:, 0] if len(names) == 1 else values,
         labels,
-        texts(path, columns, "id"),
-        features=stacked(path, columns, numbered("x", columns)),
-        groups=texts(path, columns, "group"),
+        _texts(path, columns, "id"),
+        features=_stacked(path, columns, numbered("x", columns)),
+        groups=_texts(path, columns, "group"),
         logits=names[0] == "z0" and not by_class,
         classes=names if by_name or names == classes else (),
         by_name=by_name,
@@ -616,7 +615,7 @@ def _from_columns(
 _RESERVED = ("id", "label", "y", "group")
 
 
-def _meant_by(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> str:
+def _meant_by(columns: Mapping[str, _Cells], classes: tuple[str, ...] | None) -> str:
     """Say how columns that are not read are to be named; empty where none is near."""
     if meant := next((match for name in columns if (match := _MEANT_P.fullmatch(name))), None):
         return f"; did you mean 'p{int(meant[1])}' by {meant[0]!r}?"
@@ -652,7 +651,7 @@ def _check_meant(
 
 
 def _class_columns(
-    columns: Mapping[str, Cells], classes: tuple[str, ...] | None
+    columns: Mapping[str, _Cells], classes: tuple[str, ...] | None
 ) -> tuple[str, ...]:
     """Return the columns that are named by class.
 
@@ -680,7 +679,7 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def _all_numbers(values: Cells) -> bool:
+def _all_numbers(values: _Cells) -> bool:
     """Tell whether every cell of a column holds a number."""
     return isinstance(values, np.ndarray) or all(map(_is_number, values))
 
@@ -701,7 +700,7 @@ def _array(path: Path) -> npt.NDArray[Any]:
 
 def _load_numpy(path: Path) -> Any:
     """Read a NumPy file without running any code in it."""
-    data = read(path, OUTPUT_BYTES)
+    data = read(path, _OUTPUT_BYTES)
     try:
         return np.load(io.BytesIO(data), allow_pickle=False)
     except Exception as error:  # NumPy raises many kinds on bytes that it did not write

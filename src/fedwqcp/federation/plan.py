@@ -73,7 +73,7 @@ class Plan:
         """Look up the objects that the terms name."""
         score = scores.get(round.score.name, **round.score.settings)
         method = methods.get(round.method.name, **round.method.settings).toward(round.target)
-        check_choices(round, method, score)
+        _check_choices(round, method, score)
         groups = len(round.group_names) or 1
         check_tasks(len(round.alphas) * groups * score.columns)
         tasks = tuple(
@@ -98,7 +98,7 @@ class Plan:
                 f"for each {by} by itself, counting its points and the agents that have some: "
                 + assumed
             )
-        about = about_target(self.round.target, self.method)
+        about = _about_target(self.round.target, self.method)
         return f"{assumed}; {about}" if about else assumed
 
     @cached_property
@@ -231,7 +231,7 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def check_choices(round: Round, method: Method[Any], score: Score) -> None:
+def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
     """Refuse a rule, groups or a method that do not fit the score."""
     labels = isinstance(score, LabelScore)
     without = f"sets of labels, which score {round.score.name!r} does not make"
@@ -276,7 +276,7 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
     return cal.take(cal.groups == round.groups[group])
 
 
-def about_target(target: Target, method: Method[Any]) -> str:
+def _about_target(target: Target, method: Method[Any]) -> str:
     """Say for whom thresholds are; nothing where the method uses no target and none was asked."""
     if not isinstance(target, str):
         return "target: the distribution that the round names"

@@ -30,11 +30,11 @@ from fedwqcp._io import (
 )
 from fedwqcp.errors import BudgetError, InputError, RecordError
 
-COUNT = "count.json"
+_COUNT = "count.json"
 """How many answers were ever given."""
 
 
-class Spending(msgspec.Struct, frozen=True):
+class _Spending(msgspec.Struct, frozen=True):
     """One answer that left: what it spent of which budget, and what was sent."""
 
     round: str
@@ -108,9 +108,9 @@ class Budget:
                 make_folder(self.folder)
             path = self.folder / f"{len(before) + 1:06d}.json"
             spent = Decimal(str(epsilon))
-            entry = Spending(round, spent, self.total, question, answer.decode())
+            entry = _Spending(round, spent, self.total, question, answer.decode())
             if not before:
-                write_atomic(self.folder / COUNT, to_json(_Count(0)), replace=False)
+                write_atomic(self.folder / _COUNT, to_json(_Count(0)), replace=False)
             if write_atomic(path, to_json(entry, indent=1), replace=False):
                 self._count_up(len(before) + 1)
                 sync_folder(self.folder)
@@ -119,10 +119,10 @@ class Budget:
     def _count_up(self, answers: int) -> None:
         """Keep how many answers there are; it never falls."""
         with locked(self.folder):
-            if _count(self.folder / COUNT) < answers:
-                write_atomic(self.folder / COUNT, to_json(_Count(answers)))
+            if _count(self.folder / _COUNT) < answers:
+                write_atomic(self.folder / _COUNT, to_json(_Count(answers)))
 
-    def _check(self, round: str, epsilon: float, before: list[Spending]) -> None:
+    def _check(self, round: str, epsilon: float, before: list[_Spending]) -> None:
         """Hold what an answer would spend against what was spent before."""
         left = max(self.total - _spent(before), Decimal(0))
         first = min((each.total for each in before), default=self.total)
@@ -144,19 +144,19 @@ class Budget:
                 "smaller epsilon or fewer levels, or calibrate on new data"
             )
 
-    def _read(self) -> list[Spending]:
+    def _read(self) -> list[_Spending]:
         """Return everything that was spent, in order; a gap or a damaged file is refused.
 
         The count is read first: another process writes its answer before it counts it.
         """
-        count = _count(self.folder / COUNT) if exists(self.folder / COUNT) else None
+        count = _count(self.folder / _COUNT) if exists(self.folder / _COUNT) else None
         paths = in_folder(self.folder, "[0-9]*.json")
         for at, path in enumerate(paths, 1):
             if path.name != f"{at:06d}.json":
                 raise _missing(self.folder, f"{at:06d}.json")
         found = [_spending(path) for path in paths]
-        if count is None and paths and not exists(self.folder / COUNT):
-            raise _missing(self.folder, COUNT)
+        if count is None and paths and not exists(self.folder / _COUNT):
+            raise _missing(self.folder, _COUNT)
         if count is not None and count > len(paths):
             raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
         return found
@@ -175,14 +175,14 @@ def _count(path: Path) -> int:
     return found.answers
 
 
-def _spending(path: Path) -> Spending:
+def _spending(path: Path) -> _Spending:
     """Read what one answer spent."""
-    found = from_json(read(path), Spending)
+    found = from_json(read(path), _Spending)
     if found is None or not found.sound:
         raise RecordError(f"{path} is damaged: it must say what an answer spent; restore it")
     return found
 
 
-def _spent(spendings: list[Spending]) -> Decimal:
+def _spent(spendings: list[_Spending]) -> Decimal:
     """Add up what was spent: answers about the same people add."""
     return sum((spending.epsilon for spending in spendings), Decimal(0))

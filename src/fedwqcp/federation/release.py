@@ -33,13 +33,13 @@ from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import PerAgentThresholds
 from fedwqcp.wire.release import ReleaseRecord
 
-NEW_SITE = "new site"
+_NEW_SITE = "new site"
 """How measures call a site that took no part."""
-MOST_SHOWN = 10
+_MOST_SHOWN = 10
 """Agents in a printed release."""
 
 _FINGERPRINTS = "_fingerprints"
-"""Where a release has those of its calibration rows: in this process, in no file and no copy."""
+"""Attribute of a release with the fingerprints of its calibration rows; in no file and no copy."""
 
 T = TypeVar("T")
 
@@ -375,7 +375,7 @@ class Release(ReleaseRecord):
 
         def _at(one: float | None) -> AgentMetrics:
             sets = self._predicted(agent, new, one, calibration, allow_empty, labels=None)
-            return metrics.measure(NEW_SITE if agent is None else agent, sets, truth, level)
+            return metrics.measure(_NEW_SITE if agent is None else agent, sets, truth, level)
 
         found = self._each(alpha, _at)
         self._warn_of_calibrated(agent, new, calibration)
@@ -431,7 +431,7 @@ class Release(ReleaseRecord):
         sets = self._predicted(agent, new, alpha, calibration)
         assert isinstance(sets, LabelSets)  # the score is of labels
         self._warn_of_calibrated(agent, new, calibration)
-        return metrics.measure_risk(NEW_SITE if agent is None else agent, sets, truth, level)
+        return metrics.measure_risk(_NEW_SITE if agent is None else agent, sets, truth, level)
 
     def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
         """Write one HTML page: who is covered, how large the sets are, what was sent.
@@ -469,10 +469,10 @@ class Release(ReleaseRecord):
         classes: Sequence[str] | None = None,
         **parts: Any,
     ) -> Outputs:
-        """Return what a call is about as `Outputs`, which may come as such."""
+        """Return the arguments of a call as one `Outputs`; if `Outputs` were given, as they are."""
         if classes is not None and not self.round.classes:
             raise InputError(
-                "the round names no classes, so that theirs cannot be checked: leave classes out",
+                "the round names no classes, so these cannot be checked: leave classes out",
                 field="classes",
             )
         if parts.get("groups") is not None and self.round.by != "group":
@@ -497,7 +497,7 @@ class Release(ReleaseRecord):
         """Warn of test rows that also calibrated, where the calibration data are at hand."""
         _, note = known_rows(self, agent, new, calibration)
         if note:
-            warn(f"{NEW_SITE if agent is None else agent}: {note}", CalibrationRowsWarning)
+            warn(f"{_NEW_SITE if agent is None else agent}: {note}", CalibrationRowsWarning)
 
     def _truth(self, new: Outputs) -> npt.NDArray[Any]:
         """Return the labels of test points, as numbers where they are names of classes."""
@@ -537,7 +537,7 @@ class Release(ReleaseRecord):
     def _each(
         self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
     ) -> T | dict[float, T]:
-        """Do the work for one level, or for several."""
+        """Return what `work` gives at one level; for several levels, a dict by level."""
         given = plain(alpha)
         if not isinstance(given, tuple):
             self.tasks_of(given)  # refuses what is no level of the round
@@ -586,7 +586,7 @@ class Release(ReleaseRecord):
         )
 
     def _title(self) -> str:
-        """Say which round this is of."""
+        """Return method, score, levels and round trips in one line."""
         terms = self.round
         by = f" by {terms.by}" if terms.by else ""
         trips = f"{self.rounds} round trip" + ("" if self.rounds == 1 else "s")
@@ -613,21 +613,21 @@ class Release(ReleaseRecord):
             counted = f"{self.census.used} agents"
             yield (counted, "used", *(self._shown("", alpha) for alpha in levels), "")
             return
-        for record in self.agents[:MOST_SHOWN]:
+        for record in self.agents[:_MOST_SHOWN]:
             shown = (self._shown(record.name, alpha) for alpha in levels)
             yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
 
     def _notes(self) -> Iterator[str]:
         """Return warnings: who took no part and why, and whose sets hold everything."""
-        if len(self.agents) > MOST_SHOWN:
-            yield f"and {len(self.agents) - MOST_SHOWN} more agents"
-        for name, reason in list(self.refused.items())[:MOST_SHOWN]:
+        if len(self.agents) > _MOST_SHOWN:
+            yield f"and {len(self.agents) - _MOST_SHOWN} more agents"
+        for name, reason in list(self.refused.items())[:_MOST_SHOWN]:
             yield f"warning: {name} was refused: {reason}"
         if self.missing:
-            yield f"warning: no answer from {', '.join(self.missing[:MOST_SHOWN])}"
+            yield f"warning: no answer from {', '.join(self.missing[:_MOST_SHOWN])}"
         endless = [
             record.name
-            for record in self.agents[:MOST_SHOWN]
+            for record in self.agents[:_MOST_SHOWN]
             if any(self.is_infinite(record.name, alpha) for alpha in self.round.alphas)
         ]
         if endless:
@@ -652,7 +652,7 @@ class Release(ReleaseRecord):
 
 
 def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:
-    """Let `known_rows` know the rows that calibrated, none of which is kept."""
+    """Keep fingerprints of the calibration rows for `known_rows`, and none of the rows."""
     vars(release)[_FINGERPRINTS] = {name: fingerprints(part) for name, part in data.items()}
 
 

@@ -43,10 +43,11 @@ A = TypeVar("A")
 
 @dataclass(slots=True)
 class _AgentState:
-    """What is known of one agent: of its answers the first and the last, with its step.
+    """The state of one agent: its first and last answer, and the step of the last.
 
-    ``bound`` is what holds its later answers to the earlier ones, for each task. ``proved``: what
-    was refused is known to come from the agent, by its signature where answers are signed.
+    ``bound`` is what its earlier answers commit the later ones to, for each task (`Method.check`).
+    ``proved``: the refused message is known to be the agent's own, by its signature where answers
+    are signed.
     """
 
     refusal: MessageError | None = None
@@ -66,7 +67,7 @@ class Server:
     Parameters
     ----------
     round : Round or Plan
-        The terms, or what they come to.
+        The terms, or the plan made of them.
     """
 
     def __init__(self, round: Round | Plan) -> None:
@@ -78,7 +79,7 @@ class Server:
         self.refusals: list[MessageError] = []
         self._states = {name: _AgentState() for name in self.round.agents}
         self._positions = {name: at for at, name in enumerate(self.round.agents)}  # who takes part
-        self._dialogue = Dialogue(self.plan)
+        self._dialogue = _Dialogue(self.plan)
         self._encoded: tuple[int, tuple[Question | None, ...], bytes] | None = None
 
     @property
@@ -157,7 +158,7 @@ class Server:
             if len(there) < self.round.quorum:
                 raise QuorumError(self._no_quorum())
             if anew:
-                self._dialogue = Dialogue(self.plan)
+                self._dialogue = _Dialogue(self.plan)
             states = [self._states[name] for name in there]
             try:
                 self._dialogue.hear([state.first if anew else state.last for state in states])
@@ -251,7 +252,7 @@ class Server:
     def _fails_alone(self, state: _AgentState) -> bool:
         """Tell whether a dialogue with one agent fails on its first answer."""
         try:
-            Dialogue(self.plan).hear([state.first])
+            _Dialogue(self.plan).hear([state.first])
         except UnfitAnswerError:
             return False
         except Exception:
@@ -319,7 +320,7 @@ def check_answers(
     questions: tuple[Question | None, ...],
     earlier: tuple[Any, ...] = (),
 ) -> tuple[Any, ...]:
-    """Refuse answers that do not fit their questions, or claim what cannot be.
+    """Refuse answers that do not fit their questions, or claim numbers out of bounds.
 
     ``earlier`` is, for each task, what binds the agent since its last answer (`Method.check`); what
     binds its later answers is returned.
@@ -392,7 +393,7 @@ class TaskDialogue(Generic[Q, A]):
             self.question, self.outcome = None, end.value
 
 
-class Dialogue:
+class _Dialogue:
     """The dialogues of all tasks of a round; each step asks those that have not ended."""
 
     def __init__(self, plan: Plan) -> None:

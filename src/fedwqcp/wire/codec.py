@@ -26,7 +26,7 @@ from fedwqcp.wire.limits import (
     check_values,
 )
 from fedwqcp.wire.messages import (
-    LONG,
+    LONG_ROSTER,
     VERSION,
     Answer,
     Ask,
@@ -261,7 +261,7 @@ def brief(release: R) -> R:
     digest stand for the entries.
     """
     whole = release.public()
-    if len(whole.agents) <= LONG or not all(o.same_for_all for o in whole.outcomes):
+    if len(whole.agents) <= LONG_ROSTER or not all(o.same_for_all for o in whole.outcomes):
         return whole
     statuses = Counter(agent.status for agent in whole.agents)
     digest = sha256(encode(whole)).hexdigest()

@@ -11,6 +11,7 @@ from collections.abc import Sized
 from dataclasses import dataclass
 
 from fedwqcp import _io
+from fedwqcp._validation import shown
 from fedwqcp.errors import InputError
 
 
@@ -36,9 +37,9 @@ class Limit:
     def whole(self, value: object, what: str) -> None:
         """Refuse what is not an integer of the range; True is none."""
         if type(value) is not int or not self.least <= value <= self.most:
-            printed = value if type(value) is not int else _printable(value)
             raise InputError(
-                f"must be an integer from {self.least} to {self.most}, got {printed!r}", field=what
+                f"must be an integer from {self.least} to {self.most}, got {shown(value)}",
+                field=what,
             )
 
     def count(self, values: Sized, what: str) -> None:
@@ -55,9 +56,8 @@ class Limit:
             or not isinstance(value, int | float)
             or not self.least <= value <= self.most
         ):
-            printed = _printable(value) if type(value) is int else value
             raise InputError(
-                f"must be a number from {self.least:g} to {self.most:g}, got {printed!r}",
+                f"must be a number from {self.least:g} to {self.most:g}, got {shown(value)}",
                 field=what,
             )
 
@@ -129,8 +129,3 @@ def table() -> str:
 def _text(value: float) -> str:
     """Write a bound for people."""
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
-
-
-def _printable(value: int) -> object:
-    """Return an integer, or words for one so long that printing it would fail."""
-    return value if value.bit_length() < 100 else f"an integer of {value.bit_length()} bits"

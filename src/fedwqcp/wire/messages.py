@@ -37,7 +37,7 @@ from fedwqcp.wire.limits import (
     check_tasks,
 )
 
-LONG = 256
+LONG_ROSTER = 256
 """A longer roster is not sent to its agents: bytes would grow with the square of their number."""
 
 
@@ -452,7 +452,7 @@ class Round:
 
     def brief(self) -> Round:
         """Return the terms as agents are sent them: more than 256 names as number and digest."""
-        if len(self.agents) <= LONG:
+        if len(self.agents) <= LONG_ROSTER:
             return self
         return replace(self, agents=(), keys={}, roster=RosterDigest.of(self.agents, self.keys))
 
