@@ -93,7 +93,7 @@ def test_an_input_error_carries_field_row_and_reason() -> None:
 
 def test_braces_in_the_callers_own_words_stay_as_they_are() -> None:
     assert str(errors.InputError("unknown score '{cure}' {row}")) == "unknown score '{cure}' {row}"
-    named = errors.verbatim("['{row}', '{cure}']")
+    named = "['{row}', '{cure}']"
     error = errors.InputError(f"{named}: {{row}} is none: {{cure}}", row=2, cure=("add", "write"))
     for each in (error, pickle.loads(pickle.dumps(error))):
         assert str(each) == "['{row}', '{cure}']: row 2 is none: add"

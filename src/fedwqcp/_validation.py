@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp.errors import ClassesError, InputError, verbatim
+from fedwqcp.errors import ClassesError, InputError
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 """Real numbers in double precision."""
@@ -123,10 +123,10 @@ def _misfit(name: str, value: object, hint: Any) -> str:
             key_hint, each_hint = get_args(part)
             for key, each in value.items():
                 if not fits(key, key_hint):
-                    return f"names in {name} must be {words(key_hint)}, got {shown(key)}"
+                    return f"names in {name} must be {_words(key_hint)}, got {shown(key)}"
                 if not fits(each, each_hint):
-                    return f"{name}[{shown(key)}] must be {words(each_hint)}, got {shown(each)}"
-    return f"{name} must be {words(hint)}, got {shown(value)}"
+                    return f"{name}[{shown(key)}] must be {_words(each_hint)}, got {shown(each)}"
+    return f"{name} must be {_words(hint)}, got {shown(value)}"
 
 
 @lru_cache(maxsize=256)
@@ -210,11 +210,11 @@ def _encodes(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def words(hint: Any) -> str:
+def _words(hint: Any) -> str:
     """Say what values a type has."""
     origin, parts = _origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(words, parts)))
+        return " or ".join(dict.fromkeys(map(_words, parts)))
     if origin is Literal:
         return f"one of {', '.join(map(str, parts))}"
     if origin is Mapping:
@@ -234,7 +234,7 @@ def _plural(hint: Any) -> str:
             part.__name__ for part in get_args(hint) if part not in (npt.ArrayLike, *_ARRAY_LIKE)
         ]
         return " or ".join(["arrays", *own])
-    return {int: "integers", float: "numbers", str: "text"}.get(hint, words(hint))
+    return {int: "integers", float: "numbers", str: "text"}.get(hint, _words(hint))
 
 
 def shown(value: object) -> str:
@@ -645,8 +645,7 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
         if not _is_missing(array[bad]):
             what = "is no text: pass all labels by name, or all as integers"
         raise InputError(
-            f"labels must be one of the classes {verbatim(listed(classes))}, {{row}} {what}",
-            row=bad,
+            f"labels must be one of the classes {listed(classes)}, {{row}} {what}", row=bad
         )
     at = {name: place for place, name in enumerate(classes)}
     names, inverse = np.unique(array.astype(np.str_), return_inverse=True)
@@ -654,8 +653,8 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
     places = np.array(known, dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
         raise InputError(
-            f"labels must be one of the classes {verbatim(listed(classes))}, {{row}} "
-            f"{verbatim(_no_class(str(array[bad]), classes))}",
+            f"labels must be one of the classes {listed(classes)}, {{row}} "
+            + _no_class(str(array[bad]), classes),
             row=bad,
         )
     return places
@@ -707,7 +706,7 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
     places = np.array([at.get(str(name), -1) for name in names], dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
         raise InputError(
-            f"the group of every row must be one of {verbatim(', '.join(known))}; {{row}} is of "
+            f"the group of every row must be one of {', '.join(known)}; {{row}} is of "
             "another: take such rows out, or calibrate with a group for them",
             row=bad,
         )

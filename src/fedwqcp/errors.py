@@ -39,14 +39,6 @@ from typing import Self
 _MOST_QUOTED = 200
 """Most characters of a sender's words that an error repeats."""
 
-_NOT_OURS = "\0("
-"""Stands for a ``{`` in a reason that begins no placeholder."""
-
-
-def verbatim(text: str) -> str:
-    """Return the caller's own words for a reason with ``{row}`` or ``{cure}``: as they are."""
-    return text.replace("{", _NOT_OURS)
-
 
 class FedwqcpError(Exception):
     """Base of every exception of this package."""
@@ -67,8 +59,8 @@ class InputError(FedwqcpError, ValueError):
     Parameters
     ----------
     reason : str
-        What must hold, what came and what to do; ``{row}`` in it stands for the row, ``{cure}`` for
-        what to do where that differs.
+        What must hold, what came and what to do. The last ``{row}`` in it stands for the row, the
+        last ``{cure}`` for what to do where that differs; names that it quotes come before them.
     field : str, optional
         The part of a message, file or setting that is wrong; the text begins with it.
     row : int, optional
@@ -84,8 +76,9 @@ class InputError(FedwqcpError, ValueError):
         row: int | None = None,
         cure: tuple[str, str] = ("", ""),
     ) -> None:
-        self.reason = reason.replace("{cure}", cure[0]) if any(cure) else reason
-        self._by_files = reason.replace("{cure}", cure[1]) if any(cure) else reason
+        self.reason, self._by_files = (
+            _filled(reason, "{cure}", what) if any(cure) else reason for what in cure
+        )
         self.field = field
         self.row = row
         self.where = ""
@@ -107,9 +100,8 @@ class InputError(FedwqcpError, ValueError):
             named = f"row {self.row + self._first_row}"
             if self.first_line is not None:
                 named = f"line {self.row + self.first_line}"
-            reason = reason.replace("{row}", named)
-        parts = (self.where, self.field, reason.replace(_NOT_OURS, "{"))
-        return ": ".join(part for part in parts if part)
+            reason = _filled(reason, "{row}", named)
+        return ": ".join(part for part in (self.where, self.field, reason) if part)
 
     def within(self, where: str) -> Self:
         """Return the same error of a part of the data, as an agent: the text begins with it."""
@@ -132,6 +124,12 @@ class InputError(FedwqcpError, ValueError):
         found = copy.copy(self)
         vars(found).update(attributes)
         return found
+
+
+def _filled(reason: str, placeholder: str, words: str) -> str:
+    """Fill in the last placeholder; class names in front of it may look like one."""
+    before, found, after = reason.rpartition(placeholder)
+    return f"{before}{words}{after}" if found else reason
 
 
 class BudgetError(InputError):

@@ -33,7 +33,7 @@ from fedwqcp._validation import (
     numbered,
     output_columns,
 )
-from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError, verbatim
+from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, text_ids, uniforms
 from fedwqcp.wire.messages import Round
@@ -422,9 +422,7 @@ def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArra
                     "name its classes (classes in the roster), so that labels may be names"
                 )
             raise InputError(
-                verbatim(f"{path}: column {name!r}")
-                + f" must hold numbers in every row, {{row}} {what}",
-                row=row,
+                f"{path}: column {name!r} must hold numbers in every row, {{row}} {what}", row=row
             ) from None
     return np.array(found, dtype=np.float64)
 
@@ -454,8 +452,7 @@ def _texts(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[
     if row is not None:
         what = {"id": "an id", "group": "a group"}.get(name, "a label")
         raise InputError(
-            verbatim(f"{path}: column {name!r}")
-            + f" must hold {what} in every row, {{row}} {_missing('')}",
+            f"{path}: column {name!r} must hold {what} in every row, {{row}} {_missing('')}",
             row=row,
         )
     return np.array([str(value) for value in values], dtype=np.str_)
