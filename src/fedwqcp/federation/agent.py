@@ -97,7 +97,7 @@ class Agent:
         return answer
 
     def _asked(self, ask: bytes | None) -> Ask:
-        """Read a question; the terms of the round imply the first one, and no later one is it."""
+        """Read a question; the terms imply the first one, which no later step may ask again."""
         id = self.plan.round.id
         first = Ask(id, 0, tuple(Begin() for _ in self.plan.tasks))
         if ask is None:
@@ -150,7 +150,7 @@ class Agent:
 
     def _charged(self, asked: Ask) -> bytes:
         """Compute an answer, within the privacy budget where there is one."""
-        if self._budget is None or not any(asked.questions):  # where no point is of the group
+        if self._budget is None or not any(asked.questions):  # None asks nothing, and costs nothing
             return self._answer(asked)
         round = self.plan.round
         question = sha256(encode(round) + self.name.encode() + encode(asked)).hexdigest()
@@ -159,7 +159,7 @@ class Agent:
     @property
     def spends(self) -> float:
         """The epsilon of one answer: levels and columns add up, disjoint groups do not."""
-        # not by the levels of the tasks: two that differ may be the same once divided by columns
+        # by the levels of the round: of the tasks, two may be equal once divided by the columns
         thresholds = len(self.plan.round.alphas) * self.plan.score.columns
         return float(Decimal(str(self.plan.method.spends)) * thresholds)
 

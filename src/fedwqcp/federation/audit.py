@@ -124,7 +124,7 @@ def _with_recorded_facts(ours: Release, kept: Release) -> Release:
 
 
 def _lines(folder: Path, log: bytes) -> Iterator[LogLine]:
-    """Read the log; every line must follow from the one before, every file from its line."""
+    """Read the log, and check its digests of the line before and of each file that it names."""
     previous = START
     for number, data in enumerate(log.splitlines(keepends=True), start=1):
         line: LogLine | None = from_json(data, LogLine)  # type: ignore[arg-type]  # a union
@@ -139,7 +139,7 @@ def _lines(folder: Path, log: bytes) -> Iterator[LogLine]:
 
 
 def _check_end(lines: list[LogLine], log: bytes) -> None:
-    """Refuse a log whose last lines are missing: the chain does not tell what came after it."""
+    """Refuse a log whose last lines are missing, which the chain of digests does not show."""
     last = lines[-1] if lines else None
     whole = {Recorded, Released} <= {type(line) for line in lines}
     if not isinstance(last, Failed) and not (isinstance(last, Stored) and whole):
@@ -149,13 +149,13 @@ def _check_end(lines: list[LogLine], log: bytes) -> None:
             f"{event!r}: the round has not ended, its coordinator was stopped, or lines were cut "
             "off"
         )
-    # No line after it holds the last one, so it must at least be as a server writes it.
+    # No digest covers the last line, so it must at least be as a server writes it.
     if not log.endswith(b"\n" + line_bytes(last)):
         raise RecordError(f"{LOG}, line {len(lines)}: is not as a server writes it")
 
 
 def _check_stored(lines: list[LogLine], round: Round) -> None:
-    """Refuse lines of who stored the release that name others, or an agent twice."""
+    """Refuse a list of who stored the release that names an agent twice, or one of no roster."""
     for names in (line.agents for line in lines if isinstance(line, Stored)):
         if len(set(names)) != len(names) or not set(names) <= set(round.agents):
             raise RecordError(f"{LOG}: those who stored the release must be agents, each once")
@@ -175,13 +175,13 @@ def _check_file(folder: Path, name: str, digest: str) -> None:
 
 
 def _check_answered(round: Round, terms: Round | None, name: str) -> None:
-    """Refuse the record of another round than agents answered: their keys are terms of it."""
+    """Refuse a record whose terms, public keys included, are not those that agents answered."""
     if terms is not None and (other := other_terms(round, terms)):
         raise RecordError(f"{name}: {', '.join(other)}: not as in the round that was answered")
 
 
 def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
-    """Hold the dialogue again with the accepted answers alone."""
+    """Run the round again on the accepted answers, and compare the release with the record."""
     _check_stored(lines, round)
     server = Server(round)
     reasons: dict[str, str] = {}

@@ -68,7 +68,7 @@ class DisclosureLimit(CheckedSettings):
                 )
 
     def _check_cells(self, name: str, cells: Sequence[int]) -> None:
-        """Refuse cuts of the points by the round that single out few of them."""
+        """Refuse a round that cuts the points into parts that are too small or too many."""
         n, cuts = sum(cells), len(cells) - 1
         if n and min(size for size in cells if size) < self.min_class:
             raise _too_much(

@@ -107,9 +107,7 @@ class Outputs:
     logits: bool
     classes: tuple[str, ...]
     by_name: bool
-    _columns: ClassVar[
-        tuple[str, ...]
-    ] = ()  # of a table with names, where they are none of classes
+    _columns: ClassVar[tuple[str, ...]] = ()  # names of a table's columns, as pandas has them
 
     def __init__(
         self,
@@ -395,7 +393,7 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
 
 
 def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
-    """Count the rows whose id stands for another row; equal rows may share one of their content.
+    """Count the rows that repeat the id of a row with other values; equal rows may share one.
 
     Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
     """
@@ -461,13 +459,13 @@ def _texts(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[
 def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return whole numbers as integers, so that class labels are labels."""
     is_whole = np.isfinite(values).all() and (values == np.rint(values)).all()
-    fit = np.abs(values).max(initial=0) < 2**63  # beyond, a value of a regression becomes another
+    fit = np.abs(values).max(initial=0) < 2**63  # larger values would change
     return values.astype(np.int64) if is_whole and fit else values
 
 
 def _from_npz(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read an archive of arrays."""
-    del classes  # an archive says itself which its columns are
+    del classes  # an archive names its own
     archive = _load_numpy(path)
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
@@ -705,7 +703,7 @@ def _load_numpy(path: Path) -> Any:
 
 
 def _why_unread(error: Exception, name: str) -> str:
-    """Say why NumPy does not read an array: objects could run code, and pandas has text so."""
+    """Say why NumPy does not read an array: objects could run code, and text of pandas is one."""
     if "Object arrays" in str(error):
         return (
             "holds objects, which are not read; a column of pandas with text is of objects: save "

@@ -103,12 +103,12 @@ class Plan:
 
     @cached_property
     def terms(self) -> str:
-        """The digest of the round's terms."""
+        """The short digest of the round's terms, which every answer holds."""
         return terms(self.round)
 
     @cached_property
     def digest(self) -> bytes:
-        """The whole digest of the round's terms, which signatures cover."""
+        """The full digest of the round's terms, which signatures cover."""
         return sha256(encode(self.round.brief())).digest()
 
     @cached_property
@@ -277,7 +277,7 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
 
 
 def _about_target(target: Target, method: Method[Any]) -> str:
-    """Say for whom thresholds are; nothing where the method uses no target and none was asked."""
+    """Say whom thresholds are for; empty for the default target of a method that uses none."""
     if not isinstance(target, str):
         return "target: the distribution that the round names"
     if method.corrects_shift_of is not None:
@@ -291,7 +291,7 @@ def _about_target(target: Target, method: Method[Any]) -> str:
 
 
 def target_line(target: Target, method: Method[Any], name: str) -> str:
-    """Say whom a round's thresholds are for, and what else to choose; nothing where it is one."""
+    """Say whom thresholds are for, and the other target; empty where no target is used."""
     if not isinstance(target, str):
         return "target: thresholds are for the distribution that the round names"
     line = f"target {target}: {TARGETS[target]}"

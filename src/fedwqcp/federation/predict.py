@@ -203,14 +203,14 @@ def localize(
     return plan.method.localize(outcome, own, release.position(agent, task), this.alpha, features)
 
 
-ENOUGH = 10
+_ENOUGH = 10
 """So many rows without ids must be alike before it is said: fewer may be chance."""
 _SECRET = int.from_bytes(os.urandom(8), "big")
 """Key of the fingerprints of this process."""
 
 
 class Fingerprints(NamedTuple):
-    """Keyed hashes of an agent's rows, which tell equal rows of this process and show none."""
+    """Keyed hashes of an agent's rows: they find equal rows in this process and reveal none."""
 
     values: npt.NDArray[np.uint64]
     ids: npt.NDArray[np.int64] | None
@@ -238,7 +238,7 @@ def calibration_rows(
 
     With ids on both sides, rows are alike that have the same id and outputs. Without, nobody
     knows: those count whose outputs (scores, where calibration data are scores) have more than six
-    decimals and occur once on each side, if they are half of the test rows and at least `ENOUGH`.
+    decimals and occur once on each side, if they are half of the test rows and at least `_ENOUGH`.
     """
     n = len(new.values)
     if known is None or not n:
@@ -258,7 +258,7 @@ def calibration_rows(
         rows = _table(own).astype(np.float64, copy=False)
         long = (np.round(rows, 6) != rows).any(axis=1)
         count = len(np.intersect1d(_once(here.values[long]), _once(there.values)))
-        count = count if count >= max(ENOUGH, n / 2) else 0
+        count = count if count >= max(_ENOUGH, n / 2) else 0
         what = "scores" if there.of_scores else "outputs"
         how = f"look the same as calibration rows (equal {what}; no ids tell them apart)"
     return count, "" if not count else (
@@ -349,7 +349,7 @@ def _check_classes(round: Round, outputs: Outputs) -> None:
 
 
 def _check_kind(outputs: Outputs) -> None:
-    """Refuse logits, which are no outputs of a model until their temperature is known."""
+    """Refuse logits: only the command line turns them into probabilities."""
     if outputs.logits:
         raise InputError(
             "the outputs are logits, which only `agent calibrate` and `agent predict` read: give "

@@ -123,7 +123,7 @@ class Budget:
                 write_atomic(self.folder / _COUNT, to_json(_Count(answers)))
 
     def _check(self, round: str, epsilon: float, before: list[_Spending]) -> None:
-        """Hold what an answer would spend against what was spent before."""
+        """Refuse an answer that would spend more than is left."""
         left = max(self.total - _spent(before), Decimal(0))
         first = min((each.total for each in before), default=self.total)
         if self.total > first:

@@ -248,7 +248,7 @@ def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
 
 
 def _check(release: Release, source: str) -> None:
-    """Refuse what no server of this method releases: it would pass by what an agent checks."""
+    """Refuse a release that no server of this method can have made."""
     if release.local:
         raise RecordError(
             f"{source}: local: must be empty: an agent takes a threshold of its own from its own "

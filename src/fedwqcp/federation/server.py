@@ -169,7 +169,7 @@ class Server:
             except QuorumError:  # the answers together cannot keep the promise: none is at fault
                 raise
             except Exception as error:
-                first = anew or self.step == 0  # of later steps the answers alone tell nothing
+                first = anew or self.step == 0  # a later answer cannot be tried alone
                 for at in self._at_fault(states if first else (), error):
                     reason = internal("", error)
                     self._lose(there.pop(at), reason.field, reason.reason)
@@ -213,14 +213,14 @@ class Server:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
         if agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
-        check_terms(answer, self.plan, self.step)
+        _check_terms(answer, self.plan, self.step)
         if agent not in self._positions:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
         asked = self._ask(self._positions[agent]) if self.round.keys and self.step else b""
         check_signature(answer, self.plan, asked)
 
     def _admit(self, answer: Answer) -> tuple[Any, ...]:
-        """Hold an answer against the agent's earlier ones; return what now binds."""
+        """Check an answer against the agent's earlier ones; return what binds later ones."""
         agent = answer.agent
         if self.step == self._states[agent].step:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
@@ -298,7 +298,7 @@ class Server:
 _TERMS = ("version", "round", "method", "score", "alpha", "terms", "step")
 
 
-def check_terms(answer: Answer, plan: Plan, step: int) -> None:
+def _check_terms(answer: Answer, plan: Plan, step: int) -> None:
     """Refuse an answer that was made for other terms or another step."""
     a, r = answer, plan.round
     made_for = (a.version, a.round, a.method, a.score, a.alphas, a.terms, a.step)
@@ -348,7 +348,7 @@ def check_answers(
 
 
 def _leaves_groups_out(answers: tuple[Summary | None, ...], plan: Plan) -> bool:
-    """Tell whether only groups as a whole have no answer: the agent has no point of them."""
+    """Tell whether answers are missing for whole groups only, of which the agent has no point."""
     if plan.round.by is None or len(answers) != len(plan.tasks):
         return False
     left_out = {
@@ -358,7 +358,7 @@ def _leaves_groups_out(answers: tuple[Summary | None, ...], plan: Plan) -> bool:
 
 
 def _check_claims(agent: str, plan: Plan, summary: Summary) -> None:
-    """Hold claimed sizes and scores against the round's bounds."""
+    """Refuse sizes and scores beyond the round's bounds."""
     low, high = plan.bounds
     most = plan.round.max_n
     for n in summary.sizes():
@@ -437,7 +437,7 @@ class _Dialogue:
         return ask
 
     def _share(self) -> None:
-        """Keep the questions that all agents are asked alike; there may be a million of them."""
+        """Keep the questions once where all agents get the same: there may be a million agents."""
         asks = tuple(task.question for task in self._tasks)
         each = any(isinstance(ask, PerAgentQuestions) for ask in asks)
         each = each or any(places is not None for places in self._places)

@@ -145,7 +145,7 @@ def _struct(cls: Any, kinds: Kinds) -> Any:
 
 @lru_cache(maxsize=256)
 def _optional(cls: Any) -> dict[str, Any]:
-    """Return the fields that may be left out, with their value then."""
+    """Return the fields that may be left out, with their defaults."""
     found = (f for f in dataclasses.fields(cls) if f.metadata.get("optional"))
     return {
         f.name: msgspec.field(default_factory=dict)
@@ -179,13 +179,13 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class _Version(msgspec.Struct):
-    """What holds its version: a round or an answer."""
+    """The version of a round or an answer."""
 
     version: int | None = None
 
 
 class _Versioned(_Version):
-    """A message, which has a version or holds the round that has it."""
+    """The version of any message: its own, or that of the round in it."""
 
     round: _Version | str | None = None
 
@@ -233,14 +233,14 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "u
         kind: Any = cls  # to a cache, a type is a key like any other
         message: M = _from_wire(_read(data, _decoder(kind, kinds)))
     except msgspec.ValidationError as error:
-        if (version := _version(data)) not in (None, VERSION):  # its fields are others, too
+        if (version := _version(data)) not in (None, VERSION):  # which has other fields, too
             raise MalformedMessageError(source, "version", other_version(version)) from None
         reason, place = reason_and_place(error)
         raise MalformedMessageError(source, place or "message", reason) from None
     except InputError as error:
         raise MalformedMessageError(source, error.field or "message", error.reason) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        # the parsers' own words quote positions and characters of a text that is not ours
+        # the parsers' own texts would quote what was sent
         raise MalformedMessageError(source, "message", "must be one JSON object in UTF-8") from None
     return message
 
@@ -345,7 +345,7 @@ def _read(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
         if _ENCODER.encode(struct) == data.removesuffix(b"\n"):
             return struct
     except (msgspec.MsgspecError, ValueError):
-        if data.count(b"[") < _FEW:  # the reason of a repeated key comes first, where it is cheap
+        if data.count(b"[") < _FEW:  # name a repeated key first, where that is cheap
             parse_json(data, "message")
         raise
     parse_json(data, "message")

@@ -287,7 +287,7 @@ def check_score(score: object, what: str) -> None:
     """Refuse what is not a number or +inf; ``what`` names it in the error."""
     if type(score) is not float and (isinstance(score, bool) or not isinstance(score, int | float)):
         raise InputError(f"must be a number, got {type(score).__name__}", field=what)
-    if not score > -inf:  # NaN is not
+    if not score > -inf:  # also true of NaN
         raise InputError(f"must be a number or +inf, got {score}", field=what)
 
 
@@ -556,7 +556,7 @@ def ascii_name(name: str) -> str:
 
 
 def agent_name(ascii: str) -> str:
-    """Return the agent that `ascii_name` gives a name to; a text that it never gives as it is.
+    """Return the agent of a name that `ascii_name` gave; any other text as it is.
 
     Examples
     --------
@@ -602,7 +602,7 @@ def _check_classes(round: Round) -> None:
 
 
 def _check_groups(round: Round) -> None:
-    """Refuse groups that nobody could tell apart."""
+    """Refuse groups without distinct names, or names without groups."""
     if round.by not in (None, "label", "group"):
         raise InputError(
             f"must be 'label' or 'group', or left out, got {shown(round.by)}", field="by"

@@ -382,7 +382,7 @@ def test_what_nobody_foresaw_in_one_file_refuses_that_agent_alone(tmp_path, monk
             raise KeyError("secret")
 
     path, answers = opened(tmp_path), write_all(tmp_path)
-    monkeypatch.setattr("fedwqcp.federation.server.check_terms", check_terms)
+    monkeypatch.setattr("fedwqcp.federation.server._check_terms", check_terms)
     closed = close_round(path, answers, tmp_path / "release.json")
     assert closed.release.used == ("a", "c")
     assert closed.release.refused["b"].startswith("internal: KeyError while the message")
