@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from fedwqcp.errors import InputError, MalformedMessageError, MessageError, RecordError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
-from fedwqcp.wire import codec
+from fedwqcp.wire import limits
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, method_of, terms
-from fedwqcp.wire.limits import Limit
 from fedwqcp.wire.messages import (
     Answer,
     Ask,
@@ -247,7 +246,7 @@ def test_what_another_version_wrote_is_refused_with_what_to_do(message, cls):
 
 
 def test_the_size_limit_is_checked_before_reading(monkeypatch):
-    monkeypatch.setattr(codec, "MESSAGE_BYTES", Limit("message", 0, 10, ""))
+    monkeypatch.setattr(limits, "MESSAGE_BYTES", limits.Limit("message", 0, 10, ""))
     with pytest.raises(MalformedMessageError, match="at most 10 bytes"):
         decode(encode(ROUND), Round)
 

@@ -214,15 +214,17 @@ def load_outputs(
     ``classes`` are those of the round, by which columns and labels may be named; None where the
     round is not known yet: `Outputs.in_classes` then puts them in its order.
     """
-    readers: dict[str, Callable[[Path, tuple[str, ...] | None], Outputs]] = {
-        ".npz": _from_npz,
-        ".npy": _from_npy,
-        ".csv": _from_csv,
-        ".parquet": _from_parquet,
-    }
-    if path.suffix not in readers:
-        raise InputError(f"outputs must be one of {', '.join(readers)}, got {path.name}")
-    found = readers[path.suffix](path, classes)
+    match path.suffix:
+        case ".npz":
+            found = _from_npz(path)
+        case ".npy":
+            found = Outputs(_array(path))
+        case ".csv":
+            found = _from_csv(path, classes)
+        case ".parquet":
+            found = _from_parquet(path, classes)
+        case _:
+            raise InputError(f"outputs must be one of .npz, .npy, .csv, .parquet, got {path.name}")
     if found.ids is not None and (again := found.ids.size - np.unique(found.ids).size):
         raise InputError(
             f"{path}: an id must name one row; {again} of the rows repeat an earlier id"
@@ -463,9 +465,8 @@ def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.int64) if is_whole and fit else values
 
 
-def _from_npz(path: Path, classes: tuple[str, ...] | None) -> Outputs:
-    """Read an archive of arrays."""
-    del classes  # an archive names its own
+def _from_npz(path: Path) -> Outputs:
+    """Read an archive of arrays, which names its own classes."""
     archive = _load_numpy(path)
     if not isinstance(archive, np.lib.npyio.NpzFile):
         raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
@@ -491,12 +492,6 @@ def _from_npz(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     return Outputs(
         arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
     )
-
-
-def _from_npy(path: Path, classes: tuple[str, ...] | None) -> Outputs:
-    """Read one array of outputs."""
-    del classes  # an array names none
-    return Outputs(_array(path))
 
 
 def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:

@@ -17,14 +17,7 @@ import msgspec
 
 from fedwqcp._io import parse_json, reason_and_place
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
-from fedwqcp.wire.limits import (
-    MESSAGE_BYTES,
-    MESSAGE_VALUES,
-    RELEASE_BYTES,
-    RELEASE_VALUES,
-    check_bytes,
-    check_values,
-)
+from fedwqcp.wire.limits import MESSAGE_BYTES, check_extent
 from fedwqcp.wire.messages import (
     LONG_ROSTER,
     VERSION,
@@ -229,7 +222,7 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "u
     ``source`` is the agent, ``"server"`` or the file that it came from, for the error.
     """
     try:
-        _check_extent(data, release=issubclass(cls, ReleaseRecord))
+        check_extent(data, release=issubclass(cls, ReleaseRecord))
         kind: Any = cls  # to a cache, a type is a key like any other
         message: M = _from_wire(_read(data, _decoder(kind, kinds)))
     except msgspec.ValidationError as error:
@@ -280,7 +273,7 @@ class _Keys(msgspec.Struct):
 def holds(data: bytes) -> Literal["round", "release", "answer"] | None:
     """Tell whether bytes look like a round, a release or an answer; None for anything else."""
     try:
-        _check_extent(data, release=True)
+        check_extent(data, release=True)
         keys = msgspec.json.decode(data, type=_Keys)
     except (InputError, msgspec.MsgspecError, ValueError, RecursionError):
         return None
@@ -297,7 +290,7 @@ def method_of(data: bytes, source: str) -> str:
     Bytes that hold no release of this version are refused with a `RecordError`.
     """
     try:
-        _check_extent(data, release=True)
+        check_extent(data, release=True)
         head = msgspec.json.decode(data, type=_Head).round
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
@@ -317,12 +310,6 @@ def method_of(data: bytes, source: str) -> str:
 def _decoder(cls: Any, kinds: Kinds) -> msgspec.json.Decoder[Any]:
     """Return what reads a type; a server reads many messages of each."""
     return msgspec.json.Decoder(_wire_type(cls, kinds))
-
-
-def _check_extent(data: bytes, *, release: bool) -> None:
-    """Refuse bytes that are too many, or hold too many values, before anything is built of them."""
-    check_bytes(len(data), RELEASE_BYTES if release else MESSAGE_BYTES, "size")
-    check_values(data, RELEASE_VALUES if release else MESSAGE_VALUES, "size")
 
 
 def _version(data: bytes) -> int | None:

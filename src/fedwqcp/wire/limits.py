@@ -92,12 +92,6 @@ ALL = tuple(found for found in list(globals().values()) if isinstance(found, Lim
 """The whole table, in the order above."""
 
 
-def check_bytes(count: int, most: Limit, what: str) -> None:
-    """Refuse a file or message by its number of bytes alone."""
-    if count > most.most:
-        raise InputError(f"must be at most {most.most} bytes, got {count}", field=what)
-
-
 def check_tasks(count: int) -> None:
     """Refuse a round of too many thresholds."""
     if count > TASKS.most:
@@ -108,24 +102,16 @@ def check_tasks(count: int) -> None:
         )
 
 
-def check_values(data: bytes, most: Limit, what: str) -> None:
-    """Refuse bytes that could be read as more values than a sound message has.
+def check_extent(data: bytes, *, release: bool) -> None:
+    """Refuse bytes that are too many, or hold too many values, before anything is built of them.
 
     Every value of a list or object follows a comma or an opening bracket, so their number bounds
     what a parser builds; counting them builds nothing.
     """
+    most = (RELEASE_BYTES if release else MESSAGE_BYTES).most
+    if len(data) > most:
+        raise InputError(f"must be at most {most} bytes, got {len(data)}", field="size")
+    most = (RELEASE_VALUES if release else MESSAGE_VALUES).most
     count = data.count(b",") + data.count(b"[") + data.count(b"{")
-    if count > most.most:
-        raise InputError(f"must hold at most {most.most} values, got up to {count}", field=what)
-
-
-def table() -> str:
-    """Return the limits as a Markdown table."""
-    lines = ["| limit | from | to | holds for |", "|---|---|---|---|"]
-    lines += [f"| {x.name} | {_text(x.least)} | {_text(x.most)} | {x.holds} |" for x in ALL]
-    return "\n".join(lines)
-
-
-def _text(value: float) -> str:
-    """Write a bound for people."""
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    if count > most:
+        raise InputError(f"must hold at most {most} values, got up to {count}", field="size")
