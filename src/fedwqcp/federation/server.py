@@ -164,15 +164,15 @@ class Server:
                 self._dialogue.hear([state.first if anew else state.last for state in states])
                 break
             except UnfitAnswerError as error:
-                self._lose(there.pop(error.position), "answers", str(error))
+                name = there.pop(error.position)
+                self._lose(MalformedMessageError(name, "answers", str(error)))
                 anew = True
             except QuorumError:  # the answers together cannot keep the promise: none is at fault
                 raise
             except Exception as error:
                 first = anew or self.step == 0  # a later answer cannot be tried alone
                 for at in self._at_fault(states if first else (), error):
-                    reason = internal("", error)
-                    self._lose(there.pop(at), reason.field, reason.reason)
+                    self._lose(internal(there.pop(at), error))
                 anew = True
         self.step += 1
 
@@ -227,11 +227,11 @@ class Server:
         questions = self._dialogue.questions(self._positions[agent])
         return check_answers(answer, self.plan, questions, self._states[agent].bound)
 
-    def _lose(self, name: str, field: str, reason: str) -> None:
+    def _lose(self, refusal: MessageError) -> None:
         """Record that an answer was admitted, but does not fit the others."""
-        refusal = MalformedMessageError(name, field, reason)
         self.refusals.append(refusal)
-        self._states[name].refusal, self._states[name].proved = refusal, True
+        state = self._states[refusal.agent]
+        state.refusal, state.proved = refusal, True
 
     def _at_fault(self, states: Sequence[_AgentState], error: Exception) -> list[int]:
         """Return the places, last one first, of agents whose first answer fails even alone.
