@@ -75,17 +75,18 @@ def _to_wire(thing: object) -> object:
 
 def _from_wire(read: Any) -> Any:
     """Turn what msgspec read into a message; dataclasses check themselves as they are built."""
-    if isinstance(read, tuple):
-        # long lists of numbers are most of a long message
-        return read if set(map(type, read)) <= _SCALARS else tuple([_from_wire(x) for x in read])
-    if isinstance(read, dict):
-        return {key: _from_wire(part) for key, part in read.items()}
-    if isinstance(read, _NoKind):
-        raise InputError("must be one that the round's method sends", field="kind")
     if isinstance(read, msgspec.Struct):
+        if isinstance(read, _NoKind):
+            raise InputError("must be one that the round's method sends", field="kind")
         values = msgspec.structs.astuple(read)
         built = [x if type(x) in _SCALARS else _from_wire(x) for x in values]
         return read.message_class(*built)  # type: ignore[attr-defined]  # all but _NoKind have it
+    if isinstance(read, tuple):
+        if _SCALARS.issuperset(map(type, read)):  # long lists of numbers are most of a long message
+            return read
+        return tuple([_from_wire(part) for part in read])
+    if isinstance(read, dict):
+        return {key: _from_wire(part) for key, part in read.items()}
     return inf if read is _Infinity.INF else read
 
 
