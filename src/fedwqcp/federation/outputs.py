@@ -294,7 +294,7 @@ def for_calibration(
     else:
         own = Temperature(round.id, agent)
         if share is not None:
-            own = _fitted(round, agent, outputs, share)
+            own = fitted(round, agent, outputs, share)
         write_atomic(path, to_json(own))
     return calibrated(round, outputs, own), own
 
@@ -349,7 +349,7 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
 
 
 @named_by_line
-def _fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperature:
+def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperature:
     """Fit a temperature on a share of an agent's rows."""
     if not 0 < share < 1:
         raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
