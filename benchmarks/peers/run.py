@@ -8,8 +8,9 @@ interleaved; medians and minima are shown. Extra memory is the peak of the proce
 held before. The floor is one read of the input (a sum), plus one write of the output where there is
 one; while time is measured, freed memory stays with the process, for all alike.
 Then: two threads beside one, how time grows (growth.py), and every goal, met or missed. Writes
-benchmarks/results/peers.json and peers.md, with --page growth.md and the documentation, and prints
-the figures of the last run on a GPU, which benchmarks/results/gpu_scores.txt holds.
+benchmarks/results/peers.json and peers.md, with --page growth.md and a summary into the
+documentation, and prints the figures of the last run on a GPU, which
+benchmarks/results/gpu_scores.txt holds.
 """
 
 from __future__ import annotations
@@ -362,6 +363,51 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def summary(results: dict[str, Any]) -> str:
+    """Ours beside the fastest peer, one line for each case that peers have."""
+    lines = [
+        "| case | one read | fedwqcp | numpy alone | fastest peer | faster by |",
+        "|" + "---|" * 6,
+    ]
+    for case, entries in results.items():
+        peers = {n: e for n, e in entries.items() if n not in goals.OURS and "seconds" in e}
+        if not peers:
+            continue
+        name = min(peers, key=lambda peer: peers[peer]["seconds"])
+        ours, plain = entries["fedwqcp"], entries.get("fedwqcp, numpy alone")
+        cells = [
+            f"{entries['floor']['seconds'] * 1e3:.2f} ms",
+            f"{ours['seconds'] * 1e3:.2f} ms",
+            f"{plain['seconds'] * 1e3:.2f} ms" if plain else "",
+            f"{name}, {peers[name]['seconds'] * 1e3:.2f} ms",
+            f"{peers[name]['seconds'] / ours['seconds']:.1f}x",
+        ]
+        lines.append(f"| {case} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def beside(results: dict[str, Any], classes: list[int]) -> str:
+    """How much longer a random part and own thresholds take: sets, then `measure`, in float32."""
+
+    def ratio(case: str) -> str:
+        entries = next((e for c, e in results.items() if c.endswith(case) and "float" not in c), {})
+        if "beside" not in entries:
+            return ""
+        return f"{entries['fedwqcp']['best'] / entries['beside']['best']:.2f}"
+
+    lines = ["| | " + " | ".join(f"{C:,} classes" for C in classes) + " | goal |"]
+    lines.append("|" + "---|" * (len(classes) + 2))
+    for what in ("randomised", "by label", "by row"):
+        for score in ("APS", "RAPS", "SAPS"):
+            cells = [
+                ", ".join(ratio(f" x {C}, {call} {score}, {what}") for call in ("sets", "measure"))
+                for C in classes
+            ]
+            most = goals.RANDOMISED if what == "randomised" else goals.OWN_THRESHOLDS
+            lines.append(f"| {score}, {what} | {' | '.join(cells)} | {most:g} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Set up where asked to, run, print, and keep the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -438,7 +484,16 @@ def main() -> None:
     )
     (options.out / "peers.md").write_text(f"`{where['command']}`: {about}\n\n{text}")
     if options.page:
-        put(ROOT / "docs" / "performance.md", "peers", f"`{where['command']}`: {about}\n\n{text}")
+        page = ROOT / "docs" / "performance.md"
+        met = sum(row[-1] is not False for row in rows)
+        missed = [row for row in rows if row[-1] is False]
+        put(
+            page,
+            "peers",
+            f"`{where['command']}`: {about}\n\n{summary(results)}\n{met} of {len(rows)} goals are "
+            f"met. Missed:\n\n{goals.table(missed)}",
+        )
+        put(page, "beside", beside(results, options.classes))
 
 
 if __name__ == "__main__":
