@@ -17,7 +17,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport.messages import (
+from fedwqcp.federation.transport.envelope import (
     ASK,
     NodeId,
     Reply,

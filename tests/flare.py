@@ -18,7 +18,8 @@ from nvflare.fuel.utils import fobs
 from fedwqcp.federation.transport.nvflare import CalibrationController, CalibrationExecutor
 from fedwqcp.federation.transport.nvflare.controller import TaskCarrier
 from fedwqcp.federation.transport.nvflare.executor import SETTINGS
-from fedwqcp.federation.transport.session import Session, Timeouts
+from fedwqcp.federation.transport.session import Session
+from fedwqcp.federation.transport.settings import Timeouts
 
 flare_decomposers.register()
 QUICK = Timeouts(deadline=5.0, grace=1.0, poll=0.01)

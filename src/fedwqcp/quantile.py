@@ -210,7 +210,7 @@ def check_overflow(overflow: str) -> None:
         raise InputError(f"overflow must be one of {', '.join(OVERFLOWS)}, got {shown(overflow)}")
 
 
-SCORES_PER_RANK = 10
+_SCORES_PER_RANK = 10
 """An agent sends at most one order statistic of its tail for so many scores."""
 SAFE_ERROR, UNSAFE_ERROR = 0.05, 0.02
 """Error of calling an agent's coverage sufficient, and that of any of M agents insufficient."""
@@ -281,4 +281,4 @@ def tail_ranks(n: int, alpha: float, most: int = 16) -> tuple[int, ...]:
     spread = [int(n * share) for share in shares]
     wanted = dict.fromkeys([*turns[:2], sufficient_count(n, bar), *turns[2:], *spread])
     ranks = [rank for rank in wanted if 0 < rank <= n and rank != own]
-    return tuple(sorted(ranks[: min(most, n // SCORES_PER_RANK)]))
+    return tuple(sorted(ranks[: min(most, n // _SCORES_PER_RANK)]))

@@ -11,7 +11,8 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local
-from fedwqcp.federation.transport.session import Session, Timeouts
+from fedwqcp.federation.transport.session import Session
+from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.federation.transport.site import Site, SiteSettings
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round

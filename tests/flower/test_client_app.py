@@ -14,9 +14,9 @@ from rounds import QUICK, calibrations, terms
 
 import fedwqcp as fw
 from fedwqcp.federation.plan import choose_score
+from fedwqcp.federation.transport.envelope import ASK, RELEASE, Request
 from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
 from fedwqcp.federation.transport.flower.carrier import write_request
-from fedwqcp.federation.transport.messages import ASK, RELEASE, Request
 from fedwqcp.scores.aps import APS
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import SharedThreshold

@@ -22,10 +22,10 @@ from fedwqcp.errors import InputError, QuorumError, RoundError
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, new_id
 from fedwqcp.federation.secure import SecureServer, secure_round
+from fedwqcp.federation.transport.envelope import ASK, Request
 from fedwqcp.federation.transport.flower import Timeouts, calibrate
 from fedwqcp.federation.transport.flower.carrier import READY, write_request
 from fedwqcp.federation.transport.flower.secagg import expand_seed
-from fedwqcp.federation.transport.messages import ASK, Request
 from fedwqcp.federation.transport.settings import secure_of
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import SharedThresholdWithin

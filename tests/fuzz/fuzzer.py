@@ -822,7 +822,7 @@ def fuzz_site(case: Case) -> None:
     """Ask a site over Flower what no honest coordinator asks; it replies with a code at worst."""
     from flwr.app import Message, RecordDict
 
-    from fedwqcp.federation.transport.messages import CODES, OK
+    from fedwqcp.federation.transport.envelope import CODES, OK
 
     setup, random = _setup(case, steps=6), case.random
     secure = random.random() < 0.3

@@ -18,9 +18,9 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import choose_method, new_id
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport.messages import ASK, RELEASE
+from fedwqcp.federation.transport.envelope import ASK, RELEASE
 from fedwqcp.federation.transport.nvflare import CalibrationExecutor
-from fedwqcp.federation.transport.session import Timeouts
+from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.wire.messages import Choice, Round
 from flare import OwnData, carried, federation, run, site_context
 

@@ -33,8 +33,8 @@ ALPHA = 0.1
 METHODS = ("split-cp", "fedwq-cp", "fcp", "auto", "guarded-median-cp")
 """What the demo compares; ``auto`` is the method that the library advises."""
 
-FEW_METHODS = ("split-cp", "fedwq-cp", "fcp", "auto")
-CLINIC_METHODS = ("split-cp", "fedwq-cp", "auto")
+_FEW_METHODS = ("split-cp", "fedwq-cp", "fcp", "auto")
+_CLINIC_METHODS = ("split-cp", "fedwq-cp", "auto")
 """What it compares where one hospital has few patients, and in the regression."""
 
 NEWCOMER = ("fedwq-cp", "fcp", "fedcp-qq", "weighted-median-cp", "max-cp", "new-agent-cp")
@@ -54,7 +54,7 @@ SIMULATED = "20 simulated sites and a new one"
 FEW = ("Budapest", 8)
 """The hospital that is left with too few calibration patients, and how many: 9 are needed."""
 
-EXAMPLES = 3
+_EXAMPLES = 3
 """Typical and hard patients of each hospital that the report shows."""
 
 RESULTS_FILE = "demo.json"
@@ -207,17 +207,17 @@ def run(
             "coverage write 0.1)"
         )
     four, three = hospitals(seed), clinics(seed)
-    total = len(methods) + len(FEW_METHODS) + len(four) + len(CLINIC_METHODS)
+    total = len(methods) + len(_FEW_METHODS) + len(four) + len(_CLINIC_METHODS)
     round = _Rounds(f"demo-{seed}", alpha, on_step, total)
     round.compare("four", four, methods)
     examples = _examples(four, round.sets)
     small, n = FEW
     few = [site.with_few(n) if site.name == small else site for site in four]
-    round.compare("few", few, FEW_METHODS)
+    round.compare("few", few, _FEW_METHODS)
     for one in four:
         round.join(four, one)
     round.keep("joins", advise_on(round.calibrate(four, "fedwq-cp"), new_site=True))
-    round.compare("clinics", three, CLINIC_METHODS)
+    round.compare("clinics", three, _CLINIC_METHODS)
     return Results(
         seed=seed,
         alpha=alpha,
@@ -445,8 +445,8 @@ def _examples(
     for site in sites:
         truth, probs = _truth(site), site.test.values
         likely = probs[np.arange(len(truth)), truth]
-        typical = np.argsort(np.abs(likely - np.median(likely)), kind="stable")[:EXAMPLES]
-        hard = [row for row in np.argsort(likely, kind="stable") if row not in typical][:EXAMPLES]
+        typical = np.argsort(np.abs(likely - np.median(likely)), kind="stable")[:_EXAMPLES]
+        hard = [row for row in np.argsort(likely, kind="stable") if row not in typical][:_EXAMPLES]
         found += [
             Patient(
                 agent=site.name,

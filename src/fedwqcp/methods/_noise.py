@@ -32,7 +32,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 
-PRECISION = Context(prec=60)
+_PRECISION = Context(prec=60)
 """Digits of costs and their exponentials."""
 
 _FLOOR = Decimal("1e-40")
@@ -63,7 +63,7 @@ class Mechanism:
     def draw(self, counts: npt.NDArray[np.int64], rng: Random) -> int:
         """Draw an edge: an integer below the sum of integer weights, without floating point."""
         below, above = (side.tolist() for side in _sides(counts))
-        with localcontext(PRECISION):
+        with localcontext(_PRECISION):
             q, rate = Decimal(self.level), Decimal(self.rate)
             costs = [rate * max((1 - q) * b, q * a) for b, a in zip(below, above, strict=True)]
         return draw_by_cost(costs, rng)
@@ -120,7 +120,7 @@ def size_margin(epsilon: float, failure: float) -> int:
     return ceil(log(1 / failure) / epsilon)
 
 
-SURE_ZERO = 0.02
+_SURE_ZERO = 0.02
 """Below it every draw but 0 has a probability of less than 1e-500, and sigma^2 may underflow."""
 
 
@@ -130,7 +130,7 @@ def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.in
     By rejection from a discrete Laplace distribution of scale floor(sigma) + 1 (Canonne, Kamath,
     Steinke 2020, Algorithm 3), in floating point: unlike the draws above it is not exact.
     """
-    if sigma < SURE_ZERO:
+    if sigma < _SURE_ZERO:
         return np.zeros(size, dtype=np.int64)
     t = floor(sigma) + 1
     drawn: list[int] = []
@@ -149,7 +149,7 @@ def draw_by_cost(costs: Sequence[Decimal], rng: Random) -> int:
     an interval, so do the capped ones, and a privacy proof that rests on the interval stands.
     """
     least = min(costs)
-    with localcontext(PRECISION):
+    with localcontext(_PRECISION):
         weights = [int(max((least - cost).exp(), _FLOOR) * _UNIT) for cost in costs]
     sums = list(accumulate(weights))
     return bisect_right(sums, integer_below(sums[-1], rng))
@@ -169,7 +169,7 @@ def _geometric(epsilon: float, rng: Random) -> int:
     """Draw k, P(k) proportional to exp(-epsilon k), reach by reach: it is memoryless."""
     reach, passed = ceil(_REACH / epsilon), 0
     while True:
-        with localcontext(PRECISION):
+        with localcontext(_PRECISION):
             uniform = Decimal(integer_below(2**256, rng) + 1) / 2**256
             steps = int(-uniform.ln() / Decimal(epsilon))
         if steps < reach:

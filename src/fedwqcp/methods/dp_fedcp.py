@@ -103,7 +103,7 @@ class NoisyCounts(Summary):
 
     def sizes(self) -> tuple[int, ...]:
         """Return the least size that these counts can stand for, but once in e^40 draws a label."""
-        return (sum(max(0, count - count_margin(self.noise)) for count in self.counts),)
+        return (sum(max(0, count - _count_margin(self.noise)) for count in self.counts),)
 
 
 @dataclass(frozen=True)
@@ -300,12 +300,12 @@ class DPFedCP(Method[Summary]):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
         labels, C = cal.labelled("dp-fedcp")
         check_asked(question, tuple(kind for kind, _ in self.schedule(1, C)))
-        check_label_question(question, C, subsample=self.subsample, shared=self.target != "own")
+        _check_label_question(question, C, subsample=self.subsample, shared=self.target != "own")
         size: int | None = getattr(question, "size", None)  # `Begin` is about all points
-        first = first_points(size, cal.n)
+        first = _first_points(size, cal.n)
         scores, labels = cal.scores[:first], labels[:first]
         if isinstance(question, CountsAt):
-            return Sums(tuple(counts_by_label(question.probes, scores, labels, C)))
+            return Sums(tuple(_counts_by_label(question.probes, scores, labels, C)))
         if isinstance(question, DescendFrom):
             w = np.array(question.weights)
             of_points, atoms = w.reshape(-1, C)[:, labels], question.share * w
@@ -333,7 +333,7 @@ class DPFedCP(Method[Summary]):
         counts = used = self._counts((yield Begin()))  # item 1 of the specification
         sizes: tuple[int | None, ...] = (None,) * len(counts)
         if self.subsample:  # item 3
-            drawn = sizes = draw_sizes(counts, self.seed)
+            drawn = sizes = _draw_sizes(counts, self.seed)
             used = self._counts(
                 (yield PerAgentQuestions(tuple(CountFirst(size) for size in drawn)))
             )
@@ -400,7 +400,7 @@ class DPFedCP(Method[Summary]):
         return (yield from federated_quantiles(ask, start, shift.shares, self.rounds, self.average))
 
 
-def first_points(size: int | None, n: int) -> int:
+def _first_points(size: int | None, n: int) -> int:
     """Return how many of n points count where the first ``size`` are asked for; None for all.
 
     Whatever sizes are asked for, two answers differ by at least ten points or by none.
@@ -414,7 +414,7 @@ def first_points(size: int | None, n: int) -> int:
     return rounded if n - rounded >= BLOCK else n
 
 
-def count_margin(noise: float) -> int:
+def _count_margin(noise: float) -> int:
     """Return what discrete Gaussian noise passes less than once in e^40 draws."""
     return ceil(TAIL * noise)  # its tail is no heavier than the normal one
 
@@ -438,12 +438,12 @@ def check_labels(
         raise InputError(f"must be the round's {noise:g}", field="noise")
     if first is None or size is None:
         return
-    margin = 2 * count_margin(noise) if noise else 0  # two draws
+    margin = 2 * _count_margin(noise) if noise else 0  # two draws
     if any(
         later > before + margin for later, before in zip(sent.counts, first.counts, strict=True)
     ):
         raise InputError("must not pass those of all points, as given before", field="counts")
-    most = size + BLOCK - 1 if noise else first_points(size, sum(first.counts))
+    most = size + BLOCK - 1 if noise else _first_points(size, sum(first.counts))
     if sent.sizes()[0] > most or (not noise and sum(sent.counts) < most):
         raise InputError(f"must be of the first {size} points", field="counts")
 
@@ -476,7 +476,7 @@ def label_weights(counts: Floats, targets: Floats) -> Floats:
     return w
 
 
-def counts_by_label(
+def _counts_by_label(
     probes: Sequence[float], scores: Floats, labels: Labels, n_classes: int
 ) -> list[int]:
     """Count, for each probe and label, the points of that label with a score at or below.
@@ -492,7 +492,7 @@ def counts_by_label(
     return [int(count) for count in table.ravel()]
 
 
-def check_label_question(
+def _check_label_question(
     question: Question, n_classes: int, *, subsample: bool, shared: bool
 ) -> None:
     """Refuse a question about other points, or more probes or problems, than the settings need."""
@@ -518,7 +518,7 @@ class LabelShift:
 
     def __init__(self, weights: Floats, counts: Floats, used: Floats) -> None:
         self.weights = weights  # w_y
-        self.parts = agent_parts(counts)  # N_i / N
+        self.parts = _agent_parts(counts)  # N_i / N
         self.totals = weights + (weights @ used.sum(axis=0))[:, None]  # D_y = w_y + sum_k w_{Y_k}
         # lambda_i = (N_i / N) w_y / D_y + sum_k w_{Y_k^i} / D_y, shape (M, T C): they sum to 1
         mass = self.parts[:, None, None] * weights + (used @ weights.T)[:, :, None]
@@ -526,17 +526,17 @@ class LabelShift:
         self.shares = shares.reshape(len(counts), -1)
 
 
-def agent_parts(counts: Floats) -> Floats:
+def _agent_parts(counts: Floats) -> Floats:
     """Return N_i / N, the same for all agents without points; counts have shape (M, C)."""
     n, N = counts.sum(axis=1), counts.sum()
     return np.asarray(n / N if N else np.full(len(n), 1 / len(n)))
 
 
-def draw_sizes(counts: Floats, seed: int) -> tuple[int, ...]:
+def _draw_sizes(counts: Floats, seed: int) -> tuple[int, ...]:
     """Draw how many points of each agent are used: min(N_i, Nbar_i), Nbar multinomial.
 
     Shapes: counts (M, C).
     """
     n = counts.sum(axis=1)
-    drawn = np.random.default_rng(seed).multinomial(int(n.sum()) // 2, agent_parts(counts))
+    drawn = np.random.default_rng(seed).multinomial(int(n.sum()) // 2, _agent_parts(counts))
     return tuple(int(size) for size in np.minimum(n, drawn))

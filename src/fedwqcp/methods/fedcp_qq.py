@@ -38,11 +38,11 @@ from fedwqcp.wire.messages import (
 )
 from fedwqcp.wire.release import Guarantee, GuaranteeKind
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(15)
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(15)
 """The Gauss-Legendre rule on [-1, 1] that every panel uses."""
 
 
-GUARD = 1e-10
+_GUARD = 1e-10
 """A coverage this close below the level has reached it: exact hits must count despite rounding."""
 
 
@@ -286,9 +286,9 @@ def choose_k(
     """
     if delta is None:
         means = mean_coverages(ranks, sizes)
-        reached = np.flatnonzero(means >= level - GUARD)
+        reached = np.flatnonzero(means >= level - _GUARD)
         return (int(reached[0]) + 1, float(means[reached[0]])) if len(reached) else None
-    reached = np.flatnonzero(_shortfalls(ranks, sizes, level) <= delta + GUARD)
+    reached = np.flatnonzero(_shortfalls(ranks, sizes, level) <= delta + _GUARD)
     if not len(reached):
         return None
     k = int(reached[0]) + 1
@@ -322,7 +322,7 @@ def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pai
     low, high = np.ones(m, np.int64), np.full(m, n + 1)  # per k, the smallest l lies in low..high
     while (low < high).any():
         middle = np.minimum((low + high) // 2, n)
-        enough = coverage(middle) >= level - GUARD
+        enough = coverage(middle) >= level - _GUARD
         still = low < high
         low = np.where(still & ~enough, middle + 1, low)
         high = np.where(still & enough, middle, high)
@@ -357,10 +357,10 @@ def pair_coverages(rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int
     bends = _pair_quantile(np.broadcast_to(levels, (len(k), len(levels))), rank, k, m, n)
     ends = np.hstack([np.zeros((len(k), 1)), bends, np.ones((len(k), 1))])
     half = np.diff(ends)[..., None] / 2
-    u = ends[:, :-1, None] + half * (1 + NODES)
+    u = ends[:, :-1, None] + half * (1 + _NODES)
     l_, k_ = rank[:, None, None], k[:, None, None]
     exceeds = 1.0 - betainc(k_, m - k_ + 1, betainc(l_, n - l_ + 1, u))
-    return np.asarray((exceeds * half * WEIGHTS).sum(axis=(1, 2)))
+    return np.asarray((exceeds * half * _WEIGHTS).sum(axis=(1, 2)))
 
 
 def _pair_quantile(
@@ -445,6 +445,6 @@ def integrate(function: Callable[[Floats], Floats], ends: Floats, tolerance: flo
 def _gauss(function: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:
     """Gauss-Legendre integrals over panels, shape (panels, m)."""
     half = (high - low)[:, None] / 2
-    u = low[:, None] + half * (1 + NODES)
-    values = function(u.ravel()).reshape(len(low), len(NODES), -1)
-    return np.asarray(np.einsum("pim,pi->pm", values, half * WEIGHTS))
+    u = low[:, None] + half * (1 + _NODES)
+    values = function(u.ravel()).reshape(len(low), len(_NODES), -1)
+    return np.asarray(np.einsum("pim,pi->pm", values, half * _WEIGHTS))

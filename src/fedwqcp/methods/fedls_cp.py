@@ -46,7 +46,7 @@ from fedwqcp.wire.messages import (
 )
 from fedwqcp.wire.release import Guarantee
 
-MOST_POINTS = 48
+_MOST_POINTS = 48
 """Order statistics of a class: with five digits each and the count they stay below 600 bytes."""
 
 TAIL = 4
@@ -60,13 +60,13 @@ _FIVE_DIGITS = Context(prec=5, rounding=ROUND_CEILING)
 MOST_READ = 2**24
 """Most numbers in a table of all agents, classes and places."""
 
-FIRST_GUESS = 50.0
+_FIRST_GUESS = 50.0
 """n0 before anything is known, and where no two agents have points of one class."""
 
-BOUNDS = (2.0, 300.0)
+_BOUNDS = (2.0, 300.0)
 """Within which n0 is estimated: dispersion is seen too coarsely to say more."""
 
-MOST_OF_A_PAIR = 50.0
+_MOST_OF_A_PAIR = 50.0
 """Two agents' points of a class count as at most so many, so that one pair does not decide."""
 
 PASSES = 4
@@ -246,7 +246,7 @@ class FedLSCP(OneShot[ClassSketches]):
 
     target: Target = field(default="own", metadata=TERM)
     n0: float | None = None
-    points: int = MOST_POINTS
+    points: int = _MOST_POINTS
     min_gap: int = 5
     min_class: int = 10
     strata: tuple[float, ...] = ()
@@ -264,7 +264,7 @@ class FedLSCP(OneShot[ClassSketches]):
         if self.n0 is not None and not (isfinite(self.n0) and self.n0 >= 0):
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
         for name, least, most in (
-            ("points", 2, MOST_POINTS),
+            ("points", 2, _MOST_POINTS),
             ("min_gap", 2, 10**6),
             ("min_class", 1, 10**6),
         ):
@@ -345,7 +345,7 @@ class FedLSCP(OneShot[ClassSketches]):
         agents = self._cells(summaries, alpha)
         counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
         pi = self._targets(np.array([s.counts for s in summaries], dtype=np.float64))
-        q, n0 = mixture_thresholds(agents, pi, alpha, self.n0)
+        q, n0 = _mixture_thresholds(agents, pi, alpha, self.n0)
         if self.floor:
             sent = of_kind(summaries, SketchesAndThreshold)
             q = np.maximum(q, mean_threshold(each.local for each in sent))
@@ -528,7 +528,7 @@ def grid_of(agents: Sequence[Sequence[Cell]]) -> Floats:
     return np.asarray(every[np.linspace(0, len(every) - 1, most).astype(np.int64)])
 
 
-def mixture_thresholds(
+def _mixture_thresholds(
     agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
 ) -> tuple[Floats, float]:
     """Return one threshold for each agent, and the n0 that they were found with.
@@ -538,12 +538,12 @@ def mixture_thresholds(
     """
     some = np.array([any(cell.n for cell in cells) for cells in agents])
     if n0 != 0 and some.sum() > 1:
-        return shrunk_thresholds(agents, pi, alpha, n0)
+        return _shrunk_thresholds(agents, pi, alpha, n0)
     q = own_thresholds(agents, pi, alpha)
     if n0 == 0 or some.all() or not some.any():
         return q, 0.0
     q[~some & (pi.sum(axis=1) > 0)] = q[some]
-    return q, FIRST_GUESS if n0 is None else n0
+    return q, _FIRST_GUESS if n0 is None else n0
 
 
 def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -> Floats:
@@ -560,7 +560,7 @@ def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -
     return np.array(found)
 
 
-def shrunk_thresholds(
+def _shrunk_thresholds(
     agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
 ) -> tuple[Floats, float]:
     """Return the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha, F_kc shrunk, and n0."""
@@ -569,7 +569,7 @@ def shrunk_thresholds(
     grid = grid_of(agents)
     low = float(grid[0])
     known = np.array([[cell.about(grid, low) for cell in cells] for cells in agents]) / sizes
-    shrinkage = Shrinkage(counts, FIRST_GUESS if n0 is None else n0)
+    shrinkage = Shrinkage(counts, _FIRST_GUESS if n0 is None else n0)
     q = _reaching(grid, shrinkage, known, pi, alpha)
     for _ in range(PASSES - 1 if n0 is None else 0):
         own = [[cell.about(q[k : k + 1], low) for cell in cells] for k, cells in enumerate(agents)]
@@ -651,12 +651,12 @@ def dispersion(counts: Floats, covered: Floats) -> float:
         h = n[first] * n[second] / both
         p = (n[first] * F[first] + n[second] * F[second]) / both
         chance = p * (1 - p)
-        kept = np.minimum(h, MOST_OF_A_PAIR) / h
+        kept = np.minimum(h, _MOST_OF_A_PAIR) / h
         excess += float(np.sort(kept * (h * (F[first] - F[second]) ** 2 - chance)).sum())
         expected += float(np.sort(kept * 2 * h * chance).sum())
     if not expected:
-        return FIRST_GUESS
-    low, high = BOUNDS
+        return _FIRST_GUESS
+    low, high = _BOUNDS
     return high if excess <= expected / high else max(low, expected / excess - 1)
 
 

@@ -41,7 +41,7 @@ from fedwqcp.wire.messages import (
 )
 from fedwqcp.wire.release import Guarantee
 
-CLOSE = 1e-9
+_CLOSE = 1e-9
 """Sums of shares that lie so near the level are added once more, exactly."""
 
 
@@ -284,7 +284,7 @@ def _smallest(agents: Sequence[WeightedPoints], least: Fraction) -> float:
 def _reaches(counts: Sequence[int], sizes: Sequence[int], least: Fraction) -> bool:
     """Tell whether sum_k counts_k / n_k reaches a number, by exact fractions where it is near."""
     about = fsum(c / n for c, n in zip(counts, sizes, strict=True) if n) - float(least)
-    if abs(about) > CLOSE * (1 + len(sizes)):
+    if abs(about) > _CLOSE * (1 + len(sizes)):
         return about > 0
     exact = (Fraction(c, n) for c, n in zip(counts, sizes, strict=True) if n)
     return sum(exact, Fraction(0)) >= least

@@ -16,7 +16,7 @@ from fedwqcp.monitor.reading import CoverageBatch, batch_of_counts, batch_of_row
 from fedwqcp.monitor.sequential_tests import Count, DropTest, advance, confidence_sequence
 from fedwqcp.wire.messages import check_names
 
-MOST_CLASSES = 10_000
+_MOST_CLASSES = 10_000
 """More classes are refused."""
 
 
@@ -70,9 +70,9 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_names(self.agents)
         if isinstance(self.n_classes, bool) or not isinstance(self.n_classes, int):
             raise InputError(f"n_classes must be a whole number, got {self.n_classes!r}")
-        if self.n_classes == 1 or not 0 <= self.n_classes <= MOST_CLASSES:
+        if self.n_classes == 1 or not 0 <= self.n_classes <= _MOST_CLASSES:
             raise InputError(
-                f"n_classes must be 0 or from 2 to {MOST_CLASSES}, got {self.n_classes}"
+                f"n_classes must be 0 or from 2 to {_MOST_CLASSES}, got {self.n_classes}"
             )
         if self.class_alpha is not None and not self.n_classes:
             raise InputError("class_alpha needs n_classes: say how many classes are monitored")

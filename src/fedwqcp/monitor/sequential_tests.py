@@ -37,7 +37,7 @@ from fedwqcp.quantile import conformal_rank
 _SCALES = 4.0 / 2.0 ** np.arange(13)
 
 
-TILTS = np.concatenate([_SCALES, -_SCALES])
+_TILTS = np.concatenate([_SCALES, -_SCALES])
 """Tilts lambda of the confidence sequence, mixed with equal weights: from 4, for few rows, to
 0.001, for millions, on both sides."""
 
@@ -46,7 +46,7 @@ ODDS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
 """By how much each bet of a `DropTest` says that the odds of a miss have grown."""
 
 
-LOG_ZERO = -1e300
+_LOG_ZERO = -1e300
 """The logarithm of no wealth: JSON has no -inf, and adding exp(-1e300) changes nothing."""
 
 
@@ -103,12 +103,12 @@ def confidence_sequence(n: int, hits: int, level: float = 0.95) -> tuple[float, 
         raise InputError(f"level must be strictly between 0 and 1, got {level!r}")
     if n == 0:
         return 0.0, 1.0
-    bar = log(len(TILTS)) - log(1.0 - level)
+    bar = log(len(_TILTS)) - log(1.0 - level)
     mean = hits / n
 
     def _outside(p: float) -> bool:
         """Whether the mixture at p has reached its bar; it is convex in p, and low at the mean."""
-        terms = TILTS * hits - n * np.log1p(p * np.expm1(TILTS))
+        terms = _TILTS * hits - n * np.log1p(p * np.expm1(_TILTS))
         return bool(np.logaddexp.reduce(terms) >= bar)
 
     return last_outside(_outside, 0.0, mean, 40), last_outside(_outside, 1.0, mean, 40)
@@ -174,7 +174,7 @@ class DropTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     n: Count = 0
     hits: Count = 0
-    wealth: tuple[float, ...] = (LOG_ZERO,) * len(ODDS)
+    wealth: tuple[float, ...] = (_LOG_ZERO,) * len(ODDS)
     runs: tuple[float, ...] = (0.0,) * len(ODDS)
     run_n: tuple[Count, ...] = (0,) * len(ODDS)
     run_hits: tuple[Count, ...] = (0,) * len(ODDS)

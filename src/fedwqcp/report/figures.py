@@ -42,7 +42,7 @@ STYLE: dict[Any, Any] = {
 """How every figure looks."""
 
 
-ENDINGS = (".pdf", ".png", ".svg")
+_ENDINGS = (".pdf", ".png", ".svg")
 """Formats of a figure, named by the ending of its file."""
 
 
@@ -67,7 +67,7 @@ def draw(name: str, source: FigureSource, path: Path, known: Mapping[str, Draw])
     """Draw one of the known figures; the same records give the same bytes."""
     if name not in known:
         raise InputError(f"unknown figure {name!r}; known: {', '.join(known)}")
-    check_ending(path)
+    _check_ending(path)
     require_matplotlib()
     files = known[name](source, path.with_suffix(""), (path.suffix,))
     if not files:
@@ -209,14 +209,14 @@ def save_all(figure: Any, stem: Path, endings: Sequence[str]) -> tuple[Path, ...
 
 def save(figure: Any, path: Path) -> Path:
     """Write a figure whole or not at all, without the date."""
-    check_ending(path)
+    _check_ending(path)
     drawn = BytesIO()
     figure.savefig(drawn, format=path.suffix[1:], dpi=160, metadata=_UNDATED.get(path.suffix))
     write_atomic(path, drawn.getvalue())
     return path
 
 
-def check_ending(path: Path) -> None:
+def _check_ending(path: Path) -> None:
     """Refuse a file of another format before any work is done."""
-    if path.suffix not in ENDINGS:
-        raise InputError(f"a figure must end in {', '.join(ENDINGS)}, got {path.name}")
+    if path.suffix not in _ENDINGS:
+        raise InputError(f"a figure must end in {', '.join(_ENDINGS)}, got {path.name}")

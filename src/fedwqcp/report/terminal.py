@@ -18,14 +18,14 @@ from fedwqcp.theory.advice import RULES
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
 
-SIGNS = ("·", "─", "●", "┃", "◂")
+_SIGNS = ("·", "─", "●", "┃", "◂")
 
 
 PLAIN = (".", "-", "o", "|", "<")
 """Nothing, the interval, the rate, what was asked for, and a rate further to the left."""
 
 
-REACH = 0.25
+_REACH = 0.25
 """How far below what was asked for a scale begins at most."""
 
 
@@ -113,7 +113,7 @@ class Scale:
         >>> Scale(0.8, 1.0, 0.9, width=21, ascii=True).bar(0.92, 0.95, 0.97)
         '..........|.---o--...'
         """
-        nothing, line, dot, mark, less = PLAIN if self.ascii else SIGNS
+        nothing, line, dot, mark, less = PLAIN if self.ascii else _SIGNS
         signs = [nothing] * self.width
         for at in range(self._at(low), self._at(high) + 1):
             signs[at] = line
@@ -128,9 +128,9 @@ class Scale:
 
 
 def scale(rates: Iterable[float], nominal: float, *, ascii: bool = False) -> Scale:
-    """Return a scale for rates around what was asked for; one outlier hides nothing (`REACH`)."""
+    """Return a scale for rates around what was asked for; one outlier hides nothing (`_REACH`)."""
     values = (*rates, nominal)
-    left = max(0.0, nominal - REACH, (ceil(min(values) * 20 - 1e-9) - 1) / 20)
+    left = max(0.0, nominal - _REACH, (ceil(min(values) * 20 - 1e-9) - 1) / 20)
     right = min(1.0, (floor(max(values) * 20 + 1e-9) + 1) / 20)
     return Scale(left, right, nominal, ascii=ascii)
 

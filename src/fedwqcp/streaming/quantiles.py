@@ -12,7 +12,7 @@ from fedwqcp._validation import Floats, as_scores
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, check_overflow, threshold_rank
 
-CAPACITY = 2**24
+_CAPACITY = 2**24
 """How many of the largest scores are kept: at alpha = 0.05 enough for 335 million."""
 
 
@@ -43,7 +43,7 @@ class Tail:
     (4, 0.4)
     """
 
-    def __init__(self, capacity: int = CAPACITY) -> None:
+    def __init__(self, capacity: int = _CAPACITY) -> None:
         if capacity < 1:
             raise InputError(f"capacity must be at least 1, got {capacity}")
         self.capacity = capacity
@@ -150,12 +150,12 @@ class Tail:
 
 
 _DIGIT = 16
-ROOM = 2**23
+_ROOM = 2**23
 """How many scores may be collected, 8 bytes each, instead of counted once more."""
 
 
 def order_statistics(
-    source: Iterable[npt.ArrayLike], ranks: Iterable[int], room: int = ROOM
+    source: Iterable[npt.ArrayLike], ranks: Iterable[int], room: int = _ROOM
 ) -> tuple[float, ...]:
     """Return the rank-th smallest scores of a source that gives the same batches again.
 
@@ -251,7 +251,7 @@ def conformal_quantiles(
     alphas: Sequence[float],
     overflow: Overflow = "propagate",
     *,
-    capacity: int = CAPACITY,
+    capacity: int = _CAPACITY,
 ) -> tuple[float, ...]:
     """Return the split-conformal thresholds of scores that come in batches.
 

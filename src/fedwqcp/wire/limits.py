@@ -63,19 +63,19 @@ class Limit:
 
 
 MESSAGE_BYTES = Limit("message, bytes", 0, 32 * 2**20, "a round, a question, an answer")
-RELEASE_BYTES = Limit(
+_RELEASE_BYTES = Limit(
     "release, bytes", 0, _io.FILE_BYTES, "a release, a record, any file read whole"
 )
 LOG_BYTES = Limit(
     "log, bytes", 0, _io.LOG_BYTES, "`log.jsonl` of a record, log and rounds of a monitor"
 )
 MESSAGE_VALUES = Limit("message, values", 0, 2**20, "commas and opening brackets in its bytes")
-RELEASE_VALUES = Limit("release, values", 0, 2**22, "the same of a release or record")
+_RELEASE_VALUES = Limit("release, values", 0, 2**22, "the same of a release or record")
 AGENTS = Limit("agents", 1, 10**6, "names in a roster")
 CLASSES = Limit("classes", 2, 10**5, "`n_classes`, `classes`")
 GROUPS = Limit("groups", 1, 10**4, "named groups of a round")
 ALPHAS = Limit("levels", 1, 1000, "`alphas`")
-TASKS = Limit("tasks", 1, 10**5, "levels x groups or classes x columns of the score")
+_TASKS = Limit("tasks", 1, 10**5, "levels x groups or classes x columns of the score")
 SIZE = Limit("sample size", 0, 10**12, "`n`, `max_n`, every count; a million of them fit 64 bits")
 NUMBER = Limit("number", -1e100, 1e100, "weights, sums of weights, shifts, means, iterates")
 EPSILON = Limit("epsilon", 1e-6, 1e6, "`epsilon`; `size_epsilon` where it is not 0")
@@ -94,9 +94,9 @@ ALL = tuple(found for found in list(globals().values()) if isinstance(found, Lim
 
 def check_tasks(count: int) -> None:
     """Refuse a round of too many thresholds."""
-    if count > TASKS.most:
+    if count > _TASKS.most:
         raise InputError(
-            f"levels times groups times columns of the score must be at most {TASKS.most}, "
+            f"levels times groups times columns of the score must be at most {_TASKS.most}, "
             f"got {count}",
             field="tasks",
         )
@@ -108,10 +108,10 @@ def check_extent(data: bytes, *, release: bool) -> None:
     Every value of a list or object follows a comma or an opening bracket, so their number bounds
     what a parser builds; counting them builds nothing.
     """
-    most = (RELEASE_BYTES if release else MESSAGE_BYTES).most
+    most = (_RELEASE_BYTES if release else MESSAGE_BYTES).most
     if len(data) > most:
         raise InputError(f"must be at most {most} bytes, got {len(data)}", field="size")
-    most = (RELEASE_VALUES if release else MESSAGE_VALUES).most
+    most = (_RELEASE_VALUES if release else MESSAGE_VALUES).most
     count = data.count(b",") + data.count(b"[") + data.count(b"{")
     if count > most:
         raise InputError(f"must hold at most {most} values, got up to {count}", field="size")

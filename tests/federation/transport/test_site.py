@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.messages import Request
+from fedwqcp.federation.transport.envelope import Request
 from fedwqcp.federation.transport.site import RefusedError, Site, answer, run_with_timeout
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fcp import CountAt

@@ -17,12 +17,12 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fedwqcp.errors import INTERNAL, FedwqcpError, InputError, RoundError, traced
+from fedwqcp.errors import INTERNAL, FedwqcpError, RoundError, traced
 from fedwqcp.federation.record import Ledger, with_reasons
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.signing import check_signature
-from fedwqcp.federation.transport.messages import (
+from fedwqcp.federation.transport.envelope import (
     ASK,
     OK,
     RELEASE,
@@ -31,38 +31,9 @@ from fedwqcp.federation.transport.messages import (
     Request,
     reason_of,
 )
+from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Round
-
-LONGEST = 1e9
-"""Most seconds of a timeout: about thirty years."""
-
-
-@dataclass(frozen=True)
-class Timeouts:
-    """How long a step of a round waits.
-
-    Parameters
-    ----------
-    deadline : float
-        Seconds after which a step ends in any case.
-    grace : float
-        Seconds to wait for the others once the quorum has answered.
-    poll : float
-        Seconds between two polls of the engine.
-    """
-
-    deadline: float = 90.0
-    grace: float = 10.0
-    poll: float = 0.25
-
-    def __post_init__(self) -> None:
-        for name in ("deadline", "grace", "poll"):
-            value = getattr(self, name)
-            if not 0 <= value <= LONGEST or (name != "grace" and value == 0):
-                raise InputError(
-                    f"{name} must be a number of seconds of at most {LONGEST:g}, got {value}"
-                )
 
 
 @dataclass(frozen=True)

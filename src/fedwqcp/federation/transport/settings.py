@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -21,7 +22,6 @@ from fedwqcp.federation.plan import (
     new_id,
     set_rule,
 )
-from fedwqcp.federation.transport.session import Timeouts
 from fedwqcp.registry import Setting
 from fedwqcp.wire.messages import Round
 
@@ -39,6 +39,37 @@ _Settings: TypeAlias = Annotated[
     dict[str, bool | int | float | str], Meta(description="numbers, text, true or false by name")
 ]
 _GROUPS = ("method-setting", "score-setting")
+
+
+_MOST_SECONDS = 1e9
+"""Most seconds of a timeout: about thirty years."""
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """How long a step of a round waits.
+
+    Parameters
+    ----------
+    deadline : float
+        Seconds after which a step ends in any case.
+    grace : float
+        Seconds to wait for the others once the quorum has answered.
+    poll : float
+        Seconds between two polls of the engine.
+    """
+
+    deadline: float = 90.0
+    grace: float = 10.0
+    poll: float = 0.25
+
+    def __post_init__(self) -> None:
+        for name in ("deadline", "grace", "poll"):
+            value = getattr(self, name)
+            if not 0 <= value <= _MOST_SECONDS or (name != "grace" and value == 0):
+                raise InputError(
+                    f"{name} must be a number of seconds of at most {_MOST_SECONDS:g}, got {value}"
+                )
 
 
 class RunConfig(msgspec.Struct, frozen=True, rename="kebab"):

@@ -39,7 +39,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import parse
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
-from fedwqcp.federation.transport.messages import OK, Request, reply_fields
+from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Ask, Round, check_names

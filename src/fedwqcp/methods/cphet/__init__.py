@@ -84,10 +84,10 @@ from fedwqcp.wire.messages import (
 )
 from fedwqcp.wire.release import Guarantee
 
-LARGEST_QUANTILE = NUMBER.most / 10
+_LARGEST_QUANTILE = NUMBER.most / 10
 """Descent starts at a mean of quantiles: rounding must not take it past what a question holds."""
 
-WEIGHT_ROUNDING = 1e-6
+_WEIGHT_ROUNDING = 1e-6
 """Share by which rounding may raise a weight: of a log density of -1e9 the last bit is 1e-7."""
 
 
@@ -139,9 +139,9 @@ class Weighed(Summary):
             raise InputError(f"must be from 0 to {NUMBER.most:g}, as squares must", field="totals")
         for quantile in self.quantiles:
             check_score(quantile, "quantiles")
-            if quantile < inf and abs(quantile) > LARGEST_QUANTILE:
+            if quantile < inf and abs(quantile) > _LARGEST_QUANTILE:
                 raise InputError(
-                    f"must be +inf or numbers of at most {LARGEST_QUANTILE:g}", field="quantiles"
+                    f"must be +inf or numbers of at most {_LARGEST_QUANTILE:g}", field="quantiles"
                 )
 
     def scores(self) -> tuple[float, ...]:
@@ -395,7 +395,7 @@ class CPhet(Method[Summary]):
             uniform = self._uniform
             largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
             sent = expect(answer, WeightedScores) if self._sends_scores else expect(answer, Weighed)
-            totals = check_weights(sent, n, largest, exact=uniform)
+            totals = _check_weights(sent, n, largest, exact=uniform)
             return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
         if isinstance(question, SumsAt):
             n, claims = earlier
@@ -548,7 +548,7 @@ class CPhet(Method[Summary]):
         return (yield from federated_quantiles(ask, start, shares, self.rounds, self.average))
 
 
-def check_weights(
+def _check_weights(
     sent: Weighed | WeightedScores, n: int, largest: Floats, *, exact: bool
 ) -> Floats:
     """Refuse weights that n points cannot have; return their totals.
@@ -560,7 +560,7 @@ def check_weights(
     """
     T = len(largest)
     units = np.divide(1.0, largest, out=np.zeros(T), where=largest > 0)
-    most = 1 + WEIGHT_ROUNDING
+    most = 1 + _WEIGHT_ROUNDING
     if isinstance(sent, WeightedScores):
         if len(sent.values) != n:
             raise InputError(f"must be {n} scores as in the first answer", field="values")

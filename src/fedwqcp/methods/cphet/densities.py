@@ -19,13 +19,13 @@ from fedwqcp.methods._base import most_common
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.messages import Payload, Summary, Target, check_size, check_sizes
 
-MAX_DIMENSIONS = 32
+_MAX_DIMENSIONS = 32
 """Covariances of more dimensions are neither estimated well nor sent."""
 
 LARGEST = 1e100
 """No number of a density is larger, and no standard deviation smaller than 1 / sqrt of it."""
 
-RIDGE = 1e-3
+_RIDGE = 1e-3
 """Share of the mean variance that is added to the diagonal of a covariance."""
 
 MIN_POINTS = 2
@@ -99,10 +99,10 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
     array([[[1.001]]])
     """
     n, d = features.shape
-    if not 1 <= d <= MAX_DIMENSIONS:
+    if not 1 <= d <= _MAX_DIMENSIONS:
         raise InputError(
-            f"features must have 1 to {MAX_DIMENSIONS} dimensions, got {d}: "
-            f"reduce features to at most {MAX_DIMENSIONS} dimensions, for example by PCA"
+            f"features must have 1 to {_MAX_DIMENSIONS} dimensions, got {d}: "
+            f"reduce features to at most {_MAX_DIMENSIONS} dimensions, for example by PCA"
         )
     if n < MIN_POINTS:
         return None
@@ -132,7 +132,7 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
         raise InputError("must begin with two whole numbers, k and d", field="density")
     k, d = int(values[0]), int(values[1])
     triangle = d * (d + 1) // 2
-    if k < 1 or not 1 <= d <= MAX_DIMENSIONS or len(values) != 2 + k * (1 + d + triangle):
+    if k < 1 or not 1 <= d <= _MAX_DIMENSIONS or len(values) != 2 + k * (1 + d + triangle):
         raise InputError(
             "must hold k weights, means and upper triangles of d dimensions", field="density"
         )
@@ -186,7 +186,7 @@ def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, F
     x = features[chosen]
     mean = x.mean(axis=0)
     covariance = (x - mean).T @ (x - mean) / len(x)
-    eps = RIDGE * (np.trace(covariance) / x.shape[1] or common)
+    eps = _RIDGE * (np.trace(covariance) / x.shape[1] or common)
     return len(x) / len(features), mean, covariance + eps * np.eye(x.shape[1])
 
 
@@ -284,7 +284,7 @@ def gather_densities(answers: Sequence[FittedDensity]) -> FeatureDensities:
     return FeatureDensities(tuple(a.n for a in answers), tuple(a.density for a in answers))
 
 
-LARGEST_LOG_RATIO = 100.0
+_LARGEST_LOG_RATIO = 100.0
 """Log density ratios are cut here, so that weights and their squares stay finite."""
 
 
@@ -303,7 +303,7 @@ def pooled_ratios(target: Target, densities: FeatureDensities, x: Floats) -> Flo
 
     Shapes: x (n, d) -> (T, n), T = M where each agent's own density is a target, else 1.
     """
-    check_features(x, densities.mixtures)
+    _check_features(x, densities.mixtures)
     logs = densities.log_densities(x)
     mixture = densities.log_mixture(logs)
     return ratio(logs if isinstance(target, str) else _log_named(target, x), mixture)
@@ -316,7 +316,7 @@ def largest_ratios(target: Target, densities: FeatureDensities) -> Floats:
     wherever the point lies. Towards a density that the caller names there is only the cut.
     """
     if not isinstance(target, str):
-        return np.array([exp(LARGEST_LOG_RATIO)])
+        return np.array([exp(_LARGEST_LOG_RATIO)])
     sizes = densities.fitted_sizes
     top = np.full(len(sizes), sizes.sum())
     return np.asarray(np.divide(top, sizes, out=np.zeros(len(sizes)), where=sizes > 0))
@@ -331,7 +331,7 @@ def local_ratios(
     """
     if own is None:
         return np.zeros((1, len(x)))
-    check_features(x, (own.numbers(), *(densities.mixtures if densities else ())))
+    _check_features(x, (own.numbers(), *(densities.mixtures if densities else ())))
     if densities is not None:
         return ratio(densities.log_mixture(densities.log_densities(x))[None], own.log_density(x))
     if isinstance(target, str):
@@ -339,7 +339,7 @@ def local_ratios(
     return ratio(_log_named(target, x), own.log_density(x))
 
 
-def check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
+def _check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
     """Refuse features whose dimensions are not those of the densities."""
     for density in densities:
         if density and int(density[1]) != x.shape[1]:
@@ -352,7 +352,7 @@ def check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
 def ratio(log_target: Floats, log_source: Floats) -> Floats:
     """Return the density ratio target / source, at most exp(100); 0 where the target has none."""
     with np.errstate(invalid="ignore"):
-        logs = np.minimum(log_target - log_source, LARGEST_LOG_RATIO)
+        logs = np.minimum(log_target - log_source, _LARGEST_LOG_RATIO)
     return np.where(np.isneginf(log_target), 0.0, np.exp(logs))
 
 
@@ -381,5 +381,5 @@ def quantiles_at(scores: Floats, weights: Floats, alpha: float, at_inf: Floats) 
 
 def _log_named(target: tuple[float, ...], x: Floats) -> Floats:
     """Return the log density of a density that the caller names, shape (1, n)."""
-    check_features(x, (target,))
+    _check_features(x, (target,))
     return read_mixture(target).log_density(x)[None]

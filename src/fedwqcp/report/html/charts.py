@@ -43,7 +43,7 @@ METHOD_FILTER = "datum.method == method"
 """Keeps the chosen method."""
 
 
-HEIGHT = 360
+_HEIGHT = 360
 """Pixels of the picture of coverage against size."""
 
 
@@ -55,7 +55,7 @@ LINE = 14.0
 """Pixels from one name to the next below it."""
 
 
-MARK, LETTER = 0.03, 0.02
+_MARK, LETTER = 0.03, 0.02
 """Shares of the picture's width that a mark and a letter take on a phone."""
 
 
@@ -76,7 +76,7 @@ def coverage_chart(
     drawn = [row for row in rows if isfinite(row["size"]) and row["coverage"] >= LOWEST]
     methods = list(dict.fromkeys(row["method"] for row in rows))
     bottom = floor(20 * min([nominal, *(row["low"] for row in drawn)])) / 20
-    base = chart_of(place_names(drawn, bottom, HEIGHT)).transform_filter(AGENT_FILTER)
+    base = chart_of(place_names(drawn, bottom, _HEIGHT)).transform_filter(AGENT_FILTER)
     x = alt.X("size:Q", title=f"mean {size}", scale=_size_scale([row["size"] for row in drawn]))
     scale = alt.Scale(domain=[bottom, 1], nice=False, zero=False)
     y = alt.Y("coverage:Q", title="coverage", scale=scale)
@@ -104,7 +104,7 @@ def coverage_chart(
         name="coverage-and-size",
         title="Coverage against size",
         alt=_scatter_words(rows, nominal, size, title),
-        spec=spec_of(layers, height=HEIGHT, method=method),
+        spec=spec_of(layers, height=_HEIGHT, method=method),
         columns=("method", "agent", "coverage", "low", "high", "size"),
         rows=[tuple(row.values()) for row in rows],
         note=_not_drawn(rows, drawn),
@@ -552,7 +552,7 @@ def place_names(rows: Sequence[dict[str, Any]], bottom: float, height: int) -> l
             (row for row in rows if row["method"] == method), key=lambda row: -row["coverage"]
         )
         labelled = own if len(own) <= MOST else own[: MOST // 2] + own[-(MOST // 2) :]
-        near = MARK + LETTER * max(len(row["agent"]) for row in labelled)
+        near = _MARK + LETTER * max(len(row["agent"]) for row in labelled)
         marks = [
             (log(max(row["size"], 1e-9)) / wide, (1 - row["coverage"]) / pixel) for row in labelled
         ]

@@ -40,7 +40,7 @@ StreamKey: TypeAlias = tuple[str, int | None, int]
 """Agent, class and calibration."""
 
 
-ONLY = "coverage"
+_ONLY = "coverage"
 """A monitor has no methods to choose from; this stands for one."""
 
 
@@ -85,8 +85,8 @@ def monitor_page(path: Path, options: ReportOptions) -> Page | None:
             View(
                 title=name,
                 agents=[each.agent for each in found.agents],
-                method=ONLY,
-                verdicts={ONLY: _verdict(found)},
+                method=_ONLY,
+                verdicts={_ONLY: _verdict(found)},
                 sections=about,
             )
         ],
@@ -231,7 +231,7 @@ def _agents(found: MonitorFiles) -> Section:
         "interval of its own. The band is the 95 % confidence sequence of all rows: it holds at "
         "all times simultaneously, however often it is checked. The vertical mark is the required "
         "coverage.",
-        [Cards({ONLY: [_card(each, found, start) for each in found.agents]})],
+        [Cards({_ONLY: [_card(each, found, start) for each in found.agents]})],
     )
 
 

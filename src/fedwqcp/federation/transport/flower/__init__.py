@@ -12,8 +12,8 @@ round itself, timeouts, replies and the site's folder are shared with other engi
 from __future__ import annotations
 
 from fedwqcp.errors import MissingExtraError
-from fedwqcp.federation.transport.session import SessionResult, Timeouts
-from fedwqcp.federation.transport.settings import round_of, timeouts_of
+from fedwqcp.federation.transport.session import SessionResult
+from fedwqcp.federation.transport.settings import Timeouts, round_of, timeouts_of
 
 try:
     from fedwqcp.federation.transport.flower.client_app import answer_with, client_app, from_files

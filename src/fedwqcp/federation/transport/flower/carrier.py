@@ -12,8 +12,9 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from fedwqcp.errors import traced
-from fedwqcp.federation.transport.messages import NodeId, Reply, Request, new_nonce
-from fedwqcp.federation.transport.session import Carrier, Timeouts
+from fedwqcp.federation.transport.envelope import NodeId, Reply, Request, new_nonce
+from fedwqcp.federation.transport.session import Carrier
+from fedwqcp.federation.transport.settings import Timeouts
 
 READY = "fedwqcp_ready"
 """Action of a request that asks whether a site can take part in a secure round."""

@@ -10,6 +10,7 @@ from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
 from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.transport.envelope import ASK, RELEASE, Request
 from fedwqcp.federation.transport.flower.carrier import (
     MODEL,
     READY,
@@ -17,7 +18,6 @@ from fedwqcp.federation.transport.flower.carrier import (
     read_request,
     write_reply,
 )
-from fedwqcp.federation.transport.messages import ASK, RELEASE, Request
 from fedwqcp.federation.transport.site import (
     Site,
     SiteOutputs,

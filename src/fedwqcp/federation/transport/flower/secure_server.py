@@ -29,6 +29,7 @@ from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError, tr
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer
+from fedwqcp.federation.transport.envelope import OK, NodeId, Request, new_nonce, reason_of
 from fedwqcp.federation.transport.flower.carrier import (
     READY,
     RECORD,
@@ -44,8 +45,8 @@ from fedwqcp.federation.transport.flower.secagg import (
     are_shares,
     secaggplus_workflow,
 )
-from fedwqcp.federation.transport.messages import OK, NodeId, Request, new_nonce, reason_of
-from fedwqcp.federation.transport.session import Carrier, Session, Timeouts, collect
+from fedwqcp.federation.transport.session import Carrier, Session, collect
+from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.methods import MODULUS, FixedPoint
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Round

@@ -23,6 +23,7 @@ from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
+from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
 from fedwqcp.federation.transport.flower.carrier import (
     RECORD,
     read_request,
@@ -34,7 +35,6 @@ from fedwqcp.federation.transport.flower.secagg import (
     secaggplus_mod,
     secaggplus_state,
 )
-from fedwqcp.federation.transport.messages import OK, Request, reply_fields
 from fedwqcp.federation.transport.site import (
     RefusedError,
     Site,

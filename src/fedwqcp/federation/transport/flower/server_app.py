@@ -10,9 +10,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.transport.flower.carrier import GridCarrier
-from fedwqcp.federation.transport.session import Session, SessionResult, Timeouts
+from fedwqcp.federation.transport.session import Session, SessionResult
 from fedwqcp.federation.transport.settings import (
     RunConfig,
+    Timeouts,
     nodes_of,
     round_of,
     secure_of,

@@ -12,7 +12,8 @@ timeouts, replies and the site's folder are shared with other engines
 from __future__ import annotations
 
 from fedwqcp.errors import MissingExtraError
-from fedwqcp.federation.transport.session import SessionResult, Timeouts
+from fedwqcp.federation.transport.session import SessionResult
+from fedwqcp.federation.transport.settings import Timeouts
 
 try:
     from fedwqcp.federation.transport.nvflare.controller import CalibrationController

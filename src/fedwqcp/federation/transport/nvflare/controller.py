@@ -19,10 +19,11 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from fedwqcp.errors import FedwqcpError, InputError, RoundError, traced
-from fedwqcp.federation.transport.messages import NodeId, Reply, Request, new_nonce
-from fedwqcp.federation.transport.session import Carrier, Session, SessionResult, Timeouts
+from fedwqcp.federation.transport.envelope import NodeId, Reply, Request, new_nonce
+from fedwqcp.federation.transport.session import Carrier, Session, SessionResult
 from fedwqcp.federation.transport.settings import (
     RunConfig,
+    Timeouts,
     nodes_of,
     round_of,
     secure_of,

@@ -11,7 +11,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
-from fedwqcp.federation.transport.messages import ASK, RELEASE, Request
+from fedwqcp.federation.transport.envelope import ASK, RELEASE, Request
 from fedwqcp.federation.transport.nvflare.controller import RECORD
 from fedwqcp.federation.transport.site import (
     Site,
