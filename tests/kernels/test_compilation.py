@@ -1,5 +1,6 @@
 """numpy serves until it has cost as much time as compiling, and then the compiled loop does."""
 
+import json
 import logging
 import os
 import subprocess
@@ -227,3 +228,19 @@ def test_any_array_shares_one_compilation(monkeypatch: pytest.MonkeyPatch) -> No
     mapped.flags.writeable = False
     assert use(mapped) == use(p[100:]) == use(np.full((40, 20), 0.05)) == before
     assert use(np.asfortranarray(p)) == use(p[::2, ::-1]) == before
+
+
+def test_the_time_to_import_numba_is_that_of_the_last_import(clock, monkeypatch) -> None:
+    monkeypatch.delitem(sys.modules, "numba")
+    assert compilation.cost("slow") == compilation.IMPORT + 3.0
+    compilation._loop_times()["import"] = compilation.LoopTimes("", 0.5)
+    assert compilation.cost("slow") == 0.5 + 3.0
+
+
+def test_a_process_keeps_how_long_it_took_to_import_numba(tmp_path: Path) -> None:
+    work = "from fedwqcp.kernels import compilation; compilation.loops(); "
+    work += "compilation._save_loop_times()"
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", work], check=True, env=environment)
+    kept = json.loads((tmp_path / "fedwqcp-compile-times.json").read_text())
+    assert kept["import"]["compile"] > 0

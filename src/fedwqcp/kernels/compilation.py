@@ -48,7 +48,7 @@ FEW = 32
 COMPILE = {
     "valid": 0.35,
     "rank": 0.6,
-    "rank vectors": 0.9,
+    "rank vectors": 0.75,
     "rank vectors n": 1.25,
     "count": 0.5,
     "count n": 0.95,
@@ -71,7 +71,10 @@ SOON = 0.03
 """No loop can serve in fewer seconds."""
 
 IMPORT = 0.22
-"""Seconds to import numba and the modules of loops."""
+"""Seconds to import numba and the modules of loops, before any import was timed."""
+
+_IMPORTING = "import"
+"""Under which the time of the last import is kept, beside the kinds of loops."""
 
 _log = logging.getLogger("fedwqcp.kernels")
 
@@ -89,7 +92,7 @@ class LoopTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long one kind of loop took to compile and to load in an earlier process."""
 
     stamp: str
-    """Versions for which numba has it in its cache."""
+    """For which numba has it in its cache, as `_stamp` says."""
     compile: float
     load: float = LOAD
 
@@ -184,11 +187,14 @@ def in_turns(
 
 @cache
 def loops() -> Loops | None:
-    """Import the loops, once."""
+    """Import the loops, once, and keep how long it took if nothing had imported numba before."""
+    fresh, start = "numba" not in sys.modules, thread_time()
     try:
         from fedwqcp.kernels import bracket, numba, own_thresholds, simd
     except ImportError:  # numba is not installed, or not made for this numpy
         return None
+    if fresh:
+        _loop_times()[_IMPORTING] = LoopTimes("", thread_time() - start)
     return Loops(numba, simd, bracket, own_thresholds)
 
 
@@ -200,7 +206,10 @@ def installed() -> bool:
 
 def _start() -> float:
     """Return how many seconds it takes until loops can be loaded."""
-    return 0.0 if "numba" in sys.modules else IMPORT
+    if "numba" in sys.modules:
+        return 0.0
+    known = _loop_times().get(_IMPORTING)
+    return IMPORT if known is None else known.compile
 
 
 def cost(kind: str) -> float:
@@ -214,15 +223,9 @@ def cost(kind: str) -> float:
 
 
 def _pays_off(kind: str) -> bool:
-    """Tell whether numpy has spent what the loop costs, looking no further than it must.
-
-    Looking into files, and for versions above all, takes longer than many a first call.
-    """
+    """Tell whether numpy has spent what the loop costs; the file of times is not read too soon."""
     spent = _spent.get(kind, 0.0)
-    if spent < SOON:
-        return False
-    known = _loop_times().get(kind)
-    return (known is None or spent >= _start() + known.load) and spent >= cost(kind)
+    return spent >= SOON and spent >= cost(kind)
 
 
 def _compile(kind: str, first: Callable[[], object]) -> None:
@@ -264,11 +267,14 @@ def _no_collection() -> Iterator[None]:
 
 @cache
 def _stamp() -> str:
-    """Return the versions for which a compiled loop is good."""
-    from importlib import metadata  # takes 20 ms, which most processes need not wait
+    """Return what a compiled loop is good for: this Python, this numba and this file.
 
-    numba = metadata.version("numba") if installed() else ""
-    return f"fedwqcp {metadata.version('fedwqcp')} numba {numba} python {sys.version_info[:2]}"
+    Files are asked for their age: looking up versions takes 20 ms, as long as many a first call.
+    """
+    numba = find_spec("numba")
+    files = [__file__] if numba is None or numba.origin is None else [__file__, numba.origin]
+    ages = " ".join(str(os.stat(file).st_mtime_ns) for file in files)
+    return f"python {sys.version_info[:2]} {ages}"
 
 
 def loop_times_path() -> Path:
