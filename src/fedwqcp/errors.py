@@ -177,9 +177,10 @@ class MessageError(FedwqcpError):
 
     def __init__(self, sender: str | Path, field: str, reason: str) -> None:
         self.agent = _printable(str(sender))
+        self.from_file = isinstance(sender, Path)
         self.field = _printable(field)
         self.reason = _printable(reason)
-        named = self.agent if isinstance(sender, Path) else f"agent {self.agent!r}"
+        named = self.agent if self.from_file else f"agent {self.agent!r}"
         named = "the server's message" if sender == "server" else named
         super().__init__(f"{named}: {self.field}: {self.reason}")
 

@@ -152,6 +152,15 @@ def test_refused_and_missing_agents_are_named_and_the_quorum_decides():
     assert release.missing == ("c",)
 
 
+def test_a_file_that_is_named_like_an_agent_refuses_nobody():
+    round = replace(ROUND, quorum=1, agents=("a", "b.json"))
+    server = Server(round)
+    server.receive(answer(round=round), "a")
+    assert "b.json" in str(server.receive(b"{}", Path("b.json")))
+    server.close_step()
+    assert (server.release().refused, server.release().missing) == ({}, ("b.json",))
+
+
 def test_a_missed_quorum_says_who_and_why():
     server = Server(ROUND)
     server.receive(answer(), "a")

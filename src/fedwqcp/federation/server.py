@@ -137,7 +137,7 @@ class Server:
         """
         self.refusals.append(refusal)
         proved = proved or not self.round.keys
-        if refusal.agent in self._positions:
+        if refusal.agent in self._positions and not refusal.from_file:
             state = self._states[refusal.agent]
             if self.step != state.step and (proved or not state.proved):
                 state.refusal, state.proved = refusal, proved

@@ -267,13 +267,16 @@ def _no_collection() -> Iterator[None]:
 
 @cache
 def _stamp() -> str:
-    """Return what a compiled loop is good for: this Python, this numba and this file.
+    """Return what compiled loops are good for: this Python, this numba and these files.
 
     Files are asked for their age: looking up versions takes 20 ms, as long as many a first call.
     """
     numba = find_spec("numba")
-    files = [__file__] if numba is None or numba.origin is None else [__file__, numba.origin]
-    ages = " ".join(str(os.stat(file).st_mtime_ns) for file in files)
+    files = [*sorted(Path(__file__).parent.glob("*.py")), *([numba.origin] if numba else [])]
+    try:
+        ages = " ".join(str(os.stat(file or "").st_mtime_ns) for file in files)
+    except OSError:  # not from a folder
+        ages = "unknown"
     return f"python {sys.version_info[:2]} {ages}"
 
 

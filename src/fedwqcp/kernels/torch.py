@@ -144,7 +144,8 @@ def as_threshold(threshold: object, probs: Tensor) -> Tensor:
     if not fits:
         raise InputError(
             f"a threshold of shape {tuple(q.shape)} does not fit scores of shape "
-            f"{tuple(probs.shape)}: pass one number, one per label or a column with one per row"
+            f"{tuple(probs.shape)}: pass one number, one per column of the scores, or a column "
+            "with one per row"
         )
     return q.to(probs.device)
 

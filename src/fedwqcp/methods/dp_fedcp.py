@@ -278,9 +278,8 @@ class DPFedCP(Method[Summary]):
         # The server chooses the weights, so every number can be about one class alone. It also says
         # how many targets there are, and `exact` counts at some hundred values a question.
         disclosed = max(sizes)
-        if (
-            self.solver == "rounds" and self.target != "own"
-        ):  # the server sets the noise: none counts
+        if self.solver == "rounds" and self.target != "own":
+            # The server sets the noise, so none of it counts.
             disclosed = 2 * C * max(self.rounds, steps - 1)
         return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
 

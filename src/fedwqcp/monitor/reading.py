@@ -229,10 +229,12 @@ def _joined(
     rows: Sequence[Mapping[str, Any]], sets: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """Give each labelled row its set, by id; classes by name become numbers."""
+    if not all("id" in row for row in sets):
+        raise InputError("sets must have a column 'id', which names the labelled rows")
     at = {name: place for place, name in enumerate(_class_names(sets))}
     if at:
         sets = [
-            {"id": row.get("id"), "labels": [at[name] for name in at if row.get(name) == "1"]}
+            {"id": row["id"], "labels": [at[name] for name in at if row.get(name) == "1"]}
             for row in sets
         ]
         labels = _class_labels(rows, tuple(at))
@@ -244,7 +246,7 @@ def _joined(
         )
     if rows and not any("id" in row for row in rows):
         raise InputError("rows must have a column 'id', with the ids of the sets; these have none")
-    known = {str(row.get("id")): row for row in sets}
+    known = {str(row["id"]): row for row in sets}
     if len(known) < len(sets):
         raise InputError("sets: each row must have an id of its own")
     found: list[Mapping[str, Any]] = []

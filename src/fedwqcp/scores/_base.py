@@ -520,6 +520,6 @@ def as_threshold(threshold: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
     if not fits:
         raise InputError(
             f"a threshold of shape {q.shape} does not fit scores of shape {shape}: "
-            "pass one number, one per label or a column with one per row"
+            "pass one number, one per column of the scores, or a column with one per row"
         )
     return q

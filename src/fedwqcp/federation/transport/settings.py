@@ -198,7 +198,7 @@ def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[
         if not equals or not node.strip():
             raise InputError(f"nodes must be written NAME=ID, got {entry!r}")
     if len(set(found.values())) != len(entries):  # a name or a node occurs twice
-        raise InputError("nodes: one node stands for one agent")
+        raise InputError("nodes: each agent and each node may occur once")
     return found or None
 
 
