@@ -272,7 +272,8 @@ def _stamp() -> str:
     Files are asked for their age: looking up versions takes 20 ms, as long as many a first call.
     """
     numba = find_spec("numba")
-    files = [*sorted(Path(__file__).parent.glob("*.py")), *([numba.origin] if numba else [])]
+    ours = (Path(__file__).with_name(f"{name}.py") for name in ("vectors", *Loops._fields))
+    files = [__file__, *ours, *([numba.origin] if numba else [])]
     try:
         ages = " ".join(str(os.stat(file or "").st_mtime_ns) for file in files)
     except OSError:  # not from a folder

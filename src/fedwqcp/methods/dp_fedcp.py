@@ -406,7 +406,7 @@ def _first_points(size: int | None, n: int) -> int:
 
     Examples
     --------
-    >>> [first_points(size, n=35) for size in (0, 9, 10, 19, 25, 26, 99)]
+    >>> [_first_points(size, n=35) for size in (0, 9, 10, 19, 25, 26, 99)]
     [0, 0, 10, 10, 20, 20, 35]
     """
     rounded = n if size is None else size - size % BLOCK
@@ -482,7 +482,7 @@ def _counts_by_label(
 
     Examples
     --------
-    >>> counts_by_label([0.2, 0.4], np.array([0.4, 0.1, 0.2]), np.array([0, 1, 1]), 2)
+    >>> _counts_by_label([0.2, 0.4], np.array([0.4, 0.1, 0.2]), np.array([0, 1, 1]), 2)
     [0, 2, 1, 2]
     """
     first = np.searchsorted(np.asarray(probes), scores)  # the first probe that is not below
