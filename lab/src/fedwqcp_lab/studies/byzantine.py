@@ -565,7 +565,8 @@ def coverage_by_dataset(records: Sequence[AttackResult], preset: str, byzantine:
     for method, title in product(_methods(own), _titles(own)):
         row = [method, title]
         for attack in attacks:
-            changes = _pooled(r for r in own if _place(r) == (method, title, attack))
+            here = [r for r in own if (r.method, r.display_title) == (method, title)]
+            changes = _pooled(r for r in here if _attack(r) == attack)
             mark = "" if max(map(abs, changes)) <= KEPT else "**"
             ends = f"{_signed(min(changes))} to {_signed(max(changes))}"
             row.append(f"{mark}{_signed(median(changes))}{mark} ({ends})")
@@ -587,11 +588,6 @@ def _methods(records: Iterable[AttackResult]) -> list[str]:
 def _titles(records: Iterable[AttackResult]) -> list[str]:
     """Return the datasets as tables show them."""
     return sorted({r.display_title for r in records})
-
-
-def _place(record: AttackResult) -> tuple[str, str, str]:
-    """Return a record's method, dataset and attack."""
-    return record.method, record.display_title, _attack(record)
 
 
 def _attack(record: AttackResult) -> str:

@@ -54,7 +54,6 @@ from fedwqcp_lab.studies.stress import (
     line_style,
     rows_of,
     shape_of,
-    unique,
 )
 from fedwqcp_lab.training import (
     ModelPool,
@@ -136,9 +135,7 @@ def run(
 def distinct_federation(pool: ModelPool, plan: DatasetPlan, shape: Shape, seed: int) -> Unit:
     """Give every agent a model of its own and equally many points, strong models first."""
     source, rows = pool.source, pool.rows
-    strong = round(shape.strong * shape.agents)
-    kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
-    names = tuple(f"{kind[0].upper()}{at}" for at, kind in enumerate(kinds))
+    names, kinds = [*shape.kinds], [*shape.kinds.values()]
     labels = source.targets[rows.calibration].astype(np.int64)
     test_labels = source.test_targets[pool.test_rows].astype(np.int64)
     rng = stream(seed, plan.name, "distinct federation", shape.skew)
@@ -179,7 +176,7 @@ def distinct_federation(pool: ModelPool, plan: DatasetPlan, shape: Shape, seed: 
         n_classes=dataset.n_classes,
         seed=seed,
         device=pool.device,
-        agents=names,
+        agents=tuple(names),
         owners=owners,
         rows=held,
         labels=source.targets[held].astype(np.int64),
@@ -228,9 +225,11 @@ class MedianRecords:
     def __init__(self, records: Sequence[StressResult]) -> None:
         self._records: dict[tuple[Any, ...], list[StressResult]] = {}
         self.titles = {x.dataset: x.display_title for x in records}
-        self.points = unique((x.factor, x.value) for x in records)
-        self.points.sort(key=lambda point: ([*FACTORS].index(point[0]), point[1]))
-        self.presets = unique(x.preset for x in records)
+        self.points: list[FactorValue] = sorted(
+            {(x.factor, x.value) for x in records},
+            key=lambda point: ([*FACTORS].index(point[0]), point[1]),
+        )
+        self.presets = list(dict.fromkeys(x.preset for x in records))
         self.main = MAIN if MAIN in self.presets else self.presets[0]
         self.levels = sorted({x.alpha for x in records})
         for x in records:
