@@ -385,7 +385,7 @@ def test_a_board_gives_what_the_score_inverts_to(score, rule, threshold):
     wanted = metrics.measure("a", sets, truth)
     found = test_set.measure(threshold, rule)
     assert np.array_equal(test_set.sets(threshold, rule).mask, sets.mask)
-    assert (found.n, found.hits, found.size) == (wanted.n, wanted.hits, wanted.size)
+    assert (found.n_test, found.hits, found.size) == (wanted.n, wanted.hits, wanted.size)
     assert found.clipped is None
 
 
@@ -406,7 +406,7 @@ def test_intervals_are_measured_raw_clipped_and_as_labels(threshold):
 def test_a_hand_made_interval():
     test_set = IntervalTestSet(AbsoluteResidual(), np.array([0.0, 2.0]), np.array([1.0, 2.0]), 5)
     found = test_set.measure(1.5, "leq")
-    assert (found.n, found.hits, found.size) == (2, 2, 3.0)
+    assert (found.n_test, found.hits, found.size) == (2, 2, 3.0)
     assert found.clipped == (1.5 + 3.0) / 2
     assert found.labels == (2 + 3) / 2
 

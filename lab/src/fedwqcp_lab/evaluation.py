@@ -13,7 +13,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from math import inf, isfinite
@@ -216,11 +216,11 @@ class IntervalTestSet(ScoredTestSet):
 
 @dataclass(frozen=True)
 class SetMetrics:
-    """What an agent's sets are on the test points.
+    """What an agent's sets are on the test points, in the fields of a `Result`.
 
     Parameters
     ----------
-    n, hits : int
+    n_test, hits : int
         Test points, and those whose set held the truth.
     size : float
         Mean number of labels or mean length.
@@ -230,7 +230,7 @@ class SetMetrics:
         For class labels: the smallest share of a class's points whose set held the truth.
     """
 
-    n: int
+    n_test: int
     hits: int
     size: float
     clipped: float | None = None
@@ -375,12 +375,7 @@ def _row(
                 n_cal=cal.n,
                 local=float(local),
                 threshold=_number(calibrated.thresholds[agent.name]),
-                n_test=found.n,
-                hits=found.hits,
-                size=found.size,
-                clipped=found.clipped,
-                labels=found.labels,
-                worst_class=found.worst_class,
+                **asdict(found),
                 rounds=release.rounds,
                 bytes_up=release.bytes_up(agent.name),
                 bytes_down=release.bytes_down(agent.name),

@@ -190,7 +190,6 @@ def _of_preset(records: Sequence[Record], preset: str | None) -> list[Record]:
 
 
 def _ablation_panel(panel: Any, found: Sequence[TableCell], nominal: float) -> None:
-    """Draw one dataset."""
     for shift, colour, method in ((-0.12, COLOURS[1], OURS), (0.12, COLOURS[0], PLAIN_MEAN)):
         own = agent_coverage(found, method)
         panel.errorbar(
@@ -233,7 +232,6 @@ def _partition_panel(panel: Any, partitions: Sequence[AgentPartition]) -> None:
 
 
 def _draw(panel: Any, records: Sequence[Medians], methods: Sequence[str]) -> None:
-    """Draw one dataset."""
     first = records[0]
     nominal = 1 - first.alpha
     panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)

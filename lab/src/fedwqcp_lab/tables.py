@@ -293,7 +293,25 @@ def method_summaries(found: Sequence[TableCell]) -> tuple[MethodSummary, ...]:
     rows: dict[tuple[str, str, str], list[TableCell]] = {}
     for cell in found:
         rows.setdefault((cell.preset, cell.display_title, cell.method), []).append(cell)
-    return tuple(_summary(own) for own in rows.values())
+    summaries = []
+    for (preset, dataset, method), own in rows.items():
+        coverages = {cell.agent: cell for cell in own if cell.metric == "coverage"}
+        mean = coverages.pop(AVERAGE)
+        worst = min(coverages.values(), key=lambda cell: cell.median)
+        summaries.append(
+            MethodSummary(
+                preset,
+                dataset,
+                method,
+                coverage=mean.median,
+                half=mean.half,
+                worst=worst.median,
+                worst_agent=worst.agent,
+                size=next(cell.median for cell in own if cell.metric == "size"),
+                seeds=mean.seeds,
+            )
+        )
+    return tuple(summaries)
 
 
 @dataclass(frozen=True)
@@ -332,14 +350,12 @@ def _coverage_lines(
 
 
 def _markdown_coverage(rows: Sequence[MethodRow]) -> str:
-    """Return a coverage table."""
     agents = agents_of(rows)
     head = ["dataset", "method", *agents, "seconds"]
     return markdown_table([head, *_coverage_lines(rows, agents, _markdown_cell)])
 
 
 def _markdown_sizes(rows: Sequence[MethodRow]) -> str:
-    """Return a size table."""
     ordinal = any("labels" in row.cells for row in rows)
     extra = {"clipped": "within range", "labels": "labels inside"} if ordinal else {}
     lines = [["dataset", "method", "size", "less", *extra.values()]]
@@ -353,7 +369,6 @@ def _markdown_sizes(rows: Sequence[MethodRow]) -> str:
 
 
 def _markdown_verdicts(found: Sequence[TableCell]) -> str:
-    """Return the counts of verdicts."""
     rows = verdict_rows(found)
     if len(rows) == 1:
         return "There is no published figure to compare with."
@@ -361,7 +376,6 @@ def _markdown_verdicts(found: Sequence[TableCell]) -> str:
 
 
 def _markdown_cell(cell: TableCell | None, decimals: int) -> str:
-    """Write one cell."""
     if cell is None:
         return ""
     text = f"{number(cell.median, decimals)} ± {number(cell.half, decimals)}"
@@ -372,7 +386,6 @@ def _markdown_cell(cell: TableCell | None, decimals: int) -> str:
 
 
 def _latex_coverage(rows: Sequence[MethodRow], preset: str) -> str:
-    """Return a coverage table."""
     agents = agents_of(rows)
     head = ["Dataset", "Method", *agents, "Runtime (s)"]
     lines = _coverage_lines(rows, agents, _latex_cell)
@@ -380,7 +393,6 @@ def _latex_coverage(rows: Sequence[MethodRow], preset: str) -> str:
 
 
 def _latex_sizes(rows: Sequence[MethodRow], preset: str) -> str:
-    """Return a size table."""
     lines = []
     for row in rows:
         shares = ["" if x is None else f"{100 * x:.1f}" for x in (row.less, row.published_less)]
@@ -390,7 +402,6 @@ def _latex_sizes(rows: Sequence[MethodRow], preset: str) -> str:
 
 
 def _latex_cell(cell: TableCell | None, decimals: int) -> str:
-    """Write one cell."""
     if cell is None:
         return ""
     half = number(cell.half, decimals).replace("inf", r"\infty")
@@ -415,22 +426,3 @@ def _tabular(head: Sequence[str], lines: Sequence[Sequence[str]], what: str) -> 
         text.append(" & ".join([first, latex_escape(method), *rest]) + r" \\")
         last = dataset
     return "\n".join([*text, r"\bottomrule", r"\end{tabular}"])
-
-
-def _summary(own: Sequence[TableCell]) -> MethodSummary:
-    """Summarise one method on one dataset."""
-    coverages = {cell.agent: cell for cell in own if cell.metric == "coverage"}
-    mean = coverages.pop(AVERAGE)
-    worst = min(coverages.values(), key=lambda cell: cell.median)
-    size = next(cell for cell in own if cell.metric == "size")
-    return MethodSummary(
-        preset=mean.preset,
-        dataset=mean.display_title,
-        method=mean.method,
-        coverage=mean.median,
-        half=mean.half,
-        worst=worst.median,
-        worst_agent=worst.agent,
-        size=size.median,
-        seeds=mean.seeds,
-    )

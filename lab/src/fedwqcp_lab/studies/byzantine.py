@@ -277,17 +277,20 @@ def attacked(
         return {name: honest[low] if name in byzantine else cal for name, cal in honest.items()}
     if highest == inf:
         highest = FAR * max(float(cal.scores.max()) for cal in honest.values() if cal.n)
-    forged: dict[str, Callable[[Floats], Floats]] = {
-        "too high": lambda scores: np.full(len(scores), highest),
-        "too low": np.zeros_like,
-        "huge n": np.zeros_like,
-        "colluding": lambda scores: scores / 2,
-    }
-    times = TIMES if attack == "huge n" else 1
-    return {
-        name: _claimed(cal, forged[attack], times) if name in byzantine else cal
-        for name, cal in honest.items()
-    }
+    sent, times = dict(honest), TIMES if attack == "huge n" else 1
+    for name in byzantine:
+        cal, scores = honest[name], np.zeros(honest[name].n)
+        if attack == "too high":
+            scores = np.full(cal.n, highest)
+        elif attack == "colluding":
+            scores = cal.scores / 2
+        sent[name] = Calibration(
+            np.tile(scores, times),
+            None if cal.labels is None else np.tile(cal.labels, times),
+            None if cal.features is None else np.tile(cal.features, (times, 1)),
+            cal.n_classes,
+        )
+    return sent
 
 
 def journal_of(folder: Path) -> Journal[AttackResult]:
@@ -365,8 +368,8 @@ class _Trial:
         under_attack = [self._measured(name, thresholds[name]) for name in names]
         without = [self._measured(name, self._truth[0][name]) for name in names]
         return (
-            min(m.hits / m.n for m in under_attack),
-            min(m.hits / m.n for m in without),
+            min(m.hits / m.n_test for m in under_attack),
+            min(m.hits / m.n_test for m in without),
             _rounded(np.mean([m.size for m in under_attack])),
             _rounded(np.mean([m.size for m in without])),
             _rounded(np.mean([np.mean(thresholds[name]) for name in names])),
@@ -451,16 +454,6 @@ def _fewer_than_half(plan: MethodPlan, agents: int) -> MethodPlan:
     return replace(plan, settings={**plan.settings, "byzantine": most})
 
 
-def _claimed(cal: Calibration, forge: Callable[[Floats], Floats], times: int) -> Calibration:
-    """Return a sample with other scores, several times."""
-    return Calibration(
-        np.tile(forge(cal.scores), times),
-        None if cal.labels is None else np.tile(cal.labels, times),
-        None if cal.features is None else np.tile(cal.features, (times, 1)),
-        cal.n_classes,
-    )
-
-
 def _experiments() -> tuple[Experiment, ...]:
     """Return the experiments whose outputs are looked for."""
     return paper(), embedded()
@@ -517,7 +510,6 @@ def effect(records: Sequence[AttackResult], preset: str, byzantine: int) -> str:
     """Return how far attacks moved the worst honest agent's coverage."""
 
     def _cell(here: Sequence[AttackResult]) -> str:
-        """Show the median change and the largest loss."""
         changes = _pooled(here)
         return f"{_signed(median(changes))} ({_signed(min(0.0, *changes))})"
 
@@ -528,7 +520,6 @@ def sizes(records: Sequence[AttackResult], preset: str, byzantine: int) -> str:
     """Return how much larger or smaller attacks made the honest agents' sets."""
 
     def _cell(here: Sequence[AttackResult]) -> str:
-        """Show the median ratio and the largest."""
         pairs = [pair for r in here for pair in zip(r.size, r.truthful_size, strict=True)]
         ratios = [_ratio(*pair) for pair in pairs]
         return f"{median(ratios):.2f} ({max(ratios):.2f})"
@@ -586,7 +577,6 @@ def _methods(records: Iterable[AttackResult]) -> list[str]:
 
 
 def _titles(records: Iterable[AttackResult]) -> list[str]:
-    """Return the datasets as tables show them."""
     return sorted({r.display_title for r in records})
 
 
@@ -660,7 +650,6 @@ def _panel(panel: Any, records: Sequence[AttackResult]) -> None:
 
 
 def _marker_style(place: int) -> dict[str, Any]:
-    """Return how a method is marked."""
     return {
         "marker": MARKERS[place % len(MARKERS)],
         "color": COLOURS[place % len(COLOURS)],

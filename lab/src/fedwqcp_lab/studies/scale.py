@@ -241,10 +241,6 @@ class MedianRecords:
         row = point, self.main, method, LEVEL, "own"
         return tuple(name for name in self.titles if (name, *row) in self._records)
 
-    def fewest(self, point: FactorValue) -> int:
-        """Return the fewest calibration points of an agent."""
-        return min(self.federation(name, point)[1] for name in self.datasets(point))
-
     def federation(self, name: str, point: FactorValue) -> tuple[int, int]:
         """Return the agents of one dataset, and the fewest calibration points of one."""
         own = self._records[name, point, self.main, "split-cp", LEVEL, "own"]
@@ -366,8 +362,10 @@ def _coverage_rows(cells: MedianRecords) -> Iterator[list[str]]:
     yield ["varied", "datasets", "points", "exact", *heads]
     for point in cells.points:
         names = cells.datasets(point)
-        exact = fmean(exact_worst(*cells.federation(name, point), LEVEL) for name in names)
-        line = [_named(point), str(len(names)), str(cells.fewest(point)), f"{exact:.3f}"]
+        federations = [cells.federation(name, point) for name in names]
+        fewest = min(points for _, points in federations)
+        exact = fmean(exact_worst(*each, LEVEL) for each in federations)
+        line = [_named(point), str(len(names)), str(fewest), f"{exact:.3f}"]
         for method in SCALED:
             if cells.datasets(point, method) != names:
                 line.append("")

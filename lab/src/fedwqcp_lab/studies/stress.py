@@ -520,7 +520,6 @@ def _owners(pool: Unit, shape: Shape) -> Labels:
 
 
 def _summary(row: Sequence[Result], factor: str, value: float) -> StressResult:
-    """Sum up one row."""
     first, level = row[0], 1 - row[0].alpha
     weak = [result.coverage for result in row if result.model == "weak"]
     return StressResult(
