@@ -1,4 +1,4 @@
-"""A threshold for each class as a row of the benchmark, and the worst class in its record."""
+"""From model outputs made by hand to results: every row, by class and over strata."""
 
 from __future__ import annotations
 
@@ -370,7 +370,7 @@ SCORES = [
 @pytest.mark.parametrize("score", SCORES, ids=repr)
 @pytest.mark.parametrize("rule", ["leq", "leq_top1", "until"])
 @pytest.mark.parametrize("threshold", [0.0, 0.37, 0.95, 1.0, np.inf, "each", "per label"])
-def test_a_board_gives_what_the_score_inverts_to(score, rule, threshold):
+def test_a_scored_test_set_gives_what_the_score_inverts_to(score, rule, threshold):
     if rule == "until" and isinstance(score, LAC):
         pytest.skip("until reads labels in order")
     unit = labels_unit()
