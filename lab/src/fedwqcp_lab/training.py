@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -299,7 +300,7 @@ def train_networks(
             epochs=_epochs(kind, plan, experiment),
             batch=plan.batch,
             device=device,
-            progress=_step(on_progress, f"{plan.name}: {kind} models", at, len(steps)),
+            progress=partial(part_of(on_progress, at, len(steps)), f"{plan.name}: {kind} models"),
         )
         own = [_own_rows(settings[seed], experiment, agent) for seed, agent in models]
         calibration = stack.predict(source.inputs, _padded(own))
@@ -389,7 +390,9 @@ def train_pool(
             batch=plan.batch,
             device=device,
             engine=Engine(chunk=POOL_CHUNK if find_device(device).type == "cuda" else None),
-            progress=_step(on_progress, f"{plan.name}: seed {seed}, {kind} models", at, 2),
+            progress=partial(
+                part_of(on_progress, at, 2), f"{plan.name}: seed {seed}, {kind} models"
+            ),
         )
         tests[kind] = stacks[kind].predict(source.test_inputs[test])
         kept = stacks[kind].predict(images[rows.held_out])
@@ -427,9 +430,9 @@ def _epochs(kind: str, plan: DatasetPlan, experiment: Experiment) -> int:
     return plan.weak_epochs or experiment.weak_epochs
 
 
-def _step(on_progress: OnProgress, what: str, at: int, of: int) -> Callable[[float], None]:
-    """Turn the progress of one step into that of all."""
-    return lambda share: on_progress(what, (at + share) / of)
+def part_of(on_progress: OnProgress, at: int, of: int) -> OnProgress:
+    """Turn the progress of one of several steps into that of all."""
+    return lambda what, share: on_progress(what, (at + share) / of)
 
 
 def _padded(rows: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:

@@ -38,6 +38,7 @@ from fedwqcp_lab.evaluation import (
     SetMetrics,
     code_versions,
     fits,
+    limited,
     method_of,
     prepare,
     record_head,
@@ -317,7 +318,8 @@ class _Trial:
         self._setting, self._scored, self._plan, self._alpha = setting, scored, plan, alpha
         method = methods.get(plan.method, **plan.settings)
         self._highest = (method.score_range or scored.score.bounds(setting.n_classes))[1]
-        self._honest = {name: _fit(cal, self._highest) for name, cal in scored.calibrations.items()}
+        cals = scored.calibrations.items()
+        self._honest = {name: limited(cal, self._highest, COMPONENTS) for name, cal in cals}
         self._known: dict[tuple[str, bytes], SetMetrics] = {}
         self._slow = method.corrects_shift_of == "features"  # densities
         self._truth = self._round(self._honest, (), Round.max_n)
@@ -433,12 +435,6 @@ class _Trial:
             rule = self._scored.rule(self._plan)
             self._known[key] = self._scored.test_sets[name].measure(q, rule)
         return self._known[key]
-
-
-def _fit(cal: Calibration, highest: float) -> Calibration:
-    """Return data that every method takes: sums in float32 may pass the end of a scale."""
-    features = None if cal.features is None else cal.features[:, :COMPONENTS]
-    return Calibration(np.minimum(cal.scores, highest), cal.labels, features, cal.n_classes)
 
 
 def _rounded(value: np.floating) -> float:

@@ -61,6 +61,7 @@ from fedwqcp_lab.training import (
     TrainingData,
     check_data,
     embedded_dataset,
+    part_of,
     read_images,
     train_pool,
     train_small,
@@ -503,10 +504,7 @@ def _federations(
     source: TrainingData | None = None
     read = ""
     for at, (name, seed) in enumerate(tasks):
-
-        def tell(what: str, share: float, at: int = at) -> None:
-            on_progress(what, (at + share) / len(tasks))
-
+        tell = part_of(on_progress, at, len(tasks))
         if name == HOSPITALS:
             for point in todo[name, seed]:
                 if heart is not None and point == ("agents", 4.0):
