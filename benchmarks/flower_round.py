@@ -1,5 +1,6 @@
 """One FedWQ-CP round over four SuperNodes on this machine, against an empty query round.
 
+Run: python benchmarks/flower_round.py    (needs the extra flower)
 Both are measured in the same run, by turns. Prints medians and ratios; the round should take at
 most 1.2 times an empty one, and what this package computes under 1 % of it.
 """

@@ -2,8 +2,7 @@
 
 Run: python benchmarks/import_time.py
 Prints medians and minima of interleaved repeats, by the clock and of the processor, with byte code
-on disk; the aims are
-0.25 s and 0.5 s.
+on disk; the aims are 0.25 s and 0.5 s.
 """
 
 from __future__ import annotations

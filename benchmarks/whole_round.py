@@ -24,16 +24,6 @@ import numpy as np
 import fedwqcp as fw
 
 C, AGENTS = 100, 6
-PARTS = {
-    "load_outputs": "reading and checking",
-    "row_uniforms": "uniforms, a hash of each id",
-    "_of_labels": "scores",
-    "_mask": "sets",
-    "_measure": "coverage and sizes",
-    "_table": "the table of sets as text",
-    "rates_of": "coverage, and scipy's import for its interval",
-    "<module>": "imports",
-}
 JOBS = ("fw.calibrate, 6 agents", "agent calibrate", "agent predict", "a site's answer (Flower)")
 
 
@@ -119,6 +109,25 @@ def command(words: str) -> Callable[[], object]:
     return work
 
 
+def parts() -> dict[tuple[str, int, str], str]:
+    """Return what functions do, by file, line and name, as the profiler knows them."""
+    from fedwqcp.cli import agent, output
+    from fedwqcp.federation import outputs
+    from fedwqcp.scores import LabelScore
+
+    functions: dict[Callable[..., object], str] = {
+        outputs.load_outputs: "reading and checking",
+        outputs.row_uniforms: "uniforms, a hash of each id",
+        LabelScore.of: "scores",
+        LabelScore.invert: "sets",
+        LabelScore.measure: "coverage and sizes",
+        agent._table: "the table of sets as text",
+        output.rates_of: "coverage, and scipy's import for its interval",
+    }
+    codes = {function.__code__: part for function, part in functions.items()}
+    return {(c.co_filename, c.co_firstlineno, c.co_name): part for c, part in codes.items()}
+
+
 def one(job: str, file: str, profiled: bool) -> None:
     """Print seconds of a job and of reading its input; or the shares of its parts."""
     makes: dict[str, Callable[[], Callable[[], object]]] = {
@@ -152,11 +161,13 @@ def one(job: str, file: str, profiled: bool) -> None:
     profile.runcall(work)
     taken = pstats.Stats(profile).total_tt  # type: ignore[attr-defined]
     shares: dict[str, float] = {}
-    for (path, _, name), (_, _, _, cumulative, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
-        if name in PARTS and ("fedwqcp" in path or name == "<module>"):
-            shares[name] = max(shares.get(name, 0.0), cumulative)
-    most = sorted(shares, key=lambda name: -shares[name])[:4]
-    print(", ".join(f"{PARTS[name]} {shares[name] / taken:.0%}" for name in most))
+    known = parts()  # not before: a command imports them itself
+    for key, (_, _, _, cumulative, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
+        part = "imports" if key[2] == "<module>" else known.get(key)
+        if part is not None:
+            shares[part] = max(shares.get(part, 0.0), cumulative)
+    most = sorted(shares, key=lambda part: -shares[part])[:4]
+    print(", ".join(f"{part} {shares[part] / taken:.0%}" for part in most))
 
 
 def main() -> None:

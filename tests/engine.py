@@ -95,15 +95,19 @@ class InMemoryCarrier(Carrier):
 
 def in_process(root, round, names=None):
     """The same round over the same files without an engine."""
-    server = Server(round)
     sides = {}
     for name in round.agents if names is None else names:
         outputs = load_outputs(root / "sites" / name / "cal.npz")
         sides[name] = Agent(name, round, calibration_of(round, outputs), limit=None)
+    return hold(Server(round), sides)
+
+
+def hold(server, agents):
+    """Hold a round with the agents that are here; the others never answer."""
     while not server.ended:
         for name, ask in server.asks().items():
-            if name in sides:
-                server.receive(sides[name].answer(ask if server.step else None), name)
+            if name in agents:
+                server.receive(agents[name].answer(ask if server.step else None), name)
         server.close_step()
     return server.release()
 

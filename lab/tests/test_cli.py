@@ -15,7 +15,6 @@ from fedwqcp_lab import cli as bench
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.cli import data_app as app
 from fedwqcp_lab.datasets import catalog, files
-from fedwqcp_lab.experiment import parse_seeds
 from fedwqcp_lab.pipeline import Folder
 from fedwqcp_lab.studies import byzantine
 from made_data import arrays, entry, npz, remote
@@ -109,12 +108,6 @@ def test_quick_means_two_seeds_of_the_small_datasets(tmp_path, monkeypatch):
     assert [plan.name for plan in seen[0].datasets] == ["retinamnist", "dermamnist", "bloodmnist"]
     assert seen[0].seeds == (0, 1)
     assert [plan.name for plan in seen[1].datasets] == ["retinamnist"]
-
-
-@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1--2", "1.5"])
-def test_seeds_of_another_form_are_refused(text):
-    with pytest.raises(InputError, match="seeds are written like"):
-        parse_seeds(text)
 
 
 def facts(*words):

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.experiment import digest, embedded, load, paper
+from fedwqcp_lab.experiment import digest, embedded, load, paper, parse_seeds
 from units import experiment
 
 SMALL = """
@@ -119,3 +119,9 @@ def test_agents_and_parts_must_be_there():
     for change in ({"strong": 0, "weak": 0}, {"methods": ()}, {"seeds": ()}, {"clusters": 0}):
         with pytest.raises(InputError):
             experiment(**change)
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "-1", "1--2", "1.5"])
+def test_seeds_of_another_form_are_refused(text):
+    with pytest.raises(InputError, match="seeds are written like"):
+        parse_seeds(text)

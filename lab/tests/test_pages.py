@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 import re
 import runpy
-from functools import cache
+from functools import cache, partial
 from math import sqrt
 from pathlib import Path
 from statistics import fmean, median
@@ -31,13 +32,19 @@ from fedwqcp_lab import training
 from fedwqcp_lab.comparison import cells, markdown_table, published, published_key
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets.loading import TRAIN_SHARE
-from fedwqcp_lab.experiment import load, paper
+from fedwqcp_lab.evaluation import evaluate
+from fedwqcp_lab.experiment import digest, load, paper
 from fedwqcp_lab.results import read_results
 from fedwqcp_lab.studies import own, stress
 from fedwqcp_lab.studies import scale as scale_study
+from fedwqcp_lab.tables import write
+from units import experiment, labels_unit
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"
+COMMITTED = RESULTS / "tables"
+TEXTS = ("tables.md", "tables.tex", "cells.csv", "verdicts.csv", "explained.md")
+FIGURES = sorted(COMMITTED.glob("*.svg"))
 
 COUNT = [
     "one",
@@ -184,21 +191,176 @@ def test_a_digit_that_is_changed_is_found(name):
 
 def test_the_readme_counts_what_the_table_of_verdicts_counts():
     readme = " ".join((ROOT / "README.md").read_text().split())
-    table = reproduction_tables()["verdicts"]
+    table = tables_of("reproduction")["verdicts"]
     inside, overlapping = (cell(table, c, "the three") for c in ("inside", "overlapping"))
     said = f"{inside} of ours lie inside the published interval, {overlapping} overlap it"
     assert said in readme
 
 
+def skip_where_another_matplotlib_drew(figure):
+    """Skip a test that draws a figure anew where another version may place ink elsewhere."""
+    import matplotlib as mpl
+
+    drawn_by = re.search(r"<dc:title>Matplotlib v([^,]+),", figure.read_text())
+    assert drawn_by, f"{figure.name} does not say which matplotlib drew it"
+    if drawn_by[1] != mpl.__version__:
+        pytest.skip(f"drawn by matplotlib {drawn_by[1]}; another one may place ink elsewhere")
+
+
 def test_the_figure_of_scale_is_what_its_records_give(tmp_path):
-    matplotlib = pytest.importorskip("matplotlib")
+    pytest.importorskip("matplotlib")
     kept = RESULTS / "scale" / "scale.svg"
-    drawn_by = re.search(r"<dc:title>Matplotlib v([^,]+),", kept.read_text())[1]
-    if drawn_by != matplotlib.__version__:
-        pytest.skip(f"drawn by matplotlib {drawn_by}; another one may place ink elsewhere")
+    skip_where_another_matplotlib_drew(kept)
     lines = [line for line in scale_lines() if line.preset == own.MAIN]
     scale_study.draw_scale(lines, tmp_path / "scale", [".svg"])
     assert (tmp_path / "scale.svg").read_bytes() == kept.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The tables and figures of the reproduction, made anew from the records."""
+    pytest.importorskip("matplotlib")
+    folder = tmp_path_factory.mktemp("tables")
+    write(RESULTS, folder)
+    return folder
+
+
+def test_texts_are_those_in_the_repository_byte_for_byte(made):
+    assert {file.name for file in made.iterdir()} == {file.name for file in COMMITTED.iterdir()}
+    for name in TEXTS:
+        assert (made / name).read_bytes() == (COMMITTED / name).read_bytes(), name
+
+
+def test_figures_are_those_in_the_repository_byte_for_byte(made):
+    assert FIGURES
+    for file in FIGURES:
+        skip_where_another_matplotlib_drew(file)
+        assert (made / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize("name", ["", "beyond", "conventions", "readings"])
+def test_the_settings_of_every_record_are_spelled_out(name):
+    configs = json.loads((RESULTS / name / "configs.json").read_bytes())
+    assert all(digest(config) == key for key, config in configs.items())
+    for record in read_results(RESULTS / name):
+        own = configs[record.config]
+        assert own["dataset"]["name"] == record.dataset
+        assert own["preset"]["name"] == record.preset
+        assert own["method"]["name"] == record.method
+
+
+@pytest.mark.parametrize(("name", "shipped"), [("", "paper"), ("readings",) * 2, ("beyond",) * 2])
+def test_the_shipped_experiment_has_the_fingerprints_of_the_records(name, shipped):
+    compared = load(Path(f"{shipped}.toml"))
+    rows = {((r.dataset, r.preset, r.method), r.config) for r in read_results(RESULTS / name)}
+    assert rows
+    for row, fingerprint in rows:
+        config = compared.config(*row)
+        if config["method"]["method"] == "fedls-cp":  # defaults, not named, when it was measured
+            for setting, default in (("min_gap", 2), ("min_class", 1)):
+                assert config["method"]["settings"].pop(setting) == default
+        assert digest(config) == fingerprint, row
+
+
+def test_the_page_beyond_the_paper_shows_what_the_records_give():
+    page = (DOCS / "beyond.md").read_text()
+    for title, table in tables_of("beyond").items():
+        assert f"\n\n{table}\n\n" in page, f"the table of {title} differs from docs/beyond.md"
+
+
+def test_what_a_sceptic_reads_is_what_the_tables_say():
+    made = {
+        name: [row.split(" | ") for row in text[2:-2].split(" |\n| ")]
+        for name, text in tables_of("beyond").items()
+    }
+    page, advice = (
+        " ".join((ROOT / name).read_text().split())
+        for name in ("docs/beyond.md", "docs/explanation/which-method.md")
+    )
+    cells = {row[0]: row[1:] for row in made["summary"]}
+    gaps, over, under = (
+        cells[name] for name in ("mean gap to 0.95", "of it over-coverage", "of it under-coverage")
+    )
+    assert f"Of the recipe's gap of {gaps[0]}, {over[0]} is over-coverage" in page
+    assert f"({under[0]} against {min(under[1:4])} to {max(under[1:4])})" in page
+    below = [row.split()[0] for row in cells["agents and seeds covered below 0.95"][:4]]
+    assert f"{below[0]} % against {min(below[1:])} to {max(below[1:])} %" in page
+    size = cells["size beside the recipe's"]
+    said = f"from {float(gaps[0]):.3f} to {float(gaps[2]):.3f}, with sets {less(size[2])} smaller"
+    assert said in advice
+    matched = {tuple(row[:2]): row[-2:] for row in made["matched"]}
+    at_worst, at_alpha = map(less, matched["randomised APS", "fedls-cp"])
+    assert f"then has sets {at_worst} smaller, where at alpha = 0.05 they are {at_alpha}" in page
+    assert f"sets are {at_worst} smaller" in advice
+    simulated = {tuple(row[:3]): row[3:] for row in made["simulated"]}
+    plain, tilted = (
+        simulated["calibrated", score, "fedwq-cp"] for score in ("randomised APS", "tilted APS")
+    )
+    assert f"gap rises from {plain[0]} to {tilted[0]}" in page
+    assert f"worst agent falls from {plain[1]} to {tilted[1]}" in page
+    for row in made["scale"]:
+        if row[1] in ("20", "100"):  # "its worst agent covers less than FCP's on each dataset"
+            assert float(row[4]) < float(row[2]), row
+
+
+def less(ratio):
+    """Return by how much a ratio is below 1, in per cent."""
+    return f"{100 * (1 - float(ratio)):.0f} %"
+
+
+@pytest.mark.parametrize("models", ["calibrated", "strong overconfident, weak underconfident"])
+def test_the_simulation_gives_its_records_again(models):
+    script = benchmark("beyond")
+    recorded = [r for r in script["simulated"]() if (r["models"], r["seed"]) == (models, 0)]
+    again = script["simulate"](0, models)
+    assert [r["hits"] for r in again] == [r["hits"] for r in recorded]
+    assert [r["method"] for r in again] == 2 * list(script["METHODS"])
+
+
+def test_the_tilt_is_recommended_nowhere():
+    assert "tilt" not in (ROOT / "README.md").read_text().lower()
+    for folder in ("docs/tutorial", "docs/gallery", "examples", "src/fedwqcp/theory"):
+        for file in (ROOT / folder).rglob("*"):
+            if file.suffix in (".md", ".py", ".toml"):
+                assert "tilted" not in file.read_text().lower(), file
+    for name in ("docs/beyond.md", "docs/explanation/label-shift.md"):
+        assert "not recommended" in (ROOT / name).read_text(), name
+
+
+def test_the_stress_table_is_what_its_records_give(tmp_path):
+    folder = RESULTS / "stress"
+    made = stress.write_table(stress.journal_of(folder).read(), tmp_path)
+    assert made.read_bytes() == (folder / "stress.csv").read_bytes()
+
+
+def test_the_page_on_label_shift_shows_what_settings_were_chosen_on():
+    page = (DOCS / "explanation" / "label-shift.md").read_text()
+    script = benchmark("beyond")
+    assert f"\n\n{script['tuning']()}\n\n" in page
+
+
+def test_a_temperature_is_fitted_to_every_agents_outputs():
+    script, unit = benchmark("temperature"), labels_unit()
+    found, fits = script["variants"](unit)
+    assert [*found] == [*fits] == list(script["WAYS"])
+    assert {len(each) for each in fits.values()} == {len(unit.outputs)}
+    plain, own = found["none"], found["own rows"]
+    assert np.array_equal(plain.outputs[0].calibration, unit.outputs[0].calibration)
+    for at, (agent, t) in enumerate(zip(own.outputs, fits["own rows"], strict=True)):
+        assert 0 < len(agent.calibration) == len(own.setting.part(at))
+        assert len(agent.calibration) < len(unit.outputs[at].calibration)
+        assert np.allclose(agent.test * t, plain.outputs[at].test, rtol=1e-5)
+    assert evaluate(own, experiment())
+
+
+def test_the_checksums_are_those_of_all_packed_records():
+    lines = (RESULTS / "SHA256SUMS").read_text().splitlines()
+    listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    packed = sorted(RESULTS.rglob("*.xz"))
+    assert sorted(listed) == [str(file.relative_to(RESULTS)) for file in packed]
+    for file in packed:
+        found = hashlib.sha256(file.read_bytes()).hexdigest()
+        assert listed[str(file.relative_to(RESULTS))] == found, file
 
 
 PAGES = [
@@ -226,7 +388,7 @@ def test_stand_ins_are_called_so_wherever_they_are_named(page):
 def evidence_of(name):
     """Return the tables and the phrases of a page."""
     tables, phrases = {
-        "reproduction.md": (reproduction_tables, reproduction),
+        "reproduction.md": (partial(tables_of, "reproduction"), reproduction),
         "explanation/own-distribution.md": (own_tables, own_distributions),
         "explanation/scale.md": (page_tables_of_scale, scale),
         "evidence.md": (dict, evidence),
@@ -235,15 +397,15 @@ def evidence_of(name):
 
 
 @cache
-def reproduction_tables():
-    """Return what ``benchmarks/reproduction.py`` prints."""
-    return dict(script()["tables"]())
+def benchmark(name):
+    """Return the names of a script in ``benchmarks/``."""
+    return runpy.run_path(str(ROOT / "benchmarks" / f"{name}.py"))
 
 
 @cache
-def script():
-    """Return the names of ``benchmarks/reproduction.py``."""
-    return runpy.run_path(str(ROOT / "benchmarks" / "reproduction.py"))
+def tables_of(name):
+    """Return every table that a script in ``benchmarks/`` prints."""
+    return dict(benchmark(name)["tables"]())
 
 
 @cache
@@ -329,7 +491,7 @@ def cell(table, column, *names):
 
 def reproduction():
     """Yield what the page on the reproduction says in words."""
-    t, names, spent = reproduction_tables(), script(), seconds()
+    t, names, spent = tables_of("reproduction"), benchmark("reproduction"), seconds()
     results = read_results(RESULTS)
     found = {
         (c.dataset, c.method, c.metric, c.agent): c for c in cells(results) if c.preset == "paper"

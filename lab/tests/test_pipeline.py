@@ -1,4 +1,4 @@
-"""Kill a run at random points: what it resumes to is what an undisturbed run gives."""
+"""Runs on saved outputs, their workers, and runs that are killed at random points."""
 
 from __future__ import annotations
 

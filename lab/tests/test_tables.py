@@ -1,4 +1,4 @@
-"""The benchmark in the terminal, from cells made by hand."""
+"""Tables as files and in the terminal, from cells made by hand."""
 
 from __future__ import annotations
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import functools
 import http.server
-import importlib.util
 import threading
 from pathlib import Path
 
+import generate
 import pytest
 
 from fedwqcp import methods
 
-ROOT = Path(__file__).resolve().parents[2]
-SITE = ROOT / "build/docs"
-SPEC = importlib.util.spec_from_file_location("generate", ROOT / "docs/generate.py")
-generate = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(generate)
+SITE = Path(__file__).resolve().parents[2] / "build/docs"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

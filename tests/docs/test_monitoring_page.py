@@ -19,6 +19,7 @@ def test_the_page_tells_what_was_measured():
 def test_false_alarms_were_within_the_bound_and_drops_were_seen():
     lines = (ROOT / "results" / "monitor" / "records.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in lines]
+    assert {record["kind"] for record in records} == {"none", "drop"}
     for record in records:
         if record["kind"] == "none":
             assert record["streams"] == 10_000

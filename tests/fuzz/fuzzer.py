@@ -41,6 +41,7 @@ from typing import Any
 import numpy as np
 
 import fedwqcp as fw
+from engine import hold
 from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RecordError, RoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
@@ -415,13 +416,8 @@ def _compare(setup, release, agents, used, byzantine, pristine) -> None:
             if not low <= value <= high:
                 raise Finding(f"{claimed} claimed points move {value} beyond {low} to {high}")
     if setup.repeats and pristine and not set(release.used) & byzantine:
-        alone = Server(setup.plan)
-        while not alone.ended:
-            for name, ask in alone.asks().items():
-                if name not in byzantine:
-                    alone.receive(agents[name].answer(ask if alone.step else None), name)
-            alone.close_step()
-        if alone.release().outcomes != release.outcomes:
+        alone = {name: agents[name] for name in NAMES if name not in byzantine}
+        if hold(Server(setup.plan), alone).outcomes != release.outcomes:
             raise Finding("a refused message changed the release")
 
 

@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from engine import hold
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.federation.server import Server
@@ -538,14 +539,9 @@ def test_an_absent_agent_counts_in_a_round(method):
         round = Round(
             "r", choose_method(method), choose_score("lac"), (0.2,), tuple("abcdefghij"), 5
         )
-        server = Server(round)
-        agents = [Agent(n, round, Calibration([0.1] * 20), limit=None) for n in round.agents]
-        while not server.ended:
-            for agent in agents[:answering]:
-                ask = server.asks()[agent.name]
-                server.receive(agent.answer(ask if server.step else None), agent.name)
-            server.close_step()
-        return server.release().threshold("a")
+        here = round.agents[:answering]
+        agents = {n: Agent(n, round, Calibration([0.1] * 20), limit=None) for n in here}
+        return hold(Server(round), agents).threshold("a")
 
     assert released(10) == released(9) == 0.1  # shares must sum to 0.8 * 11 = 8.8, or rank 9 of 10
     assert released(8) == inf

@@ -222,7 +222,6 @@ def _at_hand(experiment: Experiment, datasets: str | None) -> bool:
 
 
 def _names(datasets: str) -> list[str]:
-    """Split names at the commas."""
     return [name.strip() for name in datasets.split(",")]
 
 
@@ -528,12 +527,10 @@ def _where(dataset: Dataset, data: Path | None) -> tuple[str, ...]:
 
 
 def _task(dataset: Dataset) -> str:
-    """Write the task and the number of classes."""
     return dataset.task + (f", {dataset.n_classes} classes" if dataset.n_classes else "")
 
 
 def _shape(dataset: Dataset) -> str:
-    """Write the shape of one input."""
     return " x ".join(str(length) for length in dataset.shape)
 
 

@@ -349,7 +349,6 @@ def _order(row: tuple[str, str, str]) -> tuple[int, str, int, str, int, str]:
 
 
 def _at(name: str, known: Sequence[str]) -> int:
-    """Return the place of a name."""
     return known.index(name) if name in known else len(known)
 
 

@@ -13,7 +13,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from math import inf, isfinite
@@ -216,11 +216,11 @@ class IntervalTestSet(ScoredTestSet):
 
 @dataclass(frozen=True)
 class SetMetrics:
-    """What an agent's sets are on the test points.
+    """What an agent's sets are on the test points, in the fields of a `Result`.
 
     Parameters
     ----------
-    n, hits : int
+    n_test, hits : int
         Test points, and those whose set held the truth.
     size : float
         Mean number of labels or mean length.
@@ -230,7 +230,7 @@ class SetMetrics:
         For class labels: the smallest share of a class's points whose set held the truth.
     """
 
-    n: int
+    n_test: int
     hits: int
     size: float
     clipped: float | None = None
@@ -242,10 +242,13 @@ def calibrate_row(
     setting: UnitSetting, scored: Scored, plan: MethodPlan, alpha: float
 ) -> CalibratedRow:
     """Calibrate with one method of the comparison."""
+    score_range = methods.find(plan.method).score_range
+    highest = inf if score_range is None else score_range[1]
+    cals = {n: limited(cal, highest, plan.components) for n, cal in scored.calibrations.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InfiniteThresholdWarning)  # the tables show it
         release = calibrate(
-            {name: _fit(cal, plan) for name, cal in scored.calibrations.items()},
+            cals,
             method=method_of(setting, plan, scored),
             target=target_of(setting, plan),
             alpha=alpha,
@@ -375,12 +378,7 @@ def _row(
                 n_cal=cal.n,
                 local=float(local),
                 threshold=_number(calibrated.thresholds[agent.name]),
-                n_test=found.n,
-                hits=found.hits,
-                size=found.size,
-                clipped=found.clipped,
-                labels=found.labels,
-                worst_class=found.worst_class,
+                **asdict(found),
                 rounds=release.rounds,
                 bytes_up=release.bytes_up(agent.name),
                 bytes_down=release.bytes_down(agent.name),
@@ -456,14 +454,15 @@ def _outputs(
     return np.column_stack([f, a + b * f])
 
 
-def _fit(cal: Calibration, plan: MethodPlan) -> Calibration:
-    """Return data that a method takes: sums in float32 may pass the end of its range a little."""
-    score_range = methods.find(plan.method).score_range
-    scores = cal.scores if score_range is None else np.minimum(cal.scores, score_range[1])
+def limited(cal: Calibration, highest: float, components: int) -> Calibration:
+    """Return scores up to the highest that a method takes, and some of the components, 0 for all.
+
+    Sums in float32 may pass the end of a range a little.
+    """
     features = cal.features
-    if plan.components and features is not None:
-        features = features[:, : plan.components]
-    return Calibration(scores, cal.labels, features, cal.n_classes)
+    if components and features is not None:
+        features = features[:, :components]
+    return Calibration(np.minimum(cal.scores, highest), cal.labels, features, cal.n_classes)
 
 
 def _marginal(density: tuple[float, ...], components: int) -> tuple[float, ...]:

@@ -70,7 +70,7 @@ def coverage_against_size(
     methods = sorted({r.method for r in records})
     with _one_panel_each(datasets, 4.6, 3.8, below=0.6, sharey=True) as (figure, panels):
         for panel, dataset in zip(panels.flat, datasets, strict=False):
-            _draw(panel, [r for r in records if r.dataset == dataset], methods)
+            _coverage_panel(panel, [r for r in records if r.dataset == dataset], methods)
         panels[0][0].set_ylim(top=1.01)  # shared by all, after the last point is drawn
         for row in panels:
             row[0].set_ylabel("coverage of an agent on the shared test data")
@@ -190,7 +190,6 @@ def _of_preset(records: Sequence[Record], preset: str | None) -> list[Record]:
 
 
 def _ablation_panel(panel: Any, found: Sequence[TableCell], nominal: float) -> None:
-    """Draw one dataset."""
     for shift, colour, method in ((-0.12, COLOURS[1], OURS), (0.12, COLOURS[0], PLAIN_MEAN)):
         own = agent_coverage(found, method)
         panel.errorbar(
@@ -232,8 +231,7 @@ def _partition_panel(panel: Any, partitions: Sequence[AgentPartition]) -> None:
     panel.set_title(partitions[0].display_title, loc="left", fontweight="bold")
 
 
-def _draw(panel: Any, records: Sequence[Medians], methods: Sequence[str]) -> None:
-    """Draw one dataset."""
+def _coverage_panel(panel: Any, records: Sequence[Medians], methods: Sequence[str]) -> None:
     first = records[0]
     nominal = 1 - first.alpha
     panel.axhline(nominal, color="0.35", linestyle="--", linewidth=1)

@@ -110,10 +110,10 @@ def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> Vi
     first, nominal = results[0], 1 - results[0].alpha
     methods = sorted({r.method for r in results}, key=lambda name: (name not in FIRST, name))
     agents = sorted({r.agent for r in results}, key=lambda name: int(name[1:]))
-    by: dict[tuple[str, str], list[Result]] = {}
+    by: dict[tuple[str, str], list[Result]] = {(m, a): [] for m in methods for a in agents}
     for r in results:
-        by.setdefault((r.method, r.agent), []).append(r)
-    found = [_measured(by[method, agent]) for method in methods for agent in agents]
+        by[r.method, r.agent].append(r)
+    found = [_measured(own) for own in by.values()]
     seeds = sorted({r.seed for r in results})
     size = "labels in a set" if first.task == "classification" else "length of the interval"
     over = f"Medians over {len(seeds)} seeds" if len(seeds) > 1 else "One seed"
@@ -125,8 +125,7 @@ def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> Vi
         about.append(_partition(partitions))
     totals = [
         (method, agent, max(r.bytes_up for r in own), max(r.bytes_down for r in own))
-        for (method, agent) in ((m.method, m.agent) for m in found)
-        for own in (by[method, agent],)
+        for (method, agent), own in by.items()
     ]
     sent = messages_section([(agent, up, down) for _, agent, up, down in totals], {})
     if len(methods) > 1:

@@ -15,6 +15,7 @@ from concurrent.futures import wait as futures_wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
@@ -26,7 +27,7 @@ from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import applicable, evaluate, partitions
 from fedwqcp_lab.experiment import Experiment, digest
 from fedwqcp_lab.results import AgentPartition, Journal, Result, make_out
-from fedwqcp_lab.training import check_data, train_units
+from fedwqcp_lab.training import check_data, part_of, train_units
 
 Executor: TypeAlias = Literal["processes", "ray"]
 """What runs the tasks."""
@@ -163,10 +164,6 @@ def prepared(
         if task not in lacking:
             yield task, path
     for done, plan in enumerate(plans):
-
-        def on_progress(what: str, share: float, done: int = done) -> None:
-            report("outputs", what, (done + share) / len(plans))
-
         seeds = [seed for name, seed in lacking if name == plan.name]
         for unit in train_units(
             plan,
@@ -174,7 +171,7 @@ def prepared(
             seeds,
             data=options.data,
             device=options.device,
-            on_progress=on_progress,
+            on_progress=part_of(partial(report, "outputs"), done, len(plans)),
         ):
             task = plan.name, unit.setting.seed
             units.save(unit, paths[task])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
@@ -293,7 +293,25 @@ def method_summaries(found: Sequence[TableCell]) -> tuple[MethodSummary, ...]:
     rows: dict[tuple[str, str, str], list[TableCell]] = {}
     for cell in found:
         rows.setdefault((cell.preset, cell.display_title, cell.method), []).append(cell)
-    return tuple(_summary(own) for own in rows.values())
+    summaries = []
+    for (preset, dataset, method), own in rows.items():
+        coverages = {cell.agent: cell for cell in own if cell.metric == "coverage"}
+        mean = coverages.pop(AVERAGE)
+        worst = min(coverages.values(), key=lambda cell: cell.median)
+        summaries.append(
+            MethodSummary(
+                preset,
+                dataset,
+                method,
+                coverage=mean.median,
+                half=mean.half,
+                worst=worst.median,
+                worst_agent=worst.agent,
+                size=next(cell.median for cell in own if cell.metric == "size"),
+                seeds=mean.seeds,
+            )
+        )
+    return tuple(summaries)
 
 
 @dataclass(frozen=True)
@@ -316,44 +334,48 @@ def number(value: float, decimals: int) -> str:
     return "inf" if isinf(value) else f"{value:.{decimals}f}"
 
 
+def _coverage_lines(
+    rows: Sequence[MethodRow], agents: Sequence[str], cell: Callable[[TableCell | None, int], str]
+) -> list[list[str]]:
+    """Return dataset, method, coverage of each agent and seconds of each row."""
+    return [
+        [
+            row.dataset,
+            row.method,
+            *(cell(row.cells.get(agent), 4) for agent in agents),
+            cell(row.cells.get(ALL), 3),
+        ]
+        for row in rows
+    ]
+
+
 def _markdown_coverage(rows: Sequence[MethodRow]) -> str:
-    """Return a coverage table."""
     agents = agents_of(rows)
-    lines = [["dataset", "method", *agents, "seconds"]]
-    for row in rows:
-        cells = [_markdown_cell(row.cells.get(agent), 4) for agent in agents]
-        lines.append([row.dataset, row.method, *cells, _markdown_cell(row.cells.get(ALL), 3)])
-    return markdown_table(lines)
+    head = ["dataset", "method", *agents, "seconds"]
+    return markdown_table([head, *_coverage_lines(rows, agents, _markdown_cell)])
 
 
 def _markdown_sizes(rows: Sequence[MethodRow]) -> str:
-    """Return a size table."""
     ordinal = any("labels" in row.cells for row in rows)
-    extra = ["within range", "labels inside"] if ordinal else []
-    lines = [["dataset", "method", "size", "less", *extra]]
+    extra = {"clipped": "within range", "labels": "labels inside"} if ordinal else {}
+    lines = [["dataset", "method", "size", "less", *extra.values()]]
     for row in rows:
         less = "" if row.less is None else f"{100 * row.less:.1f} %"
         if row.published_less is not None:
             less += f" ({100 * row.published_less:.1f} %)"
-        more = (
-            [_markdown_cell(row.cells.get(name), 2) for name in ("clipped", "labels")]
-            if ordinal
-            else []
-        )
+        more = [_markdown_cell(row.cells.get(name), 2) for name in extra]
         lines.append([row.dataset, row.method, _markdown_cell(row.cells["size"], 2), less, *more])
     return markdown_table(lines)
 
 
 def _markdown_verdicts(found: Sequence[TableCell]) -> str:
-    """Return the counts of verdicts."""
     rows = verdict_rows(found)
-    return (
-        markdown_table(rows) if len(rows) > 1 else "There is no published figure to compare with."
-    )
+    if len(rows) == 1:
+        return "There is no published figure to compare with."
+    return markdown_table(rows)
 
 
 def _markdown_cell(cell: TableCell | None, decimals: int) -> str:
-    """Write one cell."""
     if cell is None:
         return ""
     text = f"{number(cell.median, decimals)} ± {number(cell.half, decimals)}"
@@ -364,34 +386,22 @@ def _markdown_cell(cell: TableCell | None, decimals: int) -> str:
 
 
 def _latex_coverage(rows: Sequence[MethodRow], preset: str) -> str:
-    """Return a coverage table."""
     agents = agents_of(rows)
-    lines = [["Dataset", "Method", *agents, "Runtime (s)"]]
-    for row in rows:
-        cells = [_latex_cell(row.cells.get(agent), 4) for agent in agents]
-        lines.append(
-            [
-                latex_escape(row.dataset),
-                latex_escape(row.method),
-                *cells,
-                _latex_cell(row.cells.get(ALL), 3),
-            ]
-        )
-    return _tabular(lines, f"coverage, preset {preset}")
+    head = ["Dataset", "Method", *agents, "Runtime (s)"]
+    lines = _coverage_lines(rows, agents, _latex_cell)
+    return _tabular(head, lines, f"coverage, preset {preset}")
 
 
 def _latex_sizes(rows: Sequence[MethodRow], preset: str) -> str:
-    """Return a size table."""
-    lines = [["Dataset", "Method", "Avg size", r"\% less", r"\% less, published"]]
+    lines = []
     for row in rows:
         shares = ["" if x is None else f"{100 * x:.1f}" for x in (row.less, row.published_less)]
-        cell = _latex_cell(row.cells["size"], 2)
-        lines.append([latex_escape(row.dataset), latex_escape(row.method), cell, *shares])
-    return _tabular(lines, f"size, preset {preset}")
+        lines.append([row.dataset, row.method, _latex_cell(row.cells["size"], 2), *shares])
+    head = ["Dataset", "Method", "Avg size", r"\% less", r"\% less, published"]
+    return _tabular(head, lines, f"size, preset {preset}")
 
 
 def _latex_cell(cell: TableCell | None, decimals: int) -> str:
-    """Write one cell."""
     if cell is None:
         return ""
     half = number(cell.half, decimals).replace("inf", r"\infty")
@@ -404,34 +414,15 @@ def _latex_cell(cell: TableCell | None, decimals: int) -> str:
     return f"${text} {mark} {printed}$"
 
 
-def _tabular(lines: Sequence[Sequence[str]], what: str) -> str:
+def _tabular(head: Sequence[str], lines: Sequence[Sequence[str]], what: str) -> str:
     """Return rows as a tabular; a dataset's name stands on its first row only."""
-    head, *body = lines
     text = [f"% {what}", f"\\begin{{tabular}}{{ll{'c' * (len(head) - 2)}}}", r"\toprule"]
     text += [" & ".join(head) + r" \\"]
     last = None
-    for dataset, *rest in body:
+    for dataset, method, *rest in lines:
         if dataset != last:
             text.append(r"\midrule")
-        text.append(" & ".join(["" if dataset == last else dataset, *rest]) + r" \\")
+        first = "" if dataset == last else latex_escape(dataset)
+        text.append(" & ".join([first, latex_escape(method), *rest]) + r" \\")
         last = dataset
     return "\n".join([*text, r"\bottomrule", r"\end{tabular}"])
-
-
-def _summary(own: Sequence[TableCell]) -> MethodSummary:
-    """Summarise one method on one dataset."""
-    coverages = {cell.agent: cell for cell in own if cell.metric == "coverage"}
-    mean = coverages.pop(AVERAGE)
-    worst = min(coverages.values(), key=lambda cell: cell.median)
-    size = next(cell for cell in own if cell.metric == "size")
-    return MethodSummary(
-        preset=mean.preset,
-        dataset=mean.display_title,
-        method=mean.method,
-        coverage=mean.median,
-        half=mean.half,
-        worst=worst.median,
-        worst_agent=worst.agent,
-        size=size.median,
-        seeds=mean.seeds,
-    )

@@ -7,8 +7,10 @@ agents, and estimates the label distribution and the feature density of the trai
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -81,7 +83,9 @@ def train_units(
         return
     on_progress(f"{plan.name}: reading", 0.0)
     source = read_images(plan, data)
-    yield from _Networks(source, plan, experiment, device, on_progress).units(seeds)
+    yield from train_networks(
+        source, plan, experiment, seeds, device=device, on_progress=on_progress
+    )
 
 
 def read_images(plan: DatasetPlan, data: Path | None) -> TrainingData:
@@ -149,7 +153,7 @@ def train_small(source: TrainingData, plan: DatasetPlan, experiment: Experiment,
         predicted = _train_and_predict(
             model, inputs, targets, rows.train, classes=classes, epochs=epochs
         )
-        own = setting.rows if experiment.pool else setting.rows[setting.part(place)]
+        own = _own_rows(setting, experiment, name)
         outputs.append(AgentOutputs(name, predicted[own], predicted[tested]))
     return Unit(setting, tuple(outputs))
 
@@ -171,6 +175,7 @@ def setting_of(
         label_distribution = np.bincount(train, minlength=classes or 0) / max(1, len(train))
         kept = source.targets[some].astype(np.int64)
     density = density_of(shared.of(source.inputs, some), kept)
+    truth = np.int64 if labelled else np.float64
     return UnitSetting(
         dataset=plan.name,
         title=f"{source.dataset.title} ({plan.name})" if plan.data else source.dataset.title,
@@ -183,8 +188,8 @@ def setting_of(
         agents=experiment.agents,
         owners=owners,
         rows=rows.calibration,
-        labels=_truth(source.targets[rows.calibration], labelled=labelled),
-        test_labels=_truth(source.tested(rows)[1], labelled=labelled),
+        labels=source.targets[rows.calibration].astype(truth),
+        test_labels=source.tested(rows)[1].astype(truth),
         groups=groups,
         test_groups=test_groups,
         features=shared.of(source.inputs, rows.calibration),
@@ -255,95 +260,67 @@ def device_name(device: Any) -> str:
     return "cpu" if device.type == "cpu" else str(torch.cuda.get_device_name(device))
 
 
-@dataclass(frozen=True, eq=False)
-class _Networks:
-    """The paper's networks on one dataset, all seeds and agents of one kind at once."""
+def train_networks(
+    source: TrainingData,
+    plan: DatasetPlan,
+    experiment: Experiment,
+    seeds: Sequence[int],
+    *,
+    device: str,
+    on_progress: OnProgress,
+) -> Iterator[Unit]:
+    """Train the paper's networks, all seeds and agents of one kind at once; yield their outputs."""
+    from fedwqcp_lab.models.engine import find_device
+    from fedwqcp_lab.models.networks import Classes, Mean, Quantiles
+    from fedwqcp_lab.models.training import train
 
-    source: TrainingData
-    plan: DatasetPlan
-    experiment: Experiment
-    device: str
-    on_progress: OnProgress
-    settings: dict[int, UnitSetting] = field(default_factory=dict)
-
-    def units(self, seeds: Sequence[int]) -> Iterator[Unit]:
-        """Train all models, and predict calibration and test points."""
-        from fedwqcp_lab.models.engine import find_device
-
-        where = device_name(find_device(self.device))
-        for seed in seeds:
-            self.on_progress(f"{self.plan.name}: partition and components, seed {seed}", 0.0)
-            self.settings[seed] = setting_of(self.source, self.plan, self.experiment, seed, where)
-        heads, agents = self._heads(), self.experiment.agents
-        steps = [(head, kind) for head in heads for kind in ("strong", "weak")]
-        predicted: dict[tuple[int, str, int], tuple[Numbers, Numbers]] = {}
-        for at, (head, kind) in enumerate(steps):
-            report = _step(self.on_progress, f"{self.plan.name}: {kind} models", at, len(steps))
-            for (seed, agent), pair in self._kind(kind, head, report).items():
-                predicted[seed, agent, heads.index(head)] = pair
-        for seed in seeds:
-            outputs = tuple(
-                AgentOutputs(
-                    name, *(part for at in range(len(heads)) for part in predicted[seed, name, at])
-                )
-                for name in agents
-            )
-            yield Unit(self.settings[seed], outputs)
-
-    def _heads(self) -> list[Head]:
-        """Return the heads of the models: classes; or a mean, and quantiles for CQR."""
-        from fedwqcp_lab.models.networks import Classes, Mean, Quantiles
-
-        if self.source.dataset.task == "classification":
-            return [Classes(self.source.dataset.n_classes or 2)]
-        alpha = self.experiment.alpha
-        return [Mean(), Quantiles((alpha / 2, 1 - alpha / 2))]
-
-    def _kind(
-        self, kind: str, head: Head, report: Callable[[float], None]
-    ) -> dict[tuple[int, str], tuple[Numbers, Numbers]]:
-        """Train all models of one kind."""
-        from fedwqcp_lab.models.training import train
-
-        agents = [a for a in self.experiment.agents if a.startswith(kind[0].upper())]
-        if not agents:
-            return {}
-        models = [(seed, agent) for seed in self.settings for agent in agents]
-        name, use = self.source.dataset.name, type(head).__name__.lower()
-        images = self.source.inputs
+    where = device_name(find_device(device))
+    settings = {}
+    for seed in seeds:
+        on_progress(f"{plan.name}: partition and components, seed {seed}", 0.0)
+        settings[seed] = setting_of(source, plan, experiment, seed, where)
+    rows = {seed: division(source, seed, experiment.held_out) for seed in seeds}
+    heads: list[Head] = [Mean(), Quantiles((experiment.alpha / 2, 1 - experiment.alpha / 2))]
+    if source.dataset.task == "classification":
+        heads = [Classes(source.dataset.n_classes or 2)]
+    steps = [(head, kind) for head in heads for kind in ("strong", "weak")]
+    predicted: dict[tuple[int, str], list[Numbers]] = defaultdict(list)
+    for at, (head, kind) in enumerate(steps):
+        agents = [agent for agent in experiment.agents if agent.startswith(kind[0].upper())]
+        models = [(seed, agent) for seed in seeds for agent in agents]
+        if not models:
+            continue
+        name, use = source.dataset.name, type(head).__name__.lower()
         stack = train(
-            _architecture(kind, self.source, head),
-            images,
-            self.source.targets,
-            np.stack([self._rows(seed).train for seed, _ in models]),
+            _architecture(kind, source, head),
+            source.inputs,
+            source.targets,
+            np.stack([rows[seed].train for seed, _ in models]),
             [stream(seed, name, "train", agent, use) for seed, agent in models],
-            epochs=_epochs(kind, self.plan, self.experiment),
-            batch=self.plan.batch,
-            device=self.device,
-            progress=report,
+            epochs=_epochs(kind, plan, experiment),
+            batch=plan.batch,
+            device=device,
+            progress=partial(part_of(on_progress, at, len(steps)), f"{plan.name}: {kind} models"),
         )
-        own = [self._own(seed, agent) for seed, agent in models]
-        calibration = stack.predict(images, _padded(own))
-        if self.experiment.held_out:
-            test = stack.predict(
-                images, np.stack([self._rows(seed).held_out for seed, _ in models])
-            )
+        own = [_own_rows(settings[seed], experiment, agent) for seed, agent in models]
+        calibration = stack.predict(source.inputs, _padded(own))
+        if experiment.held_out:
+            held_out = np.stack([rows[seed].held_out for seed, _ in models])
+            test = stack.predict(source.inputs, held_out)
         else:
-            test = stack.predict(self.source.test_inputs)
-        return {
-            model: (calibration[at, : len(own[at])], test[at]) for at, model in enumerate(models)
-        }
+            test = stack.predict(source.test_inputs)
+        for place, model in enumerate(models):
+            predicted[model] += calibration[place, : len(own[place])], test[place]
+    for seed in seeds:
+        outputs = (AgentOutputs(name, *predicted[seed, name]) for name in experiment.agents)
+        yield Unit(settings[seed], tuple(outputs))
 
-    def _rows(self, seed: int) -> Split:
-        """Return what the official training rows are used for."""
-        return division(self.source, seed, self.experiment.held_out)
 
-    def _own(self, seed: int, agent: str) -> npt.NDArray[np.int64]:
-        """Return the calibration points, as official rows, that an agent's model predicts."""
-        setting = self.settings[seed]
-        if self.experiment.pool:
-            return setting.rows
-        return setting.rows[setting.part(setting.agents.index(agent))]
+def _own_rows(setting: UnitSetting, experiment: Experiment, agent: str) -> Indices:
+    """Return the calibration points, as official rows, that an agent's model predicts."""
+    if experiment.pool:
+        return setting.rows
+    return setting.rows[setting.part(setting.agents.index(agent))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,7 +390,9 @@ def train_pool(
             batch=plan.batch,
             device=device,
             engine=Engine(chunk=POOL_CHUNK if find_device(device).type == "cuda" else None),
-            progress=_step(on_progress, f"{plan.name}: seed {seed}, {kind} models", at, 2),
+            progress=partial(
+                part_of(on_progress, at, 2), f"{plan.name}: seed {seed}, {kind} models"
+            ),
         )
         tests[kind] = stacks[kind].predict(source.test_inputs[test])
         kept = stacks[kind].predict(images[rows.held_out])
@@ -451,9 +430,9 @@ def _epochs(kind: str, plan: DatasetPlan, experiment: Experiment) -> int:
     return plan.weak_epochs or experiment.weak_epochs
 
 
-def _step(on_progress: OnProgress, what: str, at: int, of: int) -> Callable[[float], None]:
-    """Turn the progress of one step into that of all."""
-    return lambda share: on_progress(what, (at + share) / of)
+def part_of(on_progress: OnProgress, at: int, of: int) -> OnProgress:
+    """Turn the progress of one of several steps into that of all."""
+    return lambda what, share: on_progress(what, (at + share) / of)
 
 
 def _padded(rows: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
@@ -484,11 +463,6 @@ def _partition(
     for place, part in enumerate(parts):
         owners[part] = place
     return owners, groups, test_groups
-
-
-def _truth(targets: Numbers, *, labelled: bool) -> Numbers:
-    """Return classes as whole numbers, and everything else as floats."""
-    return targets.astype(np.int64 if labelled else np.float64)
 
 
 def _pixels(inputs: Numbers, rows: Indices) -> npt.NDArray[np.float32]:

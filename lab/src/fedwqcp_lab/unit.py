@@ -12,7 +12,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -34,18 +34,6 @@ OutputKind: TypeAlias = Literal["logits", "predictions", "quantiles"]
 _DAMAGED = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error)
 
 _TEXT = ("dataset", "title", "status", "note", "task", "n_classes", "seed", "device", "agents")
-
-_ARRAYS = (
-    "owners",
-    "rows",
-    "labels",
-    "test_labels",
-    "groups",
-    "test_groups",
-    "features",
-    "label_distribution",
-    "feature_distribution",
-)
 
 _STORED_AS = {"label_distribution": "label_law", "feature_distribution": "feature_law"}
 """What fields are called in files where that is not their name."""
@@ -126,6 +114,9 @@ class UnitSetting:
     def part(self, place: int) -> Indices:
         """Return the calibration points of an agent."""
         return np.flatnonzero(self.owners == place)
+
+
+_ARRAYS = tuple(field.name for field in fields(UnitSetting) if field.name not in _TEXT)
 
 
 @dataclass(frozen=True, eq=False)

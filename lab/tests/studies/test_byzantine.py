@@ -114,7 +114,7 @@ def test_without_an_attack_it_is_the_plain_round(made: tuple[AttackResult, ...])
             for name, q in calibrated.thresholds.items()
         ]
         record = by(made, plan.name, NOBODY)
-        assert record.coverage == (min(m.hits / m.n for m in found),)
+        assert record.coverage == (min(m.hits / m.n_test for m in found),)
         assert record.size[0] == pytest.approx(np.mean([m.size for m in found]), rel=1e-5)
 
 

@@ -38,6 +38,7 @@ from fedwqcp_lab.evaluation import (
     SetMetrics,
     code_versions,
     fits,
+    limited,
     method_of,
     prepare,
     record_head,
@@ -277,17 +278,20 @@ def attacked(
         return {name: honest[low] if name in byzantine else cal for name, cal in honest.items()}
     if highest == inf:
         highest = FAR * max(float(cal.scores.max()) for cal in honest.values() if cal.n)
-    forged: dict[str, Callable[[Floats], Floats]] = {
-        "too high": lambda scores: np.full(len(scores), highest),
-        "too low": np.zeros_like,
-        "huge n": np.zeros_like,
-        "colluding": lambda scores: scores / 2,
-    }
-    times = TIMES if attack == "huge n" else 1
-    return {
-        name: _claimed(cal, forged[attack], times) if name in byzantine else cal
-        for name, cal in honest.items()
-    }
+    sent, times = dict(honest), TIMES if attack == "huge n" else 1
+    for name in byzantine:
+        cal, scores = honest[name], np.zeros(honest[name].n)
+        if attack == "too high":
+            scores = np.full(cal.n, highest)
+        elif attack == "colluding":
+            scores = cal.scores / 2
+        sent[name] = Calibration(
+            np.tile(scores, times),
+            None if cal.labels is None else np.tile(cal.labels, times),
+            None if cal.features is None else np.tile(cal.features, (times, 1)),
+            cal.n_classes,
+        )
+    return sent
 
 
 def journal_of(folder: Path) -> Journal[AttackResult]:
@@ -314,7 +318,8 @@ class _Trial:
         self._setting, self._scored, self._plan, self._alpha = setting, scored, plan, alpha
         method = methods.get(plan.method, **plan.settings)
         self._highest = (method.score_range or scored.score.bounds(setting.n_classes))[1]
-        self._honest = {name: _fit(cal, self._highest) for name, cal in scored.calibrations.items()}
+        cals = scored.calibrations.items()
+        self._honest = {name: limited(cal, self._highest, COMPONENTS) for name, cal in cals}
         self._known: dict[tuple[str, bytes], SetMetrics] = {}
         self._slow = method.corrects_shift_of == "features"  # densities
         self._truth = self._round(self._honest, (), Round.max_n)
@@ -365,8 +370,8 @@ class _Trial:
         under_attack = [self._measured(name, thresholds[name]) for name in names]
         without = [self._measured(name, self._truth[0][name]) for name in names]
         return (
-            min(m.hits / m.n for m in under_attack),
-            min(m.hits / m.n for m in without),
+            min(m.hits / m.n_test for m in under_attack),
+            min(m.hits / m.n_test for m in without),
             _rounded(np.mean([m.size for m in under_attack])),
             _rounded(np.mean([m.size for m in without])),
             _rounded(np.mean([np.mean(thresholds[name]) for name in names])),
@@ -432,12 +437,6 @@ class _Trial:
         return self._known[key]
 
 
-def _fit(cal: Calibration, highest: float) -> Calibration:
-    """Return data that every method takes: sums in float32 may pass the end of a scale."""
-    features = None if cal.features is None else cal.features[:, :COMPONENTS]
-    return Calibration(np.minimum(cal.scores, highest), cal.labels, features, cal.n_classes)
-
-
 def _rounded(value: np.floating) -> float:
     """Return a number with as many digits as tables can need."""
     return float(f"{value:.6g}")
@@ -449,16 +448,6 @@ def _fewer_than_half(plan: MethodPlan, agents: int) -> MethodPlan:
         return plan
     most = min(int(str(plan.settings["byzantine"])), (agents - 1) // 2)
     return replace(plan, settings={**plan.settings, "byzantine": most})
-
-
-def _claimed(cal: Calibration, forge: Callable[[Floats], Floats], times: int) -> Calibration:
-    """Return a sample with other scores, several times."""
-    return Calibration(
-        np.tile(forge(cal.scores), times),
-        None if cal.labels is None else np.tile(cal.labels, times),
-        None if cal.features is None else np.tile(cal.features, (times, 1)),
-        cal.n_classes,
-    )
 
 
 def _experiments() -> tuple[Experiment, ...]:
@@ -517,7 +506,6 @@ def effect(records: Sequence[AttackResult], preset: str, byzantine: int) -> str:
     """Return how far attacks moved the worst honest agent's coverage."""
 
     def _cell(here: Sequence[AttackResult]) -> str:
-        """Show the median change and the largest loss."""
         changes = _pooled(here)
         return f"{_signed(median(changes))} ({_signed(min(0.0, *changes))})"
 
@@ -528,7 +516,6 @@ def sizes(records: Sequence[AttackResult], preset: str, byzantine: int) -> str:
     """Return how much larger or smaller attacks made the honest agents' sets."""
 
     def _cell(here: Sequence[AttackResult]) -> str:
-        """Show the median ratio and the largest."""
         pairs = [pair for r in here for pair in zip(r.size, r.truthful_size, strict=True)]
         ratios = [_ratio(*pair) for pair in pairs]
         return f"{median(ratios):.2f} ({max(ratios):.2f})"
@@ -565,7 +552,8 @@ def coverage_by_dataset(records: Sequence[AttackResult], preset: str, byzantine:
     for method, title in product(_methods(own), _titles(own)):
         row = [method, title]
         for attack in attacks:
-            changes = _pooled(r for r in own if _place(r) == (method, title, attack))
+            here = [r for r in own if (r.method, r.display_title) == (method, title)]
+            changes = _pooled(r for r in here if _attack(r) == attack)
             mark = "" if max(map(abs, changes)) <= KEPT else "**"
             ends = f"{_signed(min(changes))} to {_signed(max(changes))}"
             row.append(f"{mark}{_signed(median(changes))}{mark} ({ends})")
@@ -585,13 +573,7 @@ def _methods(records: Iterable[AttackResult]) -> list[str]:
 
 
 def _titles(records: Iterable[AttackResult]) -> list[str]:
-    """Return the datasets as tables show them."""
     return sorted({r.display_title for r in records})
-
-
-def _place(record: AttackResult) -> tuple[str, str, str]:
-    """Return a record's method, dataset and attack."""
-    return record.method, record.display_title, _attack(record)
 
 
 def _attack(record: AttackResult) -> str:
@@ -664,7 +646,6 @@ def _panel(panel: Any, records: Sequence[AttackResult]) -> None:
 
 
 def _marker_style(place: int) -> dict[str, Any]:
-    """Return how a method is marked."""
     return {
         "marker": MARKERS[place % len(MARKERS)],
         "color": COLOURS[place % len(COLOURS)],

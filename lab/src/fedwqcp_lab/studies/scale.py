@@ -54,7 +54,6 @@ from fedwqcp_lab.studies.stress import (
     line_style,
     rows_of,
     shape_of,
-    unique,
 )
 from fedwqcp_lab.training import (
     ModelPool,
@@ -62,6 +61,7 @@ from fedwqcp_lab.training import (
     TrainingData,
     check_data,
     embedded_dataset,
+    part_of,
     read_images,
     train_pool,
     train_small,
@@ -136,9 +136,7 @@ def run(
 def distinct_federation(pool: ModelPool, plan: DatasetPlan, shape: Shape, seed: int) -> Unit:
     """Give every agent a model of its own and equally many points, strong models first."""
     source, rows = pool.source, pool.rows
-    strong = round(shape.strong * shape.agents)
-    kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
-    names = tuple(f"{kind[0].upper()}{at}" for at, kind in enumerate(kinds))
+    names, kinds = [*shape.kinds], [*shape.kinds.values()]
     labels = source.targets[rows.calibration].astype(np.int64)
     test_labels = source.test_targets[pool.test_rows].astype(np.int64)
     rng = stream(seed, plan.name, "distinct federation", shape.skew)
@@ -179,7 +177,7 @@ def distinct_federation(pool: ModelPool, plan: DatasetPlan, shape: Shape, seed: 
         n_classes=dataset.n_classes,
         seed=seed,
         device=pool.device,
-        agents=names,
+        agents=tuple(names),
         owners=owners,
         rows=held,
         labels=source.targets[held].astype(np.int64),
@@ -228,9 +226,11 @@ class MedianRecords:
     def __init__(self, records: Sequence[StressResult]) -> None:
         self._records: dict[tuple[Any, ...], list[StressResult]] = {}
         self.titles = {x.dataset: x.display_title for x in records}
-        self.points = unique((x.factor, x.value) for x in records)
-        self.points.sort(key=lambda point: ([*FACTORS].index(point[0]), point[1]))
-        self.presets = unique(x.preset for x in records)
+        self.points: list[FactorValue] = sorted(
+            {(x.factor, x.value) for x in records},
+            key=lambda point: ([*FACTORS].index(point[0]), point[1]),
+        )
+        self.presets = list(dict.fromkeys(x.preset for x in records))
         self.main = MAIN if MAIN in self.presets else self.presets[0]
         self.levels = sorted({x.alpha for x in records})
         for x in records:
@@ -241,10 +241,6 @@ class MedianRecords:
         """Return the datasets whose records have a point."""
         row = point, self.main, method, LEVEL, "own"
         return tuple(name for name in self.titles if (name, *row) in self._records)
-
-    def fewest(self, point: FactorValue) -> int:
-        """Return the fewest calibration points of an agent."""
-        return min(self.federation(name, point)[1] for name in self.datasets(point))
 
     def federation(self, name: str, point: FactorValue) -> tuple[int, int]:
         """Return the agents of one dataset, and the fewest calibration points of one."""
@@ -367,8 +363,10 @@ def _coverage_rows(cells: MedianRecords) -> Iterator[list[str]]:
     yield ["varied", "datasets", "points", "exact", *heads]
     for point in cells.points:
         names = cells.datasets(point)
-        exact = fmean(exact_worst(*cells.federation(name, point), LEVEL) for name in names)
-        line = [_named(point), str(len(names)), str(cells.fewest(point)), f"{exact:.3f}"]
+        federations = [cells.federation(name, point) for name in names]
+        fewest = min(points for _, points in federations)
+        exact = fmean(exact_worst(*each, LEVEL) for each in federations)
+        line = [_named(point), str(len(names)), str(fewest), f"{exact:.3f}"]
         for method in SCALED:
             if cells.datasets(point, method) != names:
                 line.append("")
@@ -506,10 +504,7 @@ def _federations(
     source: TrainingData | None = None
     read = ""
     for at, (name, seed) in enumerate(tasks):
-
-        def tell(what: str, share: float, at: int = at) -> None:
-            on_progress(what, (at + share) / len(tasks))
-
+        tell = part_of(on_progress, at, len(tasks))
         if name == HOSPITALS:
             for point in todo[name, seed]:
                 if heart is not None and point == ("agents", 4.0):

@@ -136,33 +136,6 @@ def simulate(
     return Simulation(alpha, tuple(sizes), tuple(betas), coverage, limit, worst, worst_limit)
 
 
-def many_agents_limit(n: int, alpha: float, family: Family) -> float:
-    """Return the coverage of FedWQ-CP with many agents that are all alike.
-
-    The mean of their thresholds tends to the expected r-th of n order statistics, which is
-    r / (n + 1) for U(0, 1), H_n - H_{n-r} for Exp(1) and H_{r-1} - H_n for -Exp(1). Averaging
-    over-covers where the quantile function is convex and under-covers where it is concave.
-
-    Where the rank passes n it is 1.
-
-    Examples
-    --------
-    >>> [round(many_agents_limit(19, 0.05, f), 4) for f in ("uniform", "exponential", "reflected")]
-    [0.95, 0.9712, 0.9487]
-    """
-    from scipy.special import digamma
-
-    rank = conformal_rank(n, alpha)
-    if rank > n:
-        return 1.0
-    mean = {
-        "uniform": rank / (n + 1),
-        "exponential": digamma(n + 1) - digamma(n - rank + 1),
-        "reflected": digamma(rank) - digamma(n + 1),
-    }[family]
-    return float(ScoreDistribution((1.0,), family).cdf(mean, [1.0]))
-
-
 @dataclass(frozen=True)
 class ScoreDistribution:
     """Scores given the class: in class c, `scales[c]` times a variable of a standard family.
@@ -227,7 +200,6 @@ def _thresholds(drawn: Floats, rank: int) -> Floats:
 
 
 def _standard_cdf(x: Floats, family: Family) -> Floats:
-    """Return the distribution function of a standard distribution."""
     if family == "uniform":
         return np.clip(x, 0.0, 1.0)
     if family == "exponential":
@@ -236,14 +208,12 @@ def _standard_cdf(x: Floats, family: Family) -> Floats:
 
 
 def _standard_quantile(level: float, family: Family) -> float:
-    """Return the quantile of a standard distribution."""
     if family == "uniform":
         return level
     return -log1p(-level) if family == "exponential" else log(level)
 
 
 def _standard_draw(shape: tuple[int, ...], family: Family, rng: Random) -> Floats:
-    """Draw from a standard distribution."""
     if family == "uniform":
         return rng.random(shape)
     drawn = rng.standard_exponential(shape)

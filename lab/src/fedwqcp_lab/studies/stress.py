@@ -8,13 +8,13 @@ become a table and figures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import ceil
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -45,8 +45,6 @@ from fedwqcp_lab.pipeline import (
 )
 from fedwqcp_lab.results import VERSION, DatasetRecord, Journal, Result
 from fedwqcp_lab.unit import AgentOutputs, Unit
-
-T = TypeVar("T")
 
 FactorValue: TypeAlias = tuple[str, float]
 """A factor and its value."""
@@ -223,6 +221,13 @@ class Shape:
                 "a federation must have at least one agent, a share of strong ones from 0 to 1 and "
                 f"no more tiny ones than agents, got {self.agents}, {self.strong} and {self.tiny}"
             )
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Names of the agents, S0, S1, ... strong, then W... weak, and what model each has."""
+        strong = round(self.strong * self.agents)
+        weak = range(strong, self.agents)
+        return {f"S{at}": "strong" for at in range(strong)} | {f"W{at}": "weak" for at in weak}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -401,18 +406,15 @@ def shape_of(point: FactorValue, start: Shape) -> Shape:
 def federate(pool: Unit, shape: Shape) -> Unit:
     """Divide the calibration points of a pool anew, and give every agent a model of its kind."""
     setting = pool.setting
-    strong = round(shape.strong * shape.agents)
-    kinds = ["strong"] * strong + ["weak"] * (shape.agents - strong)
-    models = {kind: [agent for agent in pool.outputs if agent.model == kind] for kind in {*kinds}}
-    if not all(models.values()):
-        raise InputError("the pool must hold models of every kind that the federation has")
-    names = tuple(f"{kind[0].upper()}{at}" for at, kind in enumerate(kinds))
     owners = _owners(pool, shape)
     outputs = []
-    for at, (name, kind) in enumerate(zip(names, kinds, strict=True)):
-        model = models[kind][at % len(models[kind])]
+    for at, (name, kind) in enumerate(shape.kinds.items()):
+        models = [agent for agent in pool.outputs if agent.model == kind]
+        if not models:
+            raise InputError("the pool must hold models of every kind that the federation has")
+        model = models[at % len(models)]
         outputs.append(AgentOutputs(name, model.calibration[owners == at], model.test))
-    return Unit(replace(setting, agents=names, owners=owners), tuple(outputs))
+    return Unit(replace(setting, agents=tuple(shape.kinds), owners=owners), tuple(outputs))
 
 
 def summarize(results: Sequence[Result], factor: str, value: float) -> tuple[StressResult, ...]:
@@ -421,18 +423,11 @@ def summarize(results: Sequence[Result], factor: str, value: float) -> tuple[Str
     return tuple(_summary(tuple(row), factor, value) for _, row in rows)
 
 
-def write_table(records: Sequence[StressResult], out: Path) -> Path:
-    """Write the table of a study."""
-    table = out / "stress.csv"
-    write_atomic(table, _stress_csv(records).encode())
-    return table
-
-
 def write_figures(records: Sequence[StressResult], out: Path) -> tuple[Path, ...]:
     """Write a figure for each preset, and one table."""
     require_matplotlib()
     files = [write_table(records, out)]
-    for preset in unique(record.preset for record in records):
+    for preset in dict.fromkeys(record.preset for record in records):
         stem = out / f"stress-{preset.lower().replace(' ', '-')}"
         files += draw_stress([record for record in records if record.preset == preset], stem)
     return tuple(files)
@@ -445,9 +440,9 @@ def draw_stress(
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    datasets = unique(record.dataset for record in records)
+    datasets = list(dict.fromkeys(record.dataset for record in records))
     factors = [name for name in FACTORS if any(record.factor == name for record in records)]
-    methods = unique(record.method for record in records)
+    methods = list(dict.fromkeys(record.method for record in records))
     with mpl.rc_context(STYLE):
         figure = Figure((2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9), layout="constrained")
         panels = figure.subplots(len(datasets), len(factors), sharey="row", squeeze=False)
@@ -525,7 +520,6 @@ def _owners(pool: Unit, shape: Shape) -> Labels:
 
 
 def _summary(row: Sequence[Result], factor: str, value: float) -> StressResult:
-    """Sum up one row."""
     first, level = row[0], 1 - row[0].alpha
     weak = [result.coverage for result in row if result.model == "weak"]
     return StressResult(
@@ -565,11 +559,9 @@ def _stress_panel(panel: Any, records: Sequence[StressResult], methods: Sequence
             ]
             for value in values
         ]
-        there = [
-            (value, median(found)) for value, found in zip(values, lacks, strict=True) if found
-        ]
         panel.plot(
-            *zip(*there, strict=True) if there else ((), ()),
+            [value for value, found in zip(values, lacks, strict=True) if found],
+            [median(found) for found in lacks if found],
             **line_style(place),
             label=method,
         )
@@ -586,8 +578,8 @@ def line_style(place: int) -> dict[str, Any]:
     }
 
 
-def _stress_csv(records: Sequence[StressResult]) -> str:
-    """Return medians over seeds."""
+def write_table(records: Sequence[StressResult], out: Path) -> Path:
+    """Write medians over seeds as ``stress.csv``."""
     columns = ("gap", "short", "worst", "size", "fewest", "bytes_up", "calibration_s")
     rows = [["dataset", "status", "factor", "value", "preset", "method", "seeds", *columns]]
     groups: dict[tuple[str, str, str, float, str, str], list[StressResult]] = {}
@@ -597,9 +589,6 @@ def _stress_csv(records: Sequence[StressResult]) -> str:
     for key, own in sorted(groups.items()):
         figures = (f"{median(getattr(x, name) for x in own):.5g}" for name in columns)
         rows.append([*key[:3], f"{key[3]:g}", *key[4:], str(len(own)), *figures])
-    return csv_table(rows)
-
-
-def unique(values: Iterable[T]) -> list[T]:
-    """Return values once each, in the order in which they came."""
-    return list(dict.fromkeys(values))
+    table = out / "stress.csv"
+    write_atomic(table, csv_table(rows).encode())
+    return table
