@@ -59,8 +59,8 @@ for (name, model), share in zip(models.items(), shares, strict=True):
     print(f"{name}: accuracy {model.score(X[test], y[test]):.3f}, {len(rows)} calibration points")
 
 # %%
-# One round for each method, and the coverage of every agent's sets on the shared test points. The lines are
-# exact 95 % intervals of the coverage.
+# One round for each method, and the coverage of every agent's sets on the shared test points. The
+# lines are exact 95 % intervals of the coverage.
 
 plt.rcParams.update(STYLE)
 fig, panel = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
