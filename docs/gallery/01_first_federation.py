@@ -2,8 +2,8 @@
 A first federation
 ==================
 
-Three agents hold handwritten digits and a model each. They agree on one threshold; a number and a
-count leave each of them. Does every agent get the coverage that was asked for?
+Three agents hold handwritten digits and a model each. They agree on one threshold; each sends
+one number and one count. Does every agent get the coverage that was asked for?
 """
 
 # %%
@@ -46,7 +46,7 @@ shares = divided(y[held], len(models))
 
 # %%
 # Each agent scores its own calibration points. The random part of the score is a keyed hash of the
-# row's number, so that a digit gets the same set whenever it is asked for.
+# row's number, so a digit always gets the same set.
 
 score = fw.APS()
 u = fw.uniforms("gallery", np.arange(len(y)))
@@ -59,8 +59,8 @@ for (name, model), share in zip(models.items(), shares, strict=True):
     print(f"{name}: accuracy {model.score(X[test], y[test]):.3f}, {len(rows)} calibration points")
 
 # %%
-# One round for each method, and what every agent's sets do on the shared test points. The lines are
-# exact 95 % intervals of the coverage.
+# One round for each method, and the coverage of every agent's sets on the shared test points. The
+# lines are exact 95 % intervals of the coverage.
 
 plt.rcParams.update(STYLE)
 fig, panel = plt.subplots(figsize=(6.4, 3.6), layout="constrained")

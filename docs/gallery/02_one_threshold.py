@@ -8,7 +8,7 @@ scale. A strong and a weak model of the same digits show what happens where they
 
 # %%
 # The strong model sees all pixels and 600 digits, the weak one four pixels. Calibration and test
-# points follow one distribution here, so that nothing but the models differs.
+# points follow one distribution here, so only the models differ.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,7 +32,7 @@ outputs = {
 u = fw.uniforms("gallery", np.arange(len(y)))
 
 # %%
-# Three scores, one method. The curves show which share of an agent's calibration scores lies below
+# Three scores, one method. The curves show which share of an agent's calibration scores is below
 # a value; the dotted lines are the agents' own thresholds, the black line is their mean.
 
 scores = {

@@ -2,7 +2,7 @@
 Cover every class
 =================
 
-One threshold covers nine digits of ten on average, and may leave one class behind. With
+One threshold covers nine digits of ten on average, but one class may be covered far less. With
 ``by="label"`` each class has a threshold of its own.
 """
 

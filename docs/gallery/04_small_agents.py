@@ -2,12 +2,12 @@
 An agent with too few points
 ============================
 
-At alpha = 0.05 a conformal threshold needs 19 points. What an agent with fewer does to the others
-is a choice that somebody has to make.
+At alpha = 0.05 a conformal threshold needs 19 points. You choose what happens where an agent has
+fewer.
 """
 
 # %%
-# Three agents hold 120 digits each, three others between 2 and 60. All share one model, so that
+# Three agents hold 120 digits each, three others between 2 and 60. All share one model, so
 # only the number of points matters.
 
 import matplotlib.pyplot as plt

@@ -8,7 +8,7 @@ more and more points.
 
 # %%
 # Six agents share a model and the distribution of their digits. The Byzantine agent runs the
-# library on made-up scores, so that its message is well formed.
+# library on made-up scores, so its message is well formed.
 
 import matplotlib.pyplot as plt
 import numpy as np

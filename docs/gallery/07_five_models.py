@@ -42,8 +42,8 @@ for place, (name, model) in enumerate(models.items()):
         parts[name] = fw.Outputs(model.predict_proba(X[rows]), y[rows], ids=rows)
 
 # %%
-# One round. The release knows score, key, rule and class names, so that a site predicts with its
-# name alone.
+# One round. The release knows score, key, rule and class names, so a site predicts with its name
+# alone.
 
 digits = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 release = fw.calibrate(sites, method="guarded-median-cp", alpha=0.1, classes=digits, key="gallery")
