@@ -17,8 +17,8 @@ from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import least_sample
 from fedwqcp.theory import Advice, advise, diagnose_release
-from fedwqcp.theory.advice import DEMAND, RULES
 from fedwqcp.theory.diagnosis import Verdict
+from fedwqcp.theory.rules import DEMAND, RULES
 from fedwqcp.wire.messages import (
     MOST_TAIL,
     Begin,

@@ -1,4 +1,4 @@
-"""Which method to use, from the assessment of a first round."""
+"""The rules by which a method is advised, from the assessment of a first round."""
 
 from __future__ import annotations
 
