@@ -23,7 +23,6 @@ from fedwqcp.methods._base import (
     PerAgentQuestions,
     Schedule,
     Terms,
-    check_asked,
     check_label_target,
     check_probes,
     expect,
@@ -298,7 +297,6 @@ class DPFedCP(Method[Summary]):
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
         labels, C = cal.labelled("dp-fedcp")
-        check_asked(question, tuple(kind for kind, _ in self.schedule(1, C)))
         _check_label_question(question, C, subsample=self.subsample, shared=self.target != "own")
         size: int | None = getattr(question, "size", None)  # `Begin` is about all points
         first = _first_points(size, cal.n)

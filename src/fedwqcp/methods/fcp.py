@@ -261,8 +261,7 @@ class FCP(Summed, Method[Summary]):
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
         if isinstance(question, CountAt):
-            most = self.probes if self.sketch == "bisection" else 0
-            return counts_at(cal.scores, question, most, self.count_gap)
+            return counts_at(cal.scores, question, self.probes, self.count_gap)
         if self.sketch == "bisection" and self.floor:
             return LocalQuantile(self._own(cal, alpha), cal.n)
         if self.sketch == "bisection":

@@ -259,7 +259,7 @@ class FedCPQQ(Method[Summary]):
 
     def _order_statistic(self, cal: Calibration, question: RankOf, rng: Random) -> LocalQuantile:
         """Answer with one order statistic of as many scores as all agents keep."""
-        if self.selection == "fixed_local" or question.keep != (self.common_n or question.keep):
+        if question.keep != (self.common_n or question.keep):
             raise InputError("the server must ask what this method's settings need")
         if cal.n == 0:
             return LocalQuantile(inf, 0)

@@ -183,7 +183,7 @@ class NewAgentCP(Summed, Method[Summary]):
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         del rng  # nothing is random
         if isinstance(question, CountAt):
-            return counts_at(cal.scores, question, self.probes if self._counts else 0)
+            return counts_at(cal.scores, question, self.probes)
         if self.form == "confident":
             return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
         if self.sketch == "bisection":

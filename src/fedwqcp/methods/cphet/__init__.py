@@ -22,7 +22,6 @@ from fedwqcp.methods._base import (
     Method,
     Schedule,
     Terms,
-    check_asked,
     check_probes,
     expect,
     of_kind,
@@ -337,7 +336,7 @@ class CPhet(Method[Summary]):
     @property
     def sends_samples(self) -> bool:
         """Where the quantile of each input, or of one upload, is found from all agents' scores."""
-        return self.scope == "pooled" and self._sends_scores
+        return self.scope == "pooled" and (self.form == "oracle" or self.solver == "exact")
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha, steps
@@ -357,7 +356,7 @@ class CPhet(Method[Summary]):
         del n_classes
         if self.scope == "local":
             return ((Begin, 1),) if self.target == "mixture" else ()
-        if self._sends_scores:
+        if self.sends_samples:
             return ((Begin, 1), (Weigh, 1))
         targets = agents if self.target == "own" else 1
         later = (SumsAt, most_steps(targets, targets))
@@ -365,7 +364,6 @@ class CPhet(Method[Summary]):
         return ((Begin, 1), (Weigh, 1), rounds if self.solver == "rounds" else later)
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        check_asked(question, tuple(kind for kind, _ in self.schedule(1, None)))
         if not isinstance(question, Weigh | SumsAt | DescendToward):
             density = self._density(cal)
             return FittedDensity(cal.n, density.numbers() if density else ())
@@ -380,7 +378,7 @@ class CPhet(Method[Summary]):
             loss = SmoothedPinball(cal.scores, w, np.zeros(T), alpha=alpha, gamma=self.smoothing)
             q = np.array(question.q)
             return descend(loss, q, self.local_steps, self.step_size, (0.0, rng))
-        if self._sends_scores:
+        if self.sends_samples:
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
         starts = self.solver == "rounds" and self.start is None
         return Weighed(
@@ -394,7 +392,7 @@ class CPhet(Method[Summary]):
             n = earlier[0]
             uniform = self._uniform
             largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
-            sent = expect(answer, WeightedScores) if self._sends_scores else expect(answer, Weighed)
+            sent = expect(answer, WeightedScores) if self.sends_samples else expect(answer, Weighed)
             totals = _check_weights(sent, n, largest, exact=uniform)
             return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
         if isinstance(question, SumsAt):
@@ -417,7 +415,7 @@ class CPhet(Method[Summary]):
             return SharedDensities(densities)
         T = len(densities.sizes) if self.target == "own" else 1
         answers = yield Weigh(densities)
-        if self._sends_scores:
+        if self.sends_samples:
             v, w = pooled_weights(of_kind(answers, WeightedScores), T)
             totals, squares = w.sum(axis=1), np.square(w).sum(axis=1)
             if self.form == "oracle":
@@ -469,11 +467,6 @@ class CPhet(Method[Summary]):
         ratios = self._ratios(x, outcome.densities, None)[at]
         weights = np.array(outcome.weights[at])
         return self._thresholds(np.array(outcome.values), weights, alpha, ratios)
-
-    @property
-    def _sends_scores(self) -> bool:
-        """Whether scores of single people leave the agents."""
-        return self.form == "oracle" or self.solver == "exact"
 
     @property
     def _uniform(self) -> bool:
