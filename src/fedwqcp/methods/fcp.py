@@ -189,9 +189,76 @@ class FCP(Summed, Method[Summary]):
         if not self.correction and (self.floor or self.own):
             raise InputError("correction=False is the plain quantile: leave floor and own out")
 
-    @property
-    def predicts_from_own_data(self) -> bool:
-        return self.own
+    def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
+        del rng  # nothing is random
+        if isinstance(question, CountAt):
+            return counts_at(cal.scores, question, self.probes, self.count_gap)
+        if self.sketch == "bisection" and self.floor:
+            return LocalQuantile(self._own(cal, alpha), cal.n)
+        if self.sketch == "bisection":
+            return Counts(cal.n)
+        if self.sketch == "order":
+            return order_sketch(cal.scores, self.points, self.min_gap)
+        if self.sketch == "kll":
+            return kll_sketch(cal.scores, self.min_gap)
+        if self.sketch == "tdigest":
+            return tdigest_sketch(cal.scores, self.min_gap)
+        return pooled_scores(cal.scores)
+
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
+        shared = yield from self._shared(alpha)
+        return AtLeast(shared) if self.own and shared < inf else SharedThreshold(shared)
+
+    def _shared(self, alpha: float) -> Exchange[Summary, float]:
+        """Find the threshold of the pooled scores, or the floor above it."""
+        answers = yield Begin()
+        sizes = [sum(answer.sizes()) for answer in answers]
+        N = sum(sizes)
+        R = self._rank(N, alpha, agents=len(sizes), nonempty=sum(n > 0 for n in sizes))
+        floor = self._least(answers, alpha) if self.floor else -inf
+        if R > N:
+            return inf
+        if self.sketch != "bisection":
+            points = of_kind(answers, WeightedPoints)
+            error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
+            return max(pooled_quantile(points, min(R + error, N)), floor)
+        found = yield from search_counts(self.probes, lambda _, sent: _totals(sent) >= R)
+        return max(found, floor)
+
+    def localize(
+        self,
+        outcome: Outcome,
+        cal: Calibration | None,
+        position: int | None,
+        alpha: float,
+        features: Floats | None = None,
+    ) -> Floats:
+        if not isinstance(outcome, AtLeast):
+            return super().localize(outcome, cal, position, alpha, features)
+        cal = own_data(cal, "fcp with own=True")
+        enough = conformal_rank(cal.n, alpha) <= cal.n
+        own = conformal_quantile(cal.scores, alpha) if enough else -inf
+        return np.asarray(max(outcome.value, own))
+
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        if self.sketch != "bisection":
+            return super().check(question, answer, earlier, terms)
+        if isinstance(question, CountAt):
+            return earlier.extended(question.values, expect(answer, Counts))
+        if not self.floor:
+            return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
+        own = expect(answer, LocalQuantile)
+        rank = conformal_rank(own.n, terms.alpha)
+        if rank > own.n:
+            if own.threshold < inf:
+                raise InputError("must be +inf where its rank passes n", field="threshold")
+            return CountClaims.of_ranks(own.n, low=terms.low)
+        return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
+
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        del agents, n_classes
+        counts = ((CountAt, count_steps(self.probes)),)
+        return ((Begin, 1), *(counts if self.sketch == "bisection" else ()))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -224,6 +291,10 @@ class FCP(Summed, Method[Summary]):
             )
         return mixture
 
+    @property
+    def predicts_from_own_data(self) -> bool:
+        return self.own
+
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha
         n = cal.n
@@ -237,11 +308,6 @@ class FCP(Summed, Method[Summary]):
         points = self.points if self.sketch == "order" else n
         drawn = self.sketch == "kll"  # at each level anew, so that other scores are in it
         return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=drawn),)
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes
-        counts = ((CountAt, count_steps(self.probes)),)
-        return ((Begin, 1), *(counts if self.sketch == "bisection" else ()))
 
     @property
     def sends_samples(self) -> bool:
@@ -257,72 +323,6 @@ class FCP(Summed, Method[Summary]):
     def maskable(self) -> bool:
         """Whether sums over the agents are all it needs: by bisection, one threshold for all."""
         return self.sketch == "bisection" and not self.floor and not self.own
-
-    def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del rng  # nothing is random
-        if isinstance(question, CountAt):
-            return counts_at(cal.scores, question, self.probes, self.count_gap)
-        if self.sketch == "bisection" and self.floor:
-            return LocalQuantile(self._own(cal, alpha), cal.n)
-        if self.sketch == "bisection":
-            return Counts(cal.n)
-        if self.sketch == "order":
-            return order_sketch(cal.scores, self.points, self.min_gap)
-        if self.sketch == "kll":
-            return kll_sketch(cal.scores, self.min_gap)
-        if self.sketch == "tdigest":
-            return tdigest_sketch(cal.scores, self.min_gap)
-        return pooled_scores(cal.scores)
-
-    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        if self.sketch != "bisection":
-            return super().check(question, answer, earlier, terms)
-        if isinstance(question, CountAt):
-            return earlier.extended(question.values, expect(answer, Counts))
-        if not self.floor:
-            return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
-        own = expect(answer, LocalQuantile)
-        rank = conformal_rank(own.n, terms.alpha)
-        if rank > own.n:
-            if own.threshold < inf:
-                raise InputError("must be +inf where its rank passes n", field="threshold")
-            return CountClaims.of_ranks(own.n, low=terms.low)
-        return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
-
-    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
-        shared = yield from self._shared(alpha)
-        return AtLeast(shared) if self.own and shared < inf else SharedThreshold(shared)
-
-    def localize(
-        self,
-        outcome: Outcome,
-        cal: Calibration | None,
-        position: int | None,
-        alpha: float,
-        features: Floats | None = None,
-    ) -> Floats:
-        if not isinstance(outcome, AtLeast):
-            return super().localize(outcome, cal, position, alpha, features)
-        cal = own_data(cal, "fcp with own=True")
-        enough = conformal_rank(cal.n, alpha) <= cal.n
-        own = conformal_quantile(cal.scores, alpha) if enough else -inf
-        return np.asarray(max(outcome.value, own))
-
-    def _shared(self, alpha: float) -> Exchange[Summary, float]:
-        """Find the threshold of the pooled scores, or the floor above it."""
-        answers = yield Begin()
-        sizes = [sum(answer.sizes()) for answer in answers]
-        N = sum(sizes)
-        R = self._rank(N, alpha, agents=len(sizes), nonempty=sum(n > 0 for n in sizes))
-        floor = self._least(answers, alpha) if self.floor else -inf
-        if R > N:
-            return inf
-        if self.sketch != "bisection":
-            points = of_kind(answers, WeightedPoints)
-            error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
-            return max(pooled_quantile(points, min(R + error, N)), floor)
-        found = yield from search_counts(self.probes, lambda _, sent: _totals(sent) >= R)
-        return max(found, floor)
 
     # Under masks the first question sums n_k, the agents with points and the agents out of range;
     # each later one sums counts. The threshold is the same as without masks.

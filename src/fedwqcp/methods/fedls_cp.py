@@ -255,10 +255,6 @@ class FedLSCP(OneShot[ClassSketches]):
     summaries = (ClassSketches, SketchesAndThreshold)
     outcomes = (LabelShifted,)
 
-    @property
-    def corrects_shift_of(self) -> Literal["labels", "strata"]:
-        return "strata" if self.strata else "labels"
-
     def __post_init__(self) -> None:
         check_label_target(self.target)
         if self.n0 is not None and not (isfinite(self.n0) and self.n0 >= 0):
@@ -274,18 +270,41 @@ class FedLSCP(OneShot[ClassSketches]):
         if not all(a < b for a, b in pairwise((-inf, *self.strata, inf))):
             raise InputError("strata must be finite numbers in increasing order")
 
-    def target_length(self, n_classes: int | None) -> int | None:
-        return len(self.strata) + 1 if self.strata else n_classes
+    def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
+        labels, C = self._classes(cal)
+        sent = sketch_classes(cal.scores, labels, C, alpha, self._limits)
+        if not self.floor:
+            return sent
+        q_k = conformal_quantile(cal.scores, alpha)
+        return SketchesAndThreshold(sent.counts, sent.values, q_k)
 
-    @property
-    def needs_labels(self) -> bool:
-        """Unless strata stand for classes."""
-        return not self.strata
+    def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
+        agents = self._cells(summaries, alpha)
+        counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
+        pi = self._targets(np.array([s.counts for s in summaries], dtype=np.float64))
+        q, n0 = _mixture_thresholds(agents, pi, alpha, self.n0)
+        if self.floor:
+            sent = of_kind(summaries, SketchesAndThreshold)
+            q = np.maximum(q, mean_threshold(each.local for each in sent))
+            if self.target == "own":
+                local = [each.local.threshold for each in sent]
+                q = np.maximum(q, np.where(np.isfinite(local), local, -inf))
+        share = Shrinkage(counts, n0).share if n0 else np.zeros_like(counts)
+        return LabelShifted(
+            values=tuple(q.tolist()),
+            borrowed=tuple((pi * share).sum(axis=1).tolist()),
+            unseen=tuple((pi * (counts == 0)).sum(axis=1).tolist()),
+            n0=n0,
+        )
 
-    @property
-    def needs_features(self) -> bool:
-        """Where strata stand for classes."""
-        return bool(self.strata)
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        C = len(self.strata) + 1 if self.strata else terms.n_classes
+        sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
+        if C is not None and len(sent.counts) != C:
+            raise InputError(
+                f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
+            )
+        return super().check(question, answer, earlier, terms)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -309,6 +328,23 @@ class FedLSCP(OneShot[ClassSketches]):
             f"distributed as other agents'; coverage is approximate{adds}"
         )
 
+    @property
+    def corrects_shift_of(self) -> Literal["labels", "strata"]:
+        return "strata" if self.strata else "labels"
+
+    def target_length(self, n_classes: int | None) -> int | None:
+        return len(self.strata) + 1 if self.strata else n_classes
+
+    @property
+    def needs_labels(self) -> bool:
+        """Unless strata stand for classes."""
+        return not self.strata
+
+    @property
+    def needs_features(self) -> bool:
+        """Where strata stand for classes."""
+        return bool(self.strata)
+
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del steps
         labels, C = self._classes(cal)
@@ -323,42 +359,6 @@ class FedLSCP(OneShot[ClassSketches]):
             return ()
         labels, C = self._classes(cal)
         return tuple(np.bincount(labels, minlength=C).tolist())
-
-    def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
-        labels, C = self._classes(cal)
-        sent = sketch_classes(cal.scores, labels, C, alpha, self._limits)
-        if not self.floor:
-            return sent
-        q_k = conformal_quantile(cal.scores, alpha)
-        return SketchesAndThreshold(sent.counts, sent.values, q_k)
-
-    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        C = len(self.strata) + 1 if self.strata else terms.n_classes
-        sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
-        if C is not None and len(sent.counts) != C:
-            raise InputError(
-                f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
-            )
-        return super().check(question, answer, earlier, terms)
-
-    def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
-        agents = self._cells(summaries, alpha)
-        counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
-        pi = self._targets(np.array([s.counts for s in summaries], dtype=np.float64))
-        q, n0 = _mixture_thresholds(agents, pi, alpha, self.n0)
-        if self.floor:
-            sent = of_kind(summaries, SketchesAndThreshold)
-            q = np.maximum(q, mean_threshold(each.local for each in sent))
-            if self.target == "own":
-                local = [each.local.threshold for each in sent]
-                q = np.maximum(q, np.where(np.isfinite(local), local, -inf))
-        share = Shrinkage(counts, n0).share if n0 else np.zeros_like(counts)
-        return LabelShifted(
-            values=tuple(q.tolist()),
-            borrowed=tuple((pi * share).sum(axis=1).tolist()),
-            unseen=tuple((pi * (counts == 0)).sum(axis=1).tolist()),
-            n0=n0,
-        )
 
     def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
         if isinstance(answer, SketchesAndThreshold):

@@ -104,29 +104,10 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         "agents may send what they like"
     )
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """Marginal at the agent, unless the rank is clipped."""
-        if self.overflow == "clip":
-            return NO_GUARANTEE
-        return Guarantee("marginal-agent", "finite-sample")
-
     def __post_init__(self) -> None:
         if not 0 <= self.slack < 1:
             raise InputError(f"slack must be from 0 to below 1, got {self.slack!r}")
         check_least(self.cap, 1, "cap")
-
-    @property
-    def overflow_note(self) -> str:
-        """An agent's own +inf bounds what it takes of the others."""
-        if self.overflow == "clip":
-            return super().overflow_note
-        return f"it is +inf, and this agent's sets will exclude nothing (overflow={self.overflow})"
-
-    @property
-    def _median(self) -> WeightedMedianCP:
-        """What the server does with the answers."""
-        return WeightedMedianCP(cap=self.cap, overflow=self.overflow)
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         return self._median.summarize(cal, alpha)
@@ -148,3 +129,22 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         least = conformal_quantile(cal.scores, alpha, self.overflow)
         most = conformal_quantile(cal.scores, (1 - self.slack) * alpha, self.overflow)
         return np.asarray(min(max(q_hat, least), most))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Marginal at the agent, unless the rank is clipped."""
+        if self.overflow == "clip":
+            return NO_GUARANTEE
+        return Guarantee("marginal-agent", "finite-sample")
+
+    @property
+    def overflow_note(self) -> str:
+        """An agent's own +inf bounds what it takes of the others."""
+        if self.overflow == "clip":
+            return super().overflow_note
+        return f"it is +inf, and this agent's sets will exclude nothing (overflow={self.overflow})"
+
+    @property
+    def _median(self) -> WeightedMedianCP:
+        """What the server does with the answers."""
+        return WeightedMedianCP(cap=self.cap, overflow=self.overflow)

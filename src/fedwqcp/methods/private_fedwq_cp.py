@@ -162,11 +162,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             )
         self._rule()
 
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha, steps
-        # with a large epsilon there is little noise: the edge then stands for one score
-        return (Disclosure(cal.n, min(cal.n, 1)),)
-
     def answer(
         self, cal: Calibration, question: Question, alpha: float, rng: Random
     ) -> PrivateQuantile:
@@ -214,6 +209,11 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             )
         return super().check(question, answer, earlier, terms)
 
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha, steps
+        # with a large epsilon there is little noise: the edge then stands for one score
+        return (Disclosure(cal.n, min(cal.n, 1)),)
+
     @property
     def spends(self) -> float:
         """The epsilon of one answer, on the threshold and on the size."""
@@ -223,11 +223,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     def size_noise(self) -> int:
         """By how much noise may raise n."""
         return _most_noise(self.size_epsilon)
-
-    @property
-    def maskable(self) -> bool:
-        """Whether sums are enough: they are for the weighted mean."""
-        return super().maskable and self.combine == "fedwq-cp"
 
     @property
     def averages(self) -> Literal["by size", "equally"] | None:
@@ -240,6 +235,11 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         if self.overflow == "clip":
             return "it is the upper end of the range of scores (overflow=clip)"
         return self._rule().overflow_note
+
+    @property
+    def maskable(self) -> bool:
+        """Whether sums are enough: they are for the weighted mean."""
+        return super().maskable and self.combine == "fedwq-cp"
 
     def _rule(self) -> OneShot[Any]:
         """Return the method that combines thresholds; one that needs more than these is refused."""

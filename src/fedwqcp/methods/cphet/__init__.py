@@ -324,45 +324,6 @@ class CPhet(Method[Summary]):
             raise InputError(f"start must be a finite number, got {self.start!r}")
         check_descent(self.rounds, self.local_steps, self.step_size, self.smoothing)
 
-    @property
-    def needs_features(self) -> bool:
-        """Unless scores come from the target already."""
-        return not self._uniform
-
-    @property
-    def predicts_from_own_data(self) -> bool:
-        return self.scope == "local"
-
-    @property
-    def sends_samples(self) -> bool:
-        """Where the quantile of each input, or of one upload, is found from all agents' scores."""
-        return self.scope == "pooled" and (self.form == "oracle" or self.solver == "exact")
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha, steps
-        if self.scope == "local" and self.target != "mixture":
-            return ()
-        sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
-        # mean and covariance of a class are of its points, as one of its scores would be; a class
-        # of one point has none of its own, but they follow from those of all points
-        some = cal.n >= MIN_POINTS
-        densities = [Disclosure(n, int(n > 0 and some), part) for part, n in enumerate(sizes)]
-        if self.scope == "local":
-            return tuple(densities)
-        # some hundred sums a question, or numbers for as many targets as the server says
-        return (*densities, Disclosure(cal.n, cal.n))
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del n_classes
-        if self.scope == "local":
-            return ((Begin, 1),) if self.target == "mixture" else ()
-        if self.sends_samples:
-            return ((Begin, 1), (Weigh, 1))
-        targets = agents if self.target == "own" else 1
-        later = (SumsAt, most_steps(targets, targets))
-        rounds = (DescendToward, self.rounds)
-        return ((Begin, 1), (Weigh, 1), rounds if self.solver == "rounds" else later)
-
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if not isinstance(question, Weigh | SumsAt | DescendToward):
             density = self._density(cal)
@@ -386,26 +347,6 @@ class CPhet(Method[Summary]):
             squares=tuple(np.square(w).sum(axis=1).tolist()),
             quantiles=tuple(weighted_quantile(cal.scores, row, alpha) for row in w if starts),
         )
-
-    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        if isinstance(question, Weigh):
-            n = earlier[0]
-            uniform = self._uniform
-            largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
-            sent = expect(answer, WeightedScores) if self.sends_samples else expect(answer, Weighed)
-            totals = _check_weights(sent, n, largest, exact=uniform)
-            return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
-        if isinstance(question, SumsAt):
-            n, claims = earlier
-            return n, claims.extended(question.probes, expect(answer, Sums))
-        if isinstance(question, DescendToward):
-            step, K, eta = expect(answer, Step), self.local_steps, self.step_size
-            check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=0.0)
-            return earlier
-        fitted = expect(answer, FittedDensity)
-        if fitted.n < MIN_POINTS and fitted.density:
-            raise InputError(f"must be empty with fewer than {MIN_POINTS} points", field="density")
-        return fitted.n, None
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         if self.scope == "local" and self.target != "mixture":
@@ -467,6 +408,65 @@ class CPhet(Method[Summary]):
         ratios = self._ratios(x, outcome.densities, None)[at]
         weights = np.array(outcome.weights[at])
         return self._thresholds(np.array(outcome.values), weights, alpha, ratios)
+
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        if isinstance(question, Weigh):
+            n = earlier[0]
+            uniform = self._uniform
+            largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
+            sent = expect(answer, WeightedScores) if self.sends_samples else expect(answer, Weighed)
+            totals = _check_weights(sent, n, largest, exact=uniform)
+            return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
+        if isinstance(question, SumsAt):
+            n, claims = earlier
+            return n, claims.extended(question.probes, expect(answer, Sums))
+        if isinstance(question, DescendToward):
+            step, K, eta = expect(answer, Step), self.local_steps, self.step_size
+            check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=0.0)
+            return earlier
+        fitted = expect(answer, FittedDensity)
+        if fitted.n < MIN_POINTS and fitted.density:
+            raise InputError(f"must be empty with fewer than {MIN_POINTS} points", field="density")
+        return fitted.n, None
+
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        del n_classes
+        if self.scope == "local":
+            return ((Begin, 1),) if self.target == "mixture" else ()
+        if self.sends_samples:
+            return ((Begin, 1), (Weigh, 1))
+        targets = agents if self.target == "own" else 1
+        later = (SumsAt, most_steps(targets, targets))
+        rounds = (DescendToward, self.rounds)
+        return ((Begin, 1), (Weigh, 1), rounds if self.solver == "rounds" else later)
+
+    @property
+    def needs_features(self) -> bool:
+        """Unless scores come from the target already."""
+        return not self._uniform
+
+    @property
+    def predicts_from_own_data(self) -> bool:
+        return self.scope == "local"
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        del alpha, steps
+        if self.scope == "local" and self.target != "mixture":
+            return ()
+        sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
+        # mean and covariance of a class are of its points, as one of its scores would be; a class
+        # of one point has none of its own, but they follow from those of all points
+        some = cal.n >= MIN_POINTS
+        densities = [Disclosure(n, int(n > 0 and some), part) for part, n in enumerate(sizes)]
+        if self.scope == "local":
+            return tuple(densities)
+        # some hundred sums a question, or numbers for as many targets as the server says
+        return (*densities, Disclosure(cal.n, cal.n))
+
+    @property
+    def sends_samples(self) -> bool:
+        """Where the quantile of each input, or of one upload, is found from all agents' scores."""
+        return self.scope == "pooled" and (self.form == "oracle" or self.solver == "exact")
 
     @property
     def _uniform(self) -> bool:
