@@ -23,7 +23,6 @@ from fedwqcp.methods.fedls_cp import (
     ranks_of,
     read_cells,
     rounded_up,
-    sketch_classes,
 )
 
 sizes = st.integers(0, 400)
@@ -54,7 +53,8 @@ def test_scores_are_rounded_up_to_five_digits(score):
 @given(n=st.integers(1, 300), gap=st.integers(2, 9), seed=st.integers(0, 99))
 def test_the_server_counts_no_score_too_many_and_few_too_few(n, gap, seed):
     scores = np.round(np.random.default_rng(seed).uniform(size=n), 4)
-    sent = sketch_classes(scores, np.zeros(n, np.int64), 1, 0.1, (16, gap))
+    cal = fw.Calibration(scores, np.zeros(n, np.int64), n_classes=1)
+    sent = FedLSCP(points=16, min_gap=gap, min_class=1).summarize(cal, 0.1)
     (cell,) = read_cells(sent, 0.1, (16, gap))
     q = np.linspace(-0.1, 1.1, 101)
     true = (scores[:, None] <= q).sum(axis=0)

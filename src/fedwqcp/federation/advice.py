@@ -19,13 +19,7 @@ from fedwqcp.quantile import least_sample
 from fedwqcp.theory import Advice, advise, diagnose_release
 from fedwqcp.theory.diagnosis import Verdict
 from fedwqcp.theory.rules import DEMAND, RULES
-from fedwqcp.wire.messages import (
-    MOST_TAIL,
-    Begin,
-    LocalQuantile,
-    SharedThresholdWithin,
-    Summary,
-)
+from fedwqcp.wire.messages import MOST_TAIL, Begin, LocalQuantile, SharedThresholdWithin, Summary
 
 _CHOSEN = (
     "; the method was chosen by the thresholds of these same data, which no proof accounts for"
@@ -77,7 +71,8 @@ def advise_on(*records: Release, alpha: float | None = None, new_site: bool = Fa
     levels = records[0].round.alphas if alpha is None else (alpha,)
     found = [_at_level(records, level, new_site=new_site) for level in levels]
     first = min(found, key=_demand)
-    keep = any(_is_in_use(record, first) for record in records)
+    chosen = [record.round.method for record in records if record.round.method.name == first.method]
+    keep = any(first.settings.items() <= method.settings.items() for method in chosen)
     return replace(first, levels={each.alpha: each.code for each in found}, keep=keep)
 
 
@@ -235,14 +230,6 @@ def _on_points(
         return advice
     note = "Class counts were not used: they are of other agents than the thresholds."
     return replace(advice, notes=(*advice.notes, note))
-
-
-def _is_in_use(record: Release, advice: Advice) -> bool:
-    """Tell whether a round already used what is advised."""
-    method = record.round.method
-    return method.name == advice.method and all(
-        method.settings.get(name) == value for name, value in advice.settings.items()
-    )
 
 
 # ---- what a record holds

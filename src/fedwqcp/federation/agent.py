@@ -168,7 +168,6 @@ class Agent:
         return float(Decimal(str(self.plan.method.spends)) * thresholds)
 
     def _answer(self, asked: Ask) -> bytes:
-        """Compute an answer."""
         if self._limit is not None and self.spends > PRIVATE_EPSILON:
             self._limit.check(self.plan, self._calibration, asked.step + 1)
         answers = tuple(

@@ -407,7 +407,6 @@ def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
 
 
 def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[Any]:
-    """Read one column as numbers."""
     values, found = columns[name], []
     if isinstance(values, np.ndarray):
         return values
@@ -495,7 +494,6 @@ def _from_npz(path: Path) -> Outputs:
 
 
 def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
-    """Read a table with a header line."""
     try:
         rows = list(csv.reader(io.StringIO(read(path, _OUTPUT_BYTES).decode("utf-8-sig"))))
     except (UnicodeDecodeError, csv.Error):
@@ -527,7 +525,6 @@ def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
 
 
 def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
-    """Read a Parquet table."""
     try:
         import pyarrow.parquet
     except ImportError:
@@ -661,7 +658,6 @@ def _class_columns(
 
 
 def _is_number(value: object) -> bool:
-    """Tell whether a cell holds a number."""
     try:
         float(value)  # type: ignore[arg-type]  # whatever it is
     except (TypeError, ValueError):
@@ -670,7 +666,6 @@ def _is_number(value: object) -> bool:
 
 
 def _all_numbers(values: _Cells) -> bool:
-    """Tell whether every cell of a column holds a number."""
     return isinstance(values, np.ndarray) or all(map(_is_number, values))
 
 
@@ -681,7 +676,6 @@ def _missing(value: object) -> str:
 
 
 def _array(path: Path) -> npt.NDArray[Any]:
-    """Read one array."""
     array = _load_numpy(path)
     if not isinstance(array, np.ndarray):
         raise InputError(f"{path} must hold one array; rename an archive to .npz")

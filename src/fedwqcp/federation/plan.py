@@ -411,5 +411,4 @@ def preset(name: str) -> Preset:
 
 
 def _settings(thing: Any) -> dict[str, Setting]:
-    """Return the settings of a method or score."""
     return {name: getattr(thing, name) for name in settings_of(thing)}

@@ -464,10 +464,7 @@ class Release(ReleaseRecord):
         return written
 
     def _outputs(
-        self,
-        given: npt.ArrayLike | Outputs,
-        classes: Sequence[str] | None = None,
-        **parts: Any,
+        self, given: npt.ArrayLike | Outputs, classes: Sequence[str] | None = None, **parts: Any
     ) -> Outputs:
         """Return the arguments of a call as one `Outputs`; if `Outputs` were given, as they are."""
         if classes is not None and not self.round.classes:
@@ -489,10 +486,7 @@ class Release(ReleaseRecord):
         return given
 
     def _warn_of_calibrated(
-        self,
-        agent: str | None,
-        new: Outputs,
-        calibration: Calibration | Outputs | None = None,
+        self, agent: str | None, new: Outputs, calibration: Calibration | Outputs | None = None
     ) -> None:
         """Warn of test rows that also calibrated, where the calibration data are at hand."""
         _, note = known_rows(self, agent, new, calibration)

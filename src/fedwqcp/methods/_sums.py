@@ -293,7 +293,6 @@ class SummedMean(Summed):
 
     @property
     def averages(self) -> Literal["by size", "equally"] | None:
-        """How it weighs agents."""
         return "by size" if self.weighted else "equally"
 
     @property

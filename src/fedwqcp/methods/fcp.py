@@ -270,7 +270,6 @@ class FCP(Summed, Method[Summary]):
 
     @property
     def assumption(self) -> str:
-        """What the guarantee rests on."""
         if self.sketch == "tdigest":
             return "none: the rank error of a t-digest has no proven bound"
         if not self.correction:

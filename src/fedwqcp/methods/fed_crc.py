@@ -171,22 +171,17 @@ class FedCRC(OneShot[LossCurve]):
 
     def aggregate(self, summaries: Sequence[LossCurve], alpha: float) -> Outcome:
         curves = stacked([s.losses for s in summaries], self.points + 1)
-        sizes = np.array([s.n for s in summaries])
-        total, N, M = summed(curves), int(sizes.sum()), len(summaries)
+        sizes = [s.n for s in summaries]
+        total, N, M = summed(curves), sum(sizes), len(sizes)
         if self.correction != "site":
             extra = M if self.correction == "mixture" else 1
             return SharedThreshold(self._smallest(total, N, extra, alpha))
         common = total / max(N, 1)
-        shrunk = [
-            n * (own + self.n0 * common) / max(n + self.n0, 1)
-            for own, n in zip(curves, sizes.tolist(), strict=True)
-        ]
-        return PerAgentThresholds(
-            tuple(
-                self._smallest(losses, n, 1, alpha)
-                for losses, n in zip(shrunk, sizes.tolist(), strict=True)
-            )
-        )
+        thresholds = []
+        for own, n in zip(curves, sizes, strict=True):
+            shrunk = n * (own + self.n0 * common) / max(n + self.n0, 1)
+            thresholds.append(self._smallest(shrunk, n, 1, alpha))
+        return PerAgentThresholds(tuple(thresholds))
 
     @property
     def grid(self) -> Floats:
@@ -205,7 +200,6 @@ class FedCRC(OneShot[LossCurve]):
 
     @property
     def assumption(self) -> str:
-        """What the guarantee rests on."""
         own = (
             "none: a site's loss curve that is shrunk towards the common one is a heuristic"
             if self.n0

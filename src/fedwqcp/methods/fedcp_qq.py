@@ -241,7 +241,6 @@ class FedCPQQ(Method[Summary]):
 
     @property
     def assumption(self) -> str:
-        """What the guarantee rests on."""
         iid = "scores are independent and identically distributed, at and across agents"
         if self.delta is None:
             return iid

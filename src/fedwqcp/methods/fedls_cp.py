@@ -272,11 +272,16 @@ class FedLSCP(OneShot[ClassSketches]):
 
     def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
         labels, C = self._classes(cal)
-        sent = sketch_classes(cal.scores, labels, C, alpha, self._limits)
+        counts, values = [], []
+        for c in range(C):
+            own = np.sort(cal.scores[labels == c])
+            ranks = ranks_of(len(own), alpha, *self._limits)
+            counts.append(len(own))
+            values.append(tuple(rounded_up(float(own[r - 1])) for r in ranks))
         if not self.floor:
-            return sent
+            return ClassSketches(tuple(counts), tuple(values))
         q_k = conformal_quantile(cal.scores, alpha)
-        return SketchesAndThreshold(sent.counts, sent.values, q_k)
+        return SketchesAndThreshold(tuple(counts), tuple(values), q_k)
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
         agents = self._cells(summaries, alpha)
@@ -298,7 +303,7 @@ class FedLSCP(OneShot[ClassSketches]):
         )
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        C = len(self.strata) + 1 if self.strata else terms.n_classes
+        C = self.target_length(terms.n_classes)
         sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
         if C is not None and len(sent.counts) != C:
             raise InputError(
@@ -313,7 +318,6 @@ class FedLSCP(OneShot[ClassSketches]):
 
     @property
     def assumption(self) -> str:
-        """What coverage rests on."""
         adds = ADDS if self.floor else ""
         kind = "stratum" if self.strata else "class"
         shift = (
@@ -440,19 +444,6 @@ def ranks_of(
     return tuple(ranks + [body - (-i * tail // high) for i in range(1, high + 1)])
 
 
-def sketch_classes(
-    scores: Floats, labels: Labels, n_classes: int, alpha: float, limits: tuple[int, ...]
-) -> ClassSketches:
-    """Return what an agent sends; ``limits`` are the last three arguments of `ranks_of`."""
-    counts, values = [], []
-    for c in range(n_classes):
-        own = np.sort(scores[labels == c])
-        ranks = ranks_of(len(own), alpha, *limits)
-        counts.append(len(own))
-        values.append(tuple(rounded_up(float(own[r - 1])) for r in ranks))
-    return ClassSketches(tuple(counts), tuple(values))
-
-
 def rounded_up(score: float) -> float:
     """Return the least number of five digits that is not below a score.
 
@@ -508,7 +499,10 @@ class Cell:
 def read_cells(
     summary: ClassSketches, alpha: float, limits: tuple[int, ...]
 ) -> tuple[Cell, ...] | None:
-    """Return the classes of one agent; None where it sent other than the scores at its ranks."""
+    """Return the classes of one agent; None where it sent other than the scores at its ranks.
+
+    ``limits`` are the last three arguments of `ranks_of`.
+    """
     cells = []
     for n, values in zip(summary.counts, summary.values, strict=True):
         ranks = ranks_of(n, alpha, *limits)

@@ -120,5 +120,4 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
 
     @property
     def maskable(self) -> bool:
-        """Whether sums over the agents are all it needs."""
         return super().maskable and not self.tail

@@ -72,7 +72,6 @@ class MaxCP(OneShot[LocalQuantile]):
 
     @property
     def assumption(self) -> str:
-        """What the guarantee rests on."""
         least = (
             "each test point is exchangeable with the calibration points of the agent whose model "
             "scores it, and that agent's answer was used"

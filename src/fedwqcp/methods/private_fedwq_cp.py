@@ -12,15 +12,7 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._averages import RobustSharedThreshold
-from fedwqcp.methods._base import (
-    Calibration,
-    Disclosure,
-    Exchange,
-    Method,
-    OneShot,
-    Terms,
-    expect,
-)
+from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, OneShot, Terms, expect
 from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow

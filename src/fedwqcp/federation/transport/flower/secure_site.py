@@ -24,11 +24,7 @@ from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
 from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
-from fedwqcp.federation.transport.flower.carrier import (
-    RECORD,
-    read_request,
-    write_reply,
-)
+from fedwqcp.federation.transport.flower.carrier import RECORD, read_request, write_reply
 from fedwqcp.federation.transport.flower.secagg import (
     CHECK,
     are_shares,
