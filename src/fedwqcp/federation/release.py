@@ -597,12 +597,8 @@ class Release(ReleaseRecord):
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """Return the table: who, threshold at each level, bytes."""
         levels = self.round.alphas
-        one = len(levels) == 1
-        yield (
-            *("agent", "status"),
-            *("threshold" if one else f"at {alpha:g}" for alpha in levels),
-            "bytes up",
-        )
+        several = [f"at {alpha:g}" for alpha in levels]
+        yield ("agent", "status", *(several if len(levels) > 1 else ["threshold"]), "bytes up")
         if self.census is not None:
             counted = f"{self.census.used} agents"
             yield (counted, "used", *(self._shown("", alpha) for alpha in levels), "")

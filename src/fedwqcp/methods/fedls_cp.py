@@ -575,53 +575,33 @@ def _shrunk_thresholds(
     return q, shrinkage.n0
 
 
-@dataclass(frozen=True, eq=False)
 class Shrinkage:
     """How far an agent's coverage of a class is drawn towards that of the other agents.
 
     Coverage of class c at agent k, F_kc, varies around the class's mean with variance
     F (1 - F) / (n0 + 1), and is seen through n_kc points. The best linear estimate weighs the
     agent's own n_kc points against ``prior``_kc = 1 / (1 / n0 + 1 / others_kc) points' worth of the
-    other agents' mean, in which agent j weighs ``worth``_jc = n_jc n0 / (n_jc + n0).
+    other agents' mean, in which agent j weighs ``worth``_jc = n_jc n0 / (n_jc + n0). ``share`` is
+    the part of an estimate that rests on other agents' points. Shapes: all (M, C).
     """
 
-    counts: Floats  # n_kc, shape (M, C)
-    n0: float
-
-    @property
-    def worth(self) -> Floats:
-        """What an agent's points are worth to another."""
-        return self.counts * self.n0 / (self.counts + self.n0)
-
-    @property
-    def others(self) -> Floats:
-        """What all others' points are worth together."""
-        more = summed(self.worth) - self.worth
-        several = (self.counts > 0).sum(axis=0) - (self.counts > 0)
-        return np.where(several > 0, more, 0.0)
-
-    @property
-    def prior(self) -> Floats:
-        """How many own points the others' mean weighs as much as; 0 where nobody else has any."""
-        others = self.others
-        return others * self.n0 / (others + self.n0)
-
-    @property
-    def share(self) -> Floats:
-        """Share of each estimate that rests on other agents' points; 0 where there are none."""
-        prior = self.prior
-        total = self.counts + prior
-        return np.divide(prior, total, out=np.zeros_like(prior), where=total > 0)
+    def __init__(self, counts: Floats, n0: float) -> None:
+        some = counts > 0
+        self.n0 = n0
+        self.worth = counts * n0 / (counts + n0)
+        others = summed(self.worth) - self.worth
+        self.others = np.where(some.sum(axis=0) > some, others, 0.0)  # 0, not nearly, without any
+        self.prior = self.others * n0 / (self.others + n0)
+        total = counts + self.prior
+        self.share = np.divide(self.prior, total, out=np.zeros_like(total), where=total > 0)
 
     def mixed(self, known: Floats, pi: Floats) -> Floats:
         """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture at G places.
 
         Shapes: known (M, C, G), pi (M, C) -> (M, G).
         """
-        others = self.others
-        from_others = np.divide(
-            pi * self.share, others, out=np.zeros_like(others), where=others > 0
-        )
+        mass, others = pi * self.share, self.others
+        from_others = np.divide(mass, others, out=np.zeros_like(mass), where=others > 0)
         own = pi * (1 - self.share) - from_others * self.worth  # without its own part of ``total``
         total = np.einsum("kc,kcg->cg", self.worth, known)
         found: Floats = np.einsum("kc,kcg->kg", own, known) + from_others @ total
