@@ -12,6 +12,7 @@ from scipy.stats import multivariate_normal
 import fedwqcp as fw
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.predict import thresholds
+from fedwqcp.methods import Terms
 from fedwqcp.methods.cphet import (
     CPhet,
     DescendToward,
@@ -20,7 +21,6 @@ from fedwqcp.methods.cphet import (
     Weighed,
     WeightedScores,
     density_of,
-    pooled_weights,
 )
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,
@@ -492,8 +492,9 @@ def test_a_density_far_away_weighs_nothing():
 
 
 def test_server_refuses_weights_for_other_targets():
-    with pytest.raises(InputError, match="must hold 2 rows"):
-        pooled_weights([WeightedScores((0.5,), ((1.0,),))], 2)
+    sent = WeightedScores((0.5, 0.7), ((1.0, 1.0),))
+    with pytest.raises(InputError, match="weights: must be 2 rows, one per target"):
+        CPhet(solver="exact").check(Weigh(TWO), sent, (2, None), Terms(0.1))
 
 
 def test_sizes_and_scores_of_messages_are_claims():

@@ -297,7 +297,7 @@ class FCP(Summed, Method[Summary]):
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         del alpha
         n = cal.n
-        if self.sketch == "exact":
+        if self.sends_samples:
             return (Disclosure(n, n, each_level=False),)
         if self.sketch == "bisection" and self.count_gap == 1:
             questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone

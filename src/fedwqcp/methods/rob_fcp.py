@@ -247,12 +247,12 @@ class RobFCP(Method[Summary]):
         """Return the places of the agents that are taken for honest."""
         M = len(sizes)
         most = (M - 1) // 2 if self.byzantine is None else self.byzantine
-        twins = copies(cumulative, sizes, self.bins)
-        if len(twins) > most:  # more agree than can be byzantine: honest agents do
-            twins = []
-        rest = [k for k in range(M) if k not in twins]
+        copied = copies(cumulative, sizes, self.bins)
+        if len(copied) > most:  # more agree than can be byzantine: honest agents do
+            copied = []
+        rest = [k for k in range(M) if k not in copied]
         v = vectors(cumulative, sizes)[rest]
-        byzantine = min(most, (len(rest) - 1) // 2)  # twins may be honest: the others are searched
+        byzantine = min(most, (len(rest) - 1) // 2)  # copies may be honest: the others are searched
         if self.byzantine is None:
             byzantine = estimated_byzantine(v, byzantine)
         return sorted(rest[k] for k in by_maliciousness(v, byzantine)[: len(rest) - byzantine])

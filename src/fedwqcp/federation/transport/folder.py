@@ -252,9 +252,9 @@ def _take_steps(
         now = _in_time(path, server, now)
         heard = {reply.agent for reply in now}
         others = [reply for reply in replies if reply.agent not in heard and reply not in seen]
-        astray = [reply for reply in others if not 0 <= reply.step <= server.step]
-        seen.update(astray)
-        for reply in (*now, *astray):  # what is of no step so far is refused by name
+        unasked = [reply for reply in others if not 0 <= reply.step <= server.step]
+        seen.update(unasked)
+        for reply in (*now, *unasked):  # what is of no step so far is refused by name
             if reply.unread is not None:
                 server.refuse(reply.unread)
                 continue

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, as_floats
-from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -357,7 +357,9 @@ class CPhet(Method[Summary]):
         T = len(densities.sizes) if self.target == "own" else 1
         answers = yield Weigh(densities)
         if self.sends_samples:
-            v, w = pooled_weights(of_kind(answers, WeightedScores), T)
+            sent = of_kind(answers, WeightedScores)
+            v = np.array([value for agent in sent for value in agent.values], dtype=np.float64)
+            w = np.hstack([np.reshape(agent.weights, (T, len(agent.values))) for agent in sent])
             totals, squares = w.sum(axis=1), np.square(w).sum(axis=1)
             if self.form == "oracle":
                 return PooledWeights(
@@ -579,15 +581,6 @@ def _check_weights(
     if (squares * most < low).any() or (squares > high * most).any():
         raise InputError("must be those of n weights with these totals", field="squares")
     return np.asarray(totals)
-
-
-def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats, Floats]:
-    """Return all agents' scores, shape (N,), and weights, shape (T, N)."""
-    for position, answer in enumerate(answers):
-        if len(answer.weights) != rows:
-            raise UnfitAnswerError(position, f"must hold {rows} rows of weights, one per target")
-    scores = np.array([value for answer in answers for value in answer.values], dtype=np.float64)
-    return scores, np.hstack([stacked(a.weights, len(a.values)) for a in answers])
 
 
 def _effective_sizes(totals: Floats, squares: Floats) -> tuple[float, ...]:
