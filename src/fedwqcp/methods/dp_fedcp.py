@@ -326,7 +326,6 @@ class DPFedCP(Method[Summary]):
         return (*first, (CountsAt, most_steps(targets * C, C, SCORES)))
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha
         labels, C = cal.labelled("dp-fedcp")
         sizes = np.bincount(labels, minlength=C).tolist()
         # The server chooses the weights, so every number can be about one class alone. It also says

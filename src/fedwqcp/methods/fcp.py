@@ -190,7 +190,6 @@ class FCP(Summed, Method[Summary]):
             raise InputError("correction=False is the plain quantile: leave floor and own out")
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del rng  # nothing is random
         if isinstance(question, CountAt):
             return counts_at(cal.scores, question, self.probes, self.count_gap)
         if self.sketch == "bisection" and self.floor:
@@ -256,9 +255,9 @@ class FCP(Summed, Method[Summary]):
         return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes
-        counts = ((CountAt, count_steps(self.probes)),)
-        return ((Begin, 1), *(counts if self.sketch == "bisection" else ()))
+        if self.sketch != "bisection":
+            return ((Begin, 1),)
+        return ((Begin, 1), (CountAt, count_steps(self.probes)))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -295,7 +294,6 @@ class FCP(Summed, Method[Summary]):
         return self.own
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha
         n = cal.n
         if self.sends_samples:
             return (Disclosure(n, n, each_level=False),)
@@ -341,7 +339,7 @@ class FCP(Summed, Method[Summary]):
         return *random_words(2), 1
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
-        del scale  # counts are whole numbers already
+        # counts are whole numbers already: they need no scale
         total = yield Begin()
         N, nonempty, out_of_range = total.words
         R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)

@@ -152,7 +152,6 @@ class FedCRC(OneShot[LossCurve]):
             )
 
     def summarize(self, cal: Calibration, alpha: float) -> LossCurve:
-        del alpha  # only the server needs the level
         scores = cal.scores
         if scores.size and not scores[scores < inf].max(initial=-inf) <= self.bounds[1]:
             raise InputError(
@@ -209,7 +208,6 @@ class FedCRC(OneShot[LossCurve]):
         return _ASSUMPTIONS.get(self.correction, own)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha, steps
         levels = sketch_size(cal.n, self.points + 1, self.min_gap)
         return (Disclosure(cal.n, levels, each_level=False),)
 

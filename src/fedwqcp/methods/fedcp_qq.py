@@ -230,8 +230,9 @@ class FedCPQQ(Method[Summary]):
         return QuantileOfQuantiles(value, rank, k, coverage)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes
-        return ((Begin, 1), *(() if self.selection == "fixed_local" else ((RankOf, 1),)))
+        if self.selection == "fixed_local":
+            return ((Begin, 1),)
+        return ((Begin, 1), (RankOf, 1))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -247,7 +248,6 @@ class FedCPQQ(Method[Summary]):
         return f"{iid}; coverage then reaches 1 - alpha with probability {1 - self.delta:g}"
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha
         questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
         return (Disclosure(cal.n, min(cal.n, questions)),)
 

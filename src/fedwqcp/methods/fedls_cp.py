@@ -350,7 +350,6 @@ class FedLSCP(OneShot[ClassSketches]):
         return bool(self.strata)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del steps
         labels, C = self._classes(cal)
         classes = tuple(
             Disclosure(n, len(ranks_of(n, alpha, *self._limits)), part)

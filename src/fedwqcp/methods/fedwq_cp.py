@@ -95,7 +95,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
         return LocalQuantile(threshold=q_k, n=cal.n)  # line 4
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
-        del alpha  # already inside every local threshold
+        # alpha is inside every local threshold already
         some = counted(summaries, self.overflow)
         q_hat = weighted_mean([s.threshold for s in some], [s.n for s in some])  # line 6
         return SharedThreshold(q_hat)  # line 7
@@ -113,7 +113,6 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
         return super().check(question, answer, earlier, terms)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del steps
         (own,) = one_score(cal, alpha, self.overflow)
         tail = len(tail_ranks(cal.n, alpha, self.tail)) if self.tail else 0
         return (Disclosure(cal.n, own.scores + tail),)

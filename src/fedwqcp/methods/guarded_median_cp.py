@@ -123,7 +123,6 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         alpha: float,
         features: Floats | None = None,
     ) -> Floats:
-        del position, features  # the agent's own data decide
         cal = own_data(cal, "guarded-median-cp")
         q_hat = cast(Proposal, outcome).value
         least = conformal_quantile(cal.scores, alpha, self.overflow)

@@ -64,7 +64,7 @@ class MaxCP(OneShot[LocalQuantile]):
         return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
-        del alpha  # already inside every local threshold
+        # alpha is inside every local threshold already
         thresholds = [s.threshold for s in summaries]  # +inf where an agent has too few points
         if self.overflow == "exclude":
             thresholds = [q for q in thresholds if q < inf]

@@ -139,7 +139,6 @@ class NewAgentCP(Summed, Method[Summary]):
         check_least(self.min_gap, 2, "min_gap")
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del rng  # nothing is random
         if isinstance(question, CountAt):
             return counts_at(cal.scores, question, self.probes)
         if self.form == "confident":
@@ -187,17 +186,16 @@ class NewAgentCP(Summed, Method[Summary]):
         return Counts(0) if self.sketch == "bisection" else WeightedPoints((), (), 0)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes
-        counts = ((CountAt, count_steps(self.probes)),)
-        return ((Begin, 1), *(counts if self._counts else ()))
+        if not self._counts:
+            return ((Begin, 1),)
+        return ((Begin, 1), (CountAt, count_steps(self.probes)))
 
     @property
     def guarantee(self) -> Guarantee:
         """For a point of a new agent, or for its own threshold with confidence."""
-        marginal = self.form == "marginal"
-        return Guarantee(
-            "new-agent-marginal" if marginal else "new-agent-confident", "finite-sample"
-        )
+        if self.form == "marginal":
+            return Guarantee("new-agent-marginal", "finite-sample")
+        return Guarantee("new-agent-confident", "finite-sample")
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         if self.form == "confident":

@@ -157,7 +157,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     def answer(
         self, cal: Calibration, question: Question, alpha: float, rng: Random
     ) -> PrivateQuantile:
-        del question  # there is one
         if alpha > 0.5:
             raise InputError(f"alpha must be at most 0.5 for private-fedwq-cp, got {alpha:g}")
         if self.bounds is None and cal.n and not 0 <= cal.scores.min() <= cal.scores.max() <= 1:
@@ -202,7 +201,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         return super().check(question, answer, earlier, terms)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha, steps
         # with a large epsilon there is little noise: the edge then stands for one score
         return (Disclosure(cal.n, min(cal.n, 1)),)
 

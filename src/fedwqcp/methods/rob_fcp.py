@@ -193,7 +193,6 @@ class RobFCP(Method[Summary]):
         check_least(self.bins, 3, "bins")
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del rng  # nothing is random
         if isinstance(question, CountAt):
             return counts_at(cal.scores, question, max(self.bins - 1, self.probes))
         if cal.n == 0:
@@ -234,11 +233,10 @@ class RobFCP(Method[Summary]):
         return CountClaims.of_ranks(span.n, *ranked, low=terms.low)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes  # one question of bins, then the search
+        # one question of bins, then the search
         return ((Begin, 1), (CountAt, 1 + count_steps(self.probes)))
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha
         most = max(self.bins - 1, self.probes)  # in any question, of bins or of the search
         questions = max(1 + count_steps(self.probes), steps - 1)
         return (Disclosure(cal.n, min(cal.n, 2 + most * questions)),)

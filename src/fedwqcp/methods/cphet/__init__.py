@@ -432,7 +432,6 @@ class CPhet(Method[Summary]):
         return fitted.n, None
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del n_classes
         if self.scope == "local":
             return ((Begin, 1),) if self.target == "mixture" else ()
         if self.sends_samples:
@@ -452,7 +451,6 @@ class CPhet(Method[Summary]):
         return self.scope == "local"
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha, steps
         if self.scope == "local" and self.target != "mixture":
             return ()
         sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
