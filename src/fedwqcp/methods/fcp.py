@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Floats, check_least
+from fedwqcp._validation import Bools, Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import ADDS, mean_threshold, weighted_mean
 from fedwqcp.methods._base import (
@@ -221,7 +221,12 @@ class FCP(Summed, Method[Summary]):
             points = of_kind(answers, WeightedPoints)
             error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
             return max(pooled_quantile(points, min(R + error, N)), floor)
-        found = yield from search_counts(self.probes, lambda _, sent: _totals(sent) >= R)
+
+        def reached(_: tuple[float, ...], sent: Sequence[Summary]) -> Bools:
+            counts = stacked([answer.counts for answer in of_kind(sent, Counts)])
+            return np.asarray(counts.sum(axis=0) >= R)
+
+        found = yield from search_counts(self.probes, reached)
         return max(found, floor)
 
     def localize(
@@ -367,9 +372,3 @@ class FCP(Summed, Method[Summary]):
         ranked = [(s, conformal_rank(s.n, alpha)) for s in of_kind(answers, WeightedPoints)]
         own = [(pooled_quantile([s], rank), s.n) for s, rank in ranked if rank <= s.n]
         return weighted_mean(*zip(*own, strict=True)) if own else -inf
-
-
-def _totals(answers: Sequence[Summary]) -> Floats:
-    """Add the counts of all agents at each value."""
-    counts = stacked([answer.counts for answer in of_kind(answers, Counts)])
-    return np.asarray(counts.sum(axis=0))

@@ -110,10 +110,11 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         check_least(self.cap, 1, "cap")
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
-        return self._median.summarize(cal, alpha)
+        return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> Proposal:
-        return Proposal(cast(float, self._median.aggregate(summaries, alpha).value))
+        median = WeightedMedianCP(cap=self.cap, overflow=self.overflow)
+        return Proposal(cast(float, median.aggregate(summaries, alpha).value))
 
     def localize(
         self,
@@ -142,8 +143,3 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         if self.overflow == "clip":
             return super().overflow_note
         return f"it is +inf, and this agent's sets will exclude nothing (overflow={self.overflow})"
-
-    @property
-    def _median(self) -> WeightedMedianCP:
-        """What the server does with the answers."""
-        return WeightedMedianCP(cap=self.cap, overflow=self.overflow)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -101,7 +102,7 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
 
             def _fit(question: Message, _: Context) -> Message:
                 """Make the words; SecAgg+ calls this where a model would be trained."""
-                work = lambda: _words(site, request, outputs)  # noqa: E731
+                work = partial(_words, site, request, outputs)
                 status, body = site.perform(work, request.seconds, watchdog)
                 if status != OK:
                     raise RefusedError(status)
