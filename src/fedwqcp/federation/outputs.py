@@ -137,15 +137,15 @@ class Outputs:
                 f"must be {columns}, one for each column of the outputs, got {len(names)}",
                 field="classes",
             )
-        fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
-        fields |= {"classes": names, "by_name": by_name}
-        table = [str(name) for name in getattr(values, "columns", ())]  # of pandas, say
-        if names and names != tuple(table) and set(names) == set(table):
+        table = tuple(str(name) for name in getattr(values, "columns", ()))  # of pandas, say
+        if names and names != table and set(names) == set(table):
             raise ClassesError(
                 f"must be in the order of the table's columns, {listed(table)}, got "
                 f"{listed(names)}: pass table[classes]",
                 field="classes",
             )
+        fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
+        fields |= {"classes": names, "by_name": by_name, "_columns": table}
         parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
         for what, given in parts.items():
             part = None if given is None else as_array(given, what)
@@ -162,7 +162,6 @@ class Outputs:
             fields[what] = part
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_columns", tuple(table))
 
     def take(self, rows: Bools) -> Outputs:
         """Return some of the rows; their lines in a file are kept only where all are taken."""

@@ -284,8 +284,8 @@ class DPFedCP(Method[Summary]):
             w = np.array(question.weights)
             of_points, atoms = w.reshape(-1, C)[:, labels], question.share * w
             loss = SmoothedPinball(scores, of_points, atoms, alpha=alpha, gamma=self.smoothing)
-            noise = (self.noise, rng)
-            return descend(loss, np.array(question.q), self.local_steps, self.step_size, noise)
+            q, K, eta = np.array(question.q), self.local_steps, self.step_size
+            return descend(loss, q, rng, steps=K, step_size=eta, noise=self.noise)
         return count_labels(labels, C, self.count_noise, rng)
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:

@@ -337,8 +337,8 @@ class CPhet(Method[Summary]):
             if len(question.q) != T:
                 raise InputError(f"the server must ask from {T} numbers, one for each target")
             loss = SmoothedPinball(cal.scores, w, np.zeros(T), alpha=alpha, gamma=self.smoothing)
-            q = np.array(question.q)
-            return descend(loss, q, self.local_steps, self.step_size, (0.0, rng))
+            q, K, eta = np.array(question.q), self.local_steps, self.step_size
+            return descend(loss, q, rng, steps=K, step_size=eta, noise=0.0)
         if self.sends_samples:
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
         starts = self.solver == "rounds" and self.start is None
