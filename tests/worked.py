@@ -11,6 +11,11 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.plan import choose_method
+from fedwqcp.methods import Calibration, Method
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.messages import Ask, Choice, Question, Round
 from strategies import scores
 
 A = np.arange(1, 11) / 10
@@ -48,6 +53,20 @@ def calibrations(data: Iterable[tuple[Any, ...]], n_classes: int = 3) -> dict[st
         )
         for i, (scores, *features, labels) in enumerate(data)
     }
+
+
+def ask_agent(
+    method: Method[Any], cal: Calibration, question: Question, alpha: float = 0.1
+) -> bytes:
+    """Ask an agent what a server could, in the first step in which the method asks it, if any."""
+    terms: dict[str, Any] = {"target": getattr(method, "target", "own"), "n_classes": cal.n_classes}
+    chosen = choose_method(method)
+    round = Round("r", chosen, Choice("custom"), (alpha,), ("a", "b"), 2, **terms)
+    kinds = [kind for kind, _ in method.schedule(2, cal.n_classes)]
+    begins = question.kind == "begin"
+    step = kinds.index(type(question)) if type(question) in kinds else int(not begins)
+    agent = Agent("a", round, cal, allow_samples=True)
+    return agent.answer(encode(Ask("r", step, (question,))))
 
 
 def samples(

@@ -10,8 +10,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
+from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.predict import thresholds
+from fedwqcp.methods import Terms
 from fedwqcp.methods.cphet import (
     CPhet,
     DescendToward,
@@ -20,7 +21,6 @@ from fedwqcp.methods.cphet import (
     Weighed,
     WeightedScores,
     density_of,
-    pooled_weights,
 )
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,
@@ -33,7 +33,7 @@ from fedwqcp.methods.cphet.densities import (
 )
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Begin
-from worked import calibrations
+from worked import ask_agent, calibrations
 
 # --- the specification ----------------------------------------------------------------------------
 
@@ -442,8 +442,9 @@ def grid(length):
     ],
 )
 def test_an_agent_answers_only_what_the_settings_need(method, question):
-    with pytest.raises(InputError, match="the server must ask"):
-        answered(method, question)
+    says = r"the server must ask|cphet with these settings (asks|sends nothing)"
+    with pytest.raises(FedwqcpError, match=says):
+        ask_agent(method, PAIR, question)
 
 
 @pytest.mark.parametrize(
@@ -457,7 +458,7 @@ def test_an_agent_answers_only_what_the_settings_need(method, question):
     ],
 )
 def test_an_agent_answers_what_the_settings_need(method, question):
-    assert answered(method, question)
+    assert ask_agent(method, PAIR, question)
 
 
 def test_long_densities_allow_more_probes():
@@ -491,8 +492,9 @@ def test_a_density_far_away_weighs_nothing():
 
 
 def test_server_refuses_weights_for_other_targets():
-    with pytest.raises(InputError, match="must hold 2 rows"):
-        pooled_weights([WeightedScores((0.5,), ((1.0,),))], 2)
+    sent = WeightedScores((0.5, 0.7), ((1.0, 1.0),))
+    with pytest.raises(InputError, match="weights: must be 2 rows, one per target"):
+        CPhet(solver="exact").check(Weigh(TWO), sent, (2, None), Terms(0.1))
 
 
 def test_sizes_and_scores_of_messages_are_claims():

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
+from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods.fedcp_qq import (
     FedCPQQ,
@@ -28,7 +28,7 @@ from fedwqcp.methods.fedcp_qq import (
 )
 from fedwqcp.wire.messages import Begin, LocalQuantile
 from strategies import alphas
-from worked import ABC, EMPTY, A, B, C, samples, threshold
+from worked import ABC, EMPTY, A, B, C, ask_agent, samples, threshold
 
 RNG = np.random.default_rng(0)
 
@@ -223,14 +223,14 @@ def test_payloads_that_cannot_be() -> None:
     ("method", "sample", "question", "match"),
     [
         (FedCPQQ(selection="truncate_min"), B, RankOf(2, 6), "at most n = 5"),
-        (FedCPQQ(), B, RankOf(2, 5), "what this method's settings need"),
-        (FedCPQQ(), EMPTY, RankOf(2, 5), "what this method's settings need"),
+        (FedCPQQ(), B, RankOf(2, 5), "asks nothing more"),
+        (FedCPQQ(), EMPTY, RankOf(2, 5), "asks nothing more"),
         (FedCPQQ("joint", common_n=5), B, RankOf(2, 4), "what this method's settings need"),
     ],
 )
 def test_an_agent_answers_no_other_question(method, sample, question, match) -> None:
-    with pytest.raises(InputError, match=match):
-        method.answer(fw.Calibration(sample), question, 0.2, RNG)
+    with pytest.raises(FedwqcpError, match=match):
+        ask_agent(method, fw.Calibration(sample), question, 0.2)
 
 
 @pytest.mark.parametrize("n", [1, 19, 21])

@@ -23,7 +23,6 @@ from fedwqcp.methods.fedls_cp import (
     ranks_of,
     read_cells,
     rounded_up,
-    sketch_classes,
 )
 
 sizes = st.integers(0, 400)
@@ -54,7 +53,8 @@ def test_scores_are_rounded_up_to_five_digits(score):
 @given(n=st.integers(1, 300), gap=st.integers(2, 9), seed=st.integers(0, 99))
 def test_the_server_counts_no_score_too_many_and_few_too_few(n, gap, seed):
     scores = np.round(np.random.default_rng(seed).uniform(size=n), 4)
-    sent = sketch_classes(scores, np.zeros(n, np.int64), 1, 0.1, (16, gap))
+    cal = fw.Calibration(scores, np.zeros(n, np.int64), n_classes=1)
+    sent = FedLSCP(points=16, min_gap=gap, min_class=1).summarize(cal, 0.1)
     (cell,) = read_cells(sent, 0.1, (16, gap))
     q = np.linspace(-0.1, 1.1, 101)
     true = (scores[:, None] <= q).sum(axis=0)
@@ -81,7 +81,7 @@ def test_of_very_many_places_some_are_kept(monkeypatch):
     assert grid_of([[cell]]).tolist() == [0, 4, 9]
 
 
-def test_loans_by_hand():
+def test_shrinkage_by_hand():
     shrinkage = Shrinkage(np.array([[10.0, 0.0, 4.0], [30.0, 6.0, 0.0]]), n0=10)
     np.testing.assert_allclose(shrinkage.worth, [[5, 0, 20 / 7], [7.5, 3.75, 0]])
     np.testing.assert_allclose(shrinkage.prior[:, 0], [7.5 / 1.75, 5 / 1.5])
@@ -116,7 +116,7 @@ def agent(scores, labels, n_classes=2):
     return fw.Calibration(scores, labels, n_classes=n_classes)
 
 
-def test_without_loans_the_classes_add_up_by_hand():
+def test_without_shrinkage_the_classes_add_up_by_hand():
     # class 0: 0.1 0.2 0.3 0.4 (ranks 2, 4), class 1: 0.5 0.6 0.7 0.8 0.9 (ranks 3, 5)
     one = agent([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], np.repeat([0, 1], (4, 5)))
     two = {"method": FedLSCP(n0=0, points=2, **FINE), "target": (3.0, 1.0)}
@@ -130,7 +130,7 @@ def test_without_loans_the_classes_add_up_by_hand():
     assert "at least 1 - alpha" in release.assumption
 
 
-def test_without_loans_other_agents_change_nothing(monkeypatch):
+def test_without_shrinkage_other_agents_change_nothing(monkeypatch):
     monkeypatch.setattr("fedwqcp.methods.fedls_cp.MOST_READ", 8)  # too many places to read all
     rng = np.random.default_rng(2)
     one = agent(rng.uniform(size=90), np.arange(90) % 2)
@@ -158,7 +158,7 @@ def test_other_agents_move_a_distribution_by_the_share_that_is_borrowed(n, score
 @given(counts=st.tuples(st.integers(0, 150), st.integers(0, 150)))
 @settings(max_examples=40, deadline=None)
 def test_another_agent_moves_the_mixture_by_its_share_of_the_points(counts):
-    """Without loans its counts alone reach another agent: the level moves by n / (N + n)."""
+    """Without shrinkage its counts alone reach another agent: the level moves by n / (N + n)."""
     own, labels = np.random.default_rng(3).uniform(size=(2, 100))
     own, labels = np.where(labels < 0.3, own / 2, own), (labels < 0.3).astype(int)
     n, method = sum(counts), FedLSCP(n0=0)

@@ -102,14 +102,16 @@ def test_infinite_scores_pull_upwards_with_bounded_slope():
 
 def test_local_steps_by_hand():
     loss = SmoothedPinball(np.array([1.0]), np.ones((1, 1)), np.zeros(1), alpha=0.25, gamma=1e-3)
-    step = descend(loss, np.array([0.0]), 2, 0.1, (0.0, np.random.default_rng(0)))
+    rng = np.random.default_rng(0)
+    step = descend(loss, np.array([0.0]), rng, steps=2, step_size=0.1, noise=0.0)
     assert step.shift == pytest.approx((0.15,))  # two steps of 0.1 * 0.75
     assert step.mean == pytest.approx((0.0375,))  # of 0 and 0.075
 
 
 def test_noise_comes_from_the_agent():
     loss = SmoothedPinball(np.zeros(0), np.ones((1, 0)), np.zeros(1), alpha=0.25, gamma=1e-3)
-    step = descend(loss, np.array([0.0]), 1, 0.1, (3.0, np.random.default_rng(7)))
+    rng = np.random.default_rng(7)
+    step = descend(loss, np.array([0.0]), rng, steps=1, step_size=0.1, noise=3.0)
     assert step.shift == pytest.approx((-0.1 * np.random.default_rng(7).normal(0, 3.0),))
 
 

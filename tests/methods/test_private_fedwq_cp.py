@@ -10,17 +10,19 @@ import pytest
 from scipy import stats
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, MalformedMessageError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, FixedPoint, Terms
 from fedwqcp.methods._noise import count_bins, edges_of, mechanism
+from fedwqcp.methods._search import CountAt
 from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Begin, Choice, LocalQuantile, Round, SharedThreshold
+from worked import ask_agent
 
 MANY = Calibration(np.random.default_rng(0).uniform(size=2000))
 
@@ -140,8 +142,11 @@ def test_other_wrong_settings():
         PrivateFedWQCP(size_epsilon=-1.0)
     with pytest.raises(InputError, match="overflow"):
         PrivateFedWQCP(overflow="never")
-    with pytest.raises(InputError, match="the server must ask"):
-        PrivateFedWQCP().answer(MANY, fw.methods.find("fcp").questions[-1], 0.1, None)
+
+
+def test_an_agent_is_asked_for_nothing_else():
+    with pytest.raises(MalformedMessageError, match="count-at"):
+        ask_agent(PrivateFedWQCP(), MANY, CountAt((0.5,)))
 
 
 def test_noise_comes_from_the_agent_and_not_from_the_round():

@@ -17,15 +17,9 @@ from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import least_sample
 from fedwqcp.theory import Advice, advise, diagnose_release
-from fedwqcp.theory.advice import DEMAND, RULES
-from fedwqcp.theory.diagnosis import Verdict
-from fedwqcp.wire.messages import (
-    MOST_TAIL,
-    Begin,
-    LocalQuantile,
-    SharedThresholdWithin,
-    Summary,
-)
+from fedwqcp.theory.diagnosis import VERDICTS
+from fedwqcp.theory.rules import DEMAND, RULES
+from fedwqcp.wire.messages import MOST_TAIL, Begin, LocalQuantile, SharedThresholdWithin, Summary
 
 _CHOSEN = (
     "; the method was chosen by the thresholds of these same data, which no proof accounts for"
@@ -77,7 +71,8 @@ def advise_on(*records: Release, alpha: float | None = None, new_site: bool = Fa
     levels = records[0].round.alphas if alpha is None else (alpha,)
     found = [_at_level(records, level, new_site=new_site) for level in levels]
     first = min(found, key=_demand)
-    keep = any(_is_in_use(record, first) for record in records)
+    chosen = [record.round.method for record in records if record.round.method.name == first.method]
+    keep = any(first.settings.items() <= method.settings.items() for method in chosen)
     return replace(first, levels={each.alpha: each.code for each in found}, keep=keep)
 
 
@@ -178,7 +173,7 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
     by_group = {
         name: advice
         for place, name in enumerate(terms.group_names or ("",))
-        if (advice := _on_points(records, alpha, place, new_site=new_site)) is not None
+        if (advice := _for_group(records, alpha, place, new_site=new_site)) is not None
     }
     if not by_group:
         raise _NothingSentError(_NEEDED)
@@ -186,8 +181,7 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
     first = by_group[name]
     if terms.by is None:
         return first
-    order: tuple[Verdict, ...] = ("unsafe", "cannot tell", "safe")  # safe only where every one is
-    verdict = min((each.verdict for each in by_group.values()), key=order.index)
+    verdict = min((each.verdict for each in by_group.values()), key=VERDICTS.index)  # the gravest
     others = ", ".join(f"{n}: {RULES[each.code]}" for n, each in by_group.items() if n != name)
     why = f"Decided by {terms.by} {name}" + (f" ({others}): " if others else ": ")
     notes = first.notes
@@ -203,8 +197,8 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
     return replace(first, why=why + first.why, verdict=verdict, notes=notes)
 
 
-def _on_points(
-    records: Sequence[Release], alpha: float, group: int = 0, *, new_site: bool
+def _for_group(
+    records: Sequence[Release], alpha: float, group: int, *, new_site: bool
 ) -> Advice | None:
     """Return the advice at one level for one group; None where nobody sent a threshold of it."""
     holding = next((each for each in records if thresholds_in(each, alpha, group)), None)
@@ -235,14 +229,6 @@ def _on_points(
         return advice
     note = "Class counts were not used: they are of other agents than the thresholds."
     return replace(advice, notes=(*advice.notes, note))
-
-
-def _is_in_use(record: Release, advice: Advice) -> bool:
-    """Tell whether a round already used what is advised."""
-    method = record.round.method
-    return method.name == advice.method and all(
-        method.settings.get(name) == value for name, value in advice.settings.items()
-    )
 
 
 # ---- what a record holds
@@ -304,7 +290,7 @@ def _check_received(record: Release, plan: Plan) -> None:
         )
 
 
-def _counts_in(record: Release, alpha: float, group: int = 0) -> dict[str, tuple[int, ...]]:
+def _counts_in(record: Release, alpha: float, group: int) -> dict[str, tuple[int, ...]]:
     """Return the points of each class by agent; empty where agents did not send them."""
     read, sent = Plan.of(record.round).method.read_counts, _sent(record, alpha, group)
     return {name: found for name in sent if (found := read(sent[name])) is not None}

@@ -100,9 +100,7 @@ class Agent:
         """Read a question; the terms imply the first one, which no later step may ask again."""
         id = self.plan.round.id
         first = Ask(id, 0, tuple(Begin() for _ in self.plan.tasks))
-        if ask is None:
-            return first
-        asked = _read(ask, self.plan.kinds)
+        asked = first if ask is None else _read(ask, self.plan.kinds)
         if asked.round != id:
             raise WrongRoundError(
                 "server", "round", f"the question is of round {asked.round}, not {id}"
@@ -117,8 +115,7 @@ class Agent:
         begins = any(isinstance(question, Begin) for question in asked.questions)
         if asked != first and (begins or asked.step < 1):
             raise WrongRoundError("server", "step", "the first question is asked in step 0 alone")
-        if asked.step:
-            self._check_schedule(asked)
+        self._check_schedule(asked)
         return asked
 
     def _check_schedule(self, asked: Ask) -> None:
@@ -129,10 +126,17 @@ class Agent:
         """
         round, cal = self.plan.round, self._calibration
         agents = len(round.agents) if round.roster is None else round.roster.count
-        kinds = self.plan.method.schedule(agents, cal.n_classes or round.n_classes)[1:]
-        again = (agents - round.quorum) * (1 + sum(often for _, often in kinds))
-        steps, last = dict[type[Question], tuple[int, int]](), again
-        for place, (kind, often) in enumerate(kinds, start=1):
+        schedule = self.plan.method.schedule(agents, cal.n_classes or round.n_classes)
+        if not asked.step and schedule:
+            return
+        if not asked.step:
+            raise InputError(
+                f"{round.method.name} with these settings sends nothing: predict with the agent's "
+                "own calibration data"
+            )
+        last = (agents - round.quorum) * sum(often for _, often in schedule)
+        steps = dict[type[Question], tuple[int, int]]()
+        for place, (kind, often) in enumerate(schedule[1:], start=1):
             last += often
             steps[kind] = place, last
         ends = last if steps else 0
@@ -164,7 +168,6 @@ class Agent:
         return float(Decimal(str(self.plan.method.spends)) * thresholds)
 
     def _answer(self, asked: Ask) -> bytes:
-        """Compute an answer."""
         if self._limit is not None and self.spends > PRIVATE_EPSILON:
             self._limit.check(self.plan, self._calibration, asked.step + 1)
         answers = tuple(

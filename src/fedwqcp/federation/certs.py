@@ -115,7 +115,6 @@ def _certificate(
 
 
 def _is_address(host: str) -> bool:
-    """Tell whether a host is an IP address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -131,5 +130,4 @@ def _host(host: str) -> x509.GeneralName:
 
 
 def _private(key: EllipticCurvePrivateKey, form: PrivateFormat) -> bytes:
-    """Return a private key as text."""
     return bytes(key.private_bytes(Encoding.PEM, form, NoEncryption()))

@@ -137,15 +137,15 @@ class Outputs:
                 f"must be {columns}, one for each column of the outputs, got {len(names)}",
                 field="classes",
             )
-        fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
-        fields |= {"classes": names, "by_name": by_name}
-        table = [str(name) for name in getattr(values, "columns", ())]  # of pandas, say
-        if names and names != tuple(table) and set(names) == set(table):
+        table = tuple(str(name) for name in getattr(values, "columns", ()))  # of pandas, say
+        if names and names != table and set(names) == set(table):
             raise ClassesError(
                 f"must be in the order of the table's columns, {listed(table)}, got "
                 f"{listed(names)}: pass table[classes]",
                 field="classes",
             )
+        fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
+        fields |= {"classes": names, "by_name": by_name, "_columns": table}
         parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
         for what, given in parts.items():
             part = None if given is None else as_array(given, what)
@@ -162,7 +162,6 @@ class Outputs:
             fields[what] = part
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "_columns", tuple(table))
 
     def take(self, rows: Bools) -> Outputs:
         """Return some of the rows; their lines in a file are kept only where all are taken."""
@@ -407,7 +406,6 @@ def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
 
 
 def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[Any]:
-    """Read one column as numbers."""
     values, found = columns[name], []
     if isinstance(values, np.ndarray):
         return values
@@ -495,7 +493,6 @@ def _from_npz(path: Path) -> Outputs:
 
 
 def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
-    """Read a table with a header line."""
     try:
         rows = list(csv.reader(io.StringIO(read(path, _OUTPUT_BYTES).decode("utf-8-sig"))))
     except (UnicodeDecodeError, csv.Error):
@@ -527,7 +524,6 @@ def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
 
 
 def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
-    """Read a Parquet table."""
     try:
         import pyarrow.parquet
     except ImportError:
@@ -661,7 +657,6 @@ def _class_columns(
 
 
 def _is_number(value: object) -> bool:
-    """Tell whether a cell holds a number."""
     try:
         float(value)  # type: ignore[arg-type]  # whatever it is
     except (TypeError, ValueError):
@@ -670,7 +665,6 @@ def _is_number(value: object) -> bool:
 
 
 def _all_numbers(values: _Cells) -> bool:
-    """Tell whether every cell of a column holds a number."""
     return isinstance(values, np.ndarray) or all(map(_is_number, values))
 
 
@@ -681,7 +675,6 @@ def _missing(value: object) -> str:
 
 
 def _array(path: Path) -> npt.NDArray[Any]:
-    """Read one array."""
     array = _load_numpy(path)
     if not isinstance(array, np.ndarray):
         raise InputError(f"{path} must hold one array; rename an archive to .npz")

@@ -74,12 +74,12 @@ class Plan:
         score = scores.get(round.score.name, **round.score.settings)
         method = methods.get(round.method.name, **round.method.settings).toward(round.target)
         _check_choices(round, method, score)
-        groups = len(round.group_names) or 1
-        check_tasks(len(round.alphas) * groups * score.columns)
+        groups = range(len(round.group_names)) or (None,)
+        check_tasks(len(round.alphas) * len(groups) * score.columns)
         tasks = tuple(
             Task(alpha / score.columns, column, group)
             for alpha in round.alphas
-            for group in range(len(round.group_names)) or (None,)
+            for group in groups
             for column in range(score.columns)
         )
         return cls(round, method, score, tasks)
@@ -411,5 +411,4 @@ def preset(name: str) -> Preset:
 
 
 def _settings(thing: Any) -> dict[str, Setting]:
-    """Return the settings of a method or score."""
     return {name: getattr(thing, name) for name in settings_of(thing)}

@@ -42,7 +42,8 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     _check_kind(outputs)
     x, groups = outputs.features, outputs.groups
     if isinstance(score, LabelScore):
-        values = score.of(outputs.values, outputs.labels, u=_uniforms(key, score, outputs))
+        u = row_uniforms(key, outputs) if score.randomized else None
+        values = score.of(outputs.values, outputs.labels, u=u)
         classes, names = outputs.values.shape[1], outputs.classes
         return Calibration(values, outputs.labels, x, classes, groups=groups, classes=names)
     if isinstance(score, MultiLabel):
@@ -106,7 +107,7 @@ def predict(
     if isinstance(score, LabelScore):
         _check_classes(round, outputs)
         rule = set_rule(round.rule, allow_empty)
-        u = _uniforms(round.key, score, outputs)
+        u = row_uniforms(round.key, outputs) if score.randomized else None
         sets = score.invert(outputs.values, threshold, rule, u)
         return LabelSets(sets.mask, round.classes)
     if not allow_empty:
@@ -160,7 +161,6 @@ def thresholds(
         plan.check(calibration)
 
     def _of_group(place: int) -> Floats:
-        """Return the threshold of one group."""
         values = [
             localize(plan, release, agent, at, calibration, features=features)
             for at in release.tasks_of(alpha, place)
@@ -293,7 +293,6 @@ def _multipliers(columns: int) -> npt.NDArray[np.uint64]:
 
 
 def _once(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Return the values that occur once."""
     found, counts = np.unique(values, return_counts=True)
     alone: npt.NDArray[np.uint64] = found[counts == 1]
     return alone
@@ -301,12 +300,12 @@ def _once(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 def check_same_round(release: ReleaseRecord, answered: Round) -> None:
     """Refuse a release of another round, or of other terms, than an agent answered."""
-    ours, theirs = answered.brief(), release.round.brief()
-    if theirs.id != ours.id:
+    ours, theirs = answered.id, release.round.id
+    if theirs != ours:
         raise WrongRoundError(
-            "server", "round", f"the release is of round {theirs.id}, this agent has {ours.id}"
+            "server", "round", f"the release is of round {theirs}, this agent has {ours}"
         )
-    if names := other_terms(theirs, ours):
+    if names := other_terms(release.round, answered):
         raise WrongRoundError(
             "server", ", ".join(names), "must be as in the round that this agent answered"
         )
@@ -330,11 +329,6 @@ def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:
             "row's id: pass ids, one for each row; rows that have none get ids of their content "
             "with fw.scores.row_ids(probs)"
         )
-
-
-def _uniforms(key: str, score: LabelScore, outputs: Outputs) -> Floats | None:
-    """Return the uniforms of a randomised score: keyed by id, or by the row's content."""
-    return row_uniforms(key, outputs) if score.randomized else None
 
 
 def _check_classes(round: Round, outputs: Outputs) -> None:

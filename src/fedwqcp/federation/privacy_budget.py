@@ -51,8 +51,6 @@ class _Spending(msgspec.Struct, frozen=True):
 
 
 class _Count(msgspec.Struct):
-    """How many answers were ever given."""
-
     answers: Annotated[int, Meta(ge=0)]
 
 
@@ -163,12 +161,10 @@ class Budget:
 
 
 def _missing(folder: Path, name: str) -> RecordError:
-    """Say that a file of the budget is lost."""
     return RecordError(f"{folder} is damaged: {name} is missing; restore it")
 
 
 def _count(path: Path) -> int:
-    """Read how many answers were given."""
     found = from_json(read(path), _Count)
     if found is None:
         raise RecordError(f"{path} is damaged: it must say how many answers left; restore it")
@@ -176,7 +172,6 @@ def _count(path: Path) -> int:
 
 
 def _spending(path: Path) -> _Spending:
-    """Read what one answer spent."""
     found = from_json(read(path), _Spending)
     if found is None or not found.sound:
         raise RecordError(f"{path} is damaged: it must say what an answer spent; restore it")

@@ -155,11 +155,7 @@ class Ledger:
 
 
 class _Line(
-    msgspec.Struct,
-    kw_only=True,
-    tag_field="event",
-    omit_defaults=True,
-    forbid_unknown_fields=True,
+    msgspec.Struct, kw_only=True, tag_field="event", omit_defaults=True, forbid_unknown_fields=True
 ):
     """A line of the log; ``previous`` is the digest of the line before."""
 
@@ -238,7 +234,6 @@ def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
     """Return a release whose unused agents are refused for a reason, or missing."""
 
     def _named(record: AgentRecord) -> AgentRecord:
-        """Give one agent its reason."""
         if record.status == "used":
             return record
         reason = reasons.get(record.name, record.reason)

@@ -464,10 +464,7 @@ class Release(ReleaseRecord):
         return written
 
     def _outputs(
-        self,
-        given: npt.ArrayLike | Outputs,
-        classes: Sequence[str] | None = None,
-        **parts: Any,
+        self, given: npt.ArrayLike | Outputs, classes: Sequence[str] | None = None, **parts: Any
     ) -> Outputs:
         """Return the arguments of a call as one `Outputs`; if `Outputs` were given, as they are."""
         if classes is not None and not self.round.classes:
@@ -489,10 +486,7 @@ class Release(ReleaseRecord):
         return given
 
     def _warn_of_calibrated(
-        self,
-        agent: str | None,
-        new: Outputs,
-        calibration: Calibration | Outputs | None = None,
+        self, agent: str | None, new: Outputs, calibration: Calibration | Outputs | None = None
     ) -> None:
         """Warn of test rows that also calibrated, where the calibration data are at hand."""
         _, note = known_rows(self, agent, new, calibration)
@@ -603,12 +597,8 @@ class Release(ReleaseRecord):
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """Return the table: who, threshold at each level, bytes."""
         levels = self.round.alphas
-        one = len(levels) == 1
-        yield (
-            *("agent", "status"),
-            *("threshold" if one else f"at {alpha:g}" for alpha in levels),
-            "bytes up",
-        )
+        several = [f"at {alpha:g}" for alpha in levels]
+        yield ("agent", "status", *(several if len(levels) > 1 else ["threshold"]), "bytes up")
         if self.census is not None:
             counted = f"{self.census.used} agents"
             yield (counted, "used", *(self._shown("", alpha) for alpha in levels), "")

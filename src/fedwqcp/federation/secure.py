@@ -32,14 +32,7 @@ from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import TaskDialogue
 from fedwqcp.methods import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.messages import (
-    Answer,
-    Ask,
-    Begin,
-    Question,
-    Round,
-    SharedThresholdWithin,
-)
+from fedwqcp.wire.messages import Answer, Ask, Begin, Question, Round, SharedThresholdWithin
 from fedwqcp.wire.release import AgentRecord
 
 Words: TypeAlias = npt.NDArray[np.int64]
@@ -236,13 +229,11 @@ class SecureServer:
         )
 
     def _begin(self) -> None:
-        """Begin the dialogue of every task."""
         self._tasks = [
             TaskDialogue(self._method.from_sums(task.alpha, self.scale)) for task in self.plan.tasks
         ]
 
     def _questions(self) -> tuple[Question | None, ...]:
-        """Return what is asked in the current sum."""
         return tuple(task.question for task in self._tasks)
 
 
@@ -332,25 +323,19 @@ def replay_sums(
     Round trips and bytes are taken from the record: sums do not show them.
     """
     plan = Plan.of(round)
-    server: SecureServer | None = None
+    server = SecureServer(plan)
     for file in files:
-        server = server or SecureServer(plan)
-        recorded = _read_sum(folder, file)
+        recorded = from_json(read(folder / file), _RecordedSum)
+        if recorded is None:
+            raise RecordError(f"{file}: must hold agents and their totals modulo 2^32")
         if server.ended:
             raise RecordError(f"{file}: comes after the last step")
         if len(recorded.totals) != server.width:
             raise RecordError(f"{file}: must hold {server.width} sums")
         server.receive(recorded.agents, recorded.totals)
-    if server is None or not server.ended:
+    if not server.ended:
         raise RecordError("sums: are missing from the record")
     stated = decode(read(folder / "record.json"), Release, plan.kinds, Path("record.json"))
     up = {name: stated.bytes_up(name) for name in round.agents}
     down = {name: stated.bytes_down(name) for name in round.agents}
     return server.release(stated.rounds, reasons, up, down)
-
-
-def _read_sum(folder: Path, name: str) -> _RecordedSum:
-    found = from_json(read(folder / name), _RecordedSum)
-    if found is None:
-        raise RecordError(f"{name}: must hold agents and their totals modulo 2^32")
-    return found

@@ -116,14 +116,13 @@ class SmoothedPinball:
 
 
 def descend(
-    loss: SmoothedPinball, start: Floats, steps: int, step_size: float, noise: tuple[float, Random]
+    loss: SmoothedPinball, start: Floats, rng: Random, *, steps: int, step_size: float, noise: float
 ) -> Step:
     """Make an agent's local steps q <- q - eta (gradient + z), z normal."""
-    sigma, rng = noise
     q, visited = start, np.zeros_like(start)
     for _ in range(steps):
         visited = visited + q
-        z = rng.normal(0.0, sigma, size=q.shape) if sigma else 0.0
+        z = rng.normal(0.0, noise, size=q.shape) if noise else 0.0
         q = q - step_size * (loss.gradient(q) + z)
     return Step(tuple((q - start).tolist()), tuple((visited / steps).tolist()))
 

@@ -293,7 +293,6 @@ class SummedMean(Summed):
 
     @property
     def averages(self) -> Literal["by size", "equally"] | None:
-        """How it weighs agents."""
         return "by size" if self.weighted else "equally"
 
     @property
@@ -302,7 +301,6 @@ class SummedMean(Summed):
         return self.overflow != "exclude"
 
     def width(self, question: Question) -> int:
-        del question  # there is only one
         return 3
 
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
@@ -317,11 +315,10 @@ class SummedMean(Summed):
         return self._scaled(scale).word(weight, q_k), weight, 0
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:
-        del question  # there is only one
         return *random_words(2), 1
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
-        del alpha  # already inside every local threshold
+        # alpha is inside every local threshold already
         total = yield Begin()
         thresholds, weight, overflows = total.words
         if overflows or not weight:

@@ -23,7 +23,6 @@ from fedwqcp.methods._base import (
     PerAgentQuestions,
     Schedule,
     Terms,
-    check_asked,
     check_label_target,
     check_probes,
     expect,
@@ -271,34 +270,10 @@ class DPFedCP(Method[Summary]):
         NOISE.number(self.count_noise, "count_noise")
         check_least(self.seed, 0, "seed")
 
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha
-        labels, C = cal.labelled("dp-fedcp")
-        sizes = np.bincount(labels, minlength=C).tolist()
-        # The server chooses the weights, so every number can be about one class alone. It also says
-        # how many targets there are, and `exact` counts at some hundred values a question.
-        disclosed = max(sizes)
-        if self.solver == "rounds" and self.target != "own":
-            # The server sets the noise, so none of it counts.
-            disclosed = 2 * C * max(self.rounds, steps - 1)
-        return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        first = ((Begin, 1), (CountFirst, 1)) if self.subsample else ((Begin, 1),)
-        if self.solver == "rounds":
-            return (*first, (DescendFrom, self.rounds))
-        C, targets = n_classes or 1, agents if self.target == "own" else 1
-        return (*first, (CountsAt, most_steps(targets * C, C, SCORES)))
-
-    def cells(self, cal: Calibration) -> tuple[int, ...]:
-        blocks = cal.n // BLOCK if self.subsample else 0
-        return () if blocks < 2 else (BLOCK,) * (blocks - 1) + (cal.n - BLOCK * (blocks - 1),)
-
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
         labels, C = cal.labelled("dp-fedcp")
-        check_asked(question, tuple(kind for kind, _ in self.schedule(1, C)))
         _check_label_question(question, C, subsample=self.subsample, shared=self.target != "own")
         size: int | None = getattr(question, "size", None)  # `Begin` is about all points
         first = _first_points(size, cal.n)
@@ -309,9 +284,24 @@ class DPFedCP(Method[Summary]):
             w = np.array(question.weights)
             of_points, atoms = w.reshape(-1, C)[:, labels], question.share * w
             loss = SmoothedPinball(scores, of_points, atoms, alpha=alpha, gamma=self.smoothing)
-            noise = (self.noise, rng)
-            return descend(loss, np.array(question.q), self.local_steps, self.step_size, noise)
+            q, K, eta = np.array(question.q), self.local_steps, self.step_size
+            return descend(loss, q, rng, steps=K, step_size=eta, noise=self.noise)
         return count_labels(labels, C, self.count_noise, rng)
+
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
+        counts = used = self._counts((yield Begin()))  # item 1 of the specification
+        sizes: tuple[int | None, ...] = (None,) * len(counts)
+        if self.subsample:  # item 3
+            drawn = sizes = _draw_sizes(counts, self.seed)
+            used = self._counts(
+                (yield PerAgentQuestions(tuple(CountFirst(size) for size in drawn)))
+            )
+        shift = LabelShift(self._weights(counts), counts, used)  # items 2 and 4
+        solve = self._exact if self.solver == "exact" else self._rounds
+        q = yield from solve(shift, sizes, alpha)
+        table = np.where(shift.totals > 0, np.clip(q.reshape(shift.totals.shape), 0, 1), np.inf)
+        rows = tuple(tuple(row) for row in table.tolist())
+        return PerAgentThresholds(rows) if self.target == "own" else SharedThreshold(rows[0])
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, CountsAt):
@@ -328,20 +318,27 @@ class DPFedCP(Method[Summary]):
         claims = SumClaims(np.array(sent.counts, dtype=np.float64), slack=0.0)
         return first or sent, claims
 
-    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
-        counts = used = self._counts((yield Begin()))  # item 1 of the specification
-        sizes: tuple[int | None, ...] = (None,) * len(counts)
-        if self.subsample:  # item 3
-            drawn = sizes = _draw_sizes(counts, self.seed)
-            used = self._counts(
-                (yield PerAgentQuestions(tuple(CountFirst(size) for size in drawn)))
-            )
-        shift = LabelShift(self._weights(counts), counts, used)  # items 2 and 4
-        solve = self._exact if self.solver == "exact" else self._rounds
-        q = yield from solve(shift, sizes, alpha)
-        table = np.where(shift.totals > 0, np.clip(q.reshape(shift.totals.shape), 0, 1), np.inf)
-        rows = tuple(tuple(row) for row in table.tolist())
-        return PerAgentThresholds(rows) if self.target == "own" else SharedThreshold(rows[0])
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        first = ((Begin, 1), (CountFirst, 1)) if self.subsample else ((Begin, 1),)
+        if self.solver == "rounds":
+            return (*first, (DescendFrom, self.rounds))
+        C, targets = n_classes or 1, agents if self.target == "own" else 1
+        return (*first, (CountsAt, most_steps(targets * C, C, SCORES)))
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        labels, C = cal.labelled("dp-fedcp")
+        sizes = np.bincount(labels, minlength=C).tolist()
+        # The server chooses the weights, so every number can be about one class alone. It also says
+        # how many targets there are, and `exact` counts at some hundred values a question.
+        disclosed = max(sizes)
+        if self.solver == "rounds" and self.target != "own":
+            # The server sets the noise, so none of it counts.
+            disclosed = 2 * C * max(self.rounds, steps - 1)
+        return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
+
+    def cells(self, cal: Calibration) -> tuple[int, ...]:
+        blocks = cal.n // BLOCK if self.subsample else 0
+        return () if blocks < 2 else (BLOCK,) * (blocks - 1) + (cal.n - BLOCK * (blocks - 1),)
 
     def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
         return answer.counts if isinstance(answer, LabelCounts) else None

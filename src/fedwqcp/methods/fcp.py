@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Floats, check_least
+from fedwqcp._validation import Bools, Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import ADDS, mean_threshold, weighted_mean
 from fedwqcp.methods._base import (
@@ -189,9 +189,80 @@ class FCP(Summed, Method[Summary]):
         if not self.correction and (self.floor or self.own):
             raise InputError("correction=False is the plain quantile: leave floor and own out")
 
-    @property
-    def predicts_from_own_data(self) -> bool:
-        return self.own
+    def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
+        if isinstance(question, CountAt):
+            return counts_at(cal.scores, question, self.probes, self.count_gap)
+        if self.sketch == "bisection" and self.floor:
+            return LocalQuantile(self._own(cal, alpha), cal.n)
+        if self.sketch == "bisection":
+            return Counts(cal.n)
+        if self.sketch == "order":
+            return order_sketch(cal.scores, self.points, self.min_gap)
+        if self.sketch == "kll":
+            return kll_sketch(cal.scores, self.min_gap)
+        if self.sketch == "tdigest":
+            return tdigest_sketch(cal.scores, self.min_gap)
+        return pooled_scores(cal.scores)
+
+    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
+        shared = yield from self._shared(alpha)
+        return AtLeast(shared) if self.own and shared < inf else SharedThreshold(shared)
+
+    def _shared(self, alpha: float) -> Exchange[Summary, float]:
+        """Find the threshold of the pooled scores, or the floor above it."""
+        answers = yield Begin()
+        sizes = [sum(answer.sizes()) for answer in answers]
+        N = sum(sizes)
+        R = self._rank(N, alpha, agents=len(sizes), nonempty=sum(n > 0 for n in sizes))
+        floor = self._least(answers, alpha) if self.floor else -inf
+        if R > N:
+            return inf
+        if self.sketch != "bisection":
+            points = of_kind(answers, WeightedPoints)
+            error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
+            return max(pooled_quantile(points, min(R + error, N)), floor)
+
+        def reached(_: tuple[float, ...], sent: Sequence[Summary]) -> Bools:
+            counts = stacked([answer.counts for answer in of_kind(sent, Counts)])
+            return np.asarray(counts.sum(axis=0) >= R)
+
+        found = yield from search_counts(self.probes, reached)
+        return max(found, floor)
+
+    def localize(
+        self,
+        outcome: Outcome,
+        cal: Calibration | None,
+        position: int | None,
+        alpha: float,
+        features: Floats | None = None,
+    ) -> Floats:
+        if not isinstance(outcome, AtLeast):
+            return super().localize(outcome, cal, position, alpha, features)
+        cal = own_data(cal, "fcp with own=True")
+        enough = conformal_rank(cal.n, alpha) <= cal.n
+        own = conformal_quantile(cal.scores, alpha) if enough else -inf
+        return np.asarray(max(outcome.value, own))
+
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        if self.sketch != "bisection":
+            return super().check(question, answer, earlier, terms)
+        if isinstance(question, CountAt):
+            return earlier.extended(question.values, expect(answer, Counts))
+        if not self.floor:
+            return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
+        own = expect(answer, LocalQuantile)
+        rank = conformal_rank(own.n, terms.alpha)
+        if rank > own.n:
+            if own.threshold < inf:
+                raise InputError("must be +inf where its rank passes n", field="threshold")
+            return CountClaims.of_ranks(own.n, low=terms.low)
+        return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
+
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        if self.sketch != "bisection":
+            return ((Begin, 1),)
+        return ((Begin, 1), (CountAt, count_steps(self.probes)))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -203,7 +274,6 @@ class FCP(Summed, Method[Summary]):
 
     @property
     def assumption(self) -> str:
-        """What the guarantee rests on."""
         if self.sketch == "tdigest":
             return "none: the rank error of a t-digest has no proven bound"
         if not self.correction:
@@ -224,10 +294,13 @@ class FCP(Summed, Method[Summary]):
             )
         return mixture
 
+    @property
+    def predicts_from_own_data(self) -> bool:
+        return self.own
+
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha
         n = cal.n
-        if self.sketch == "exact":
+        if self.sends_samples:
             return (Disclosure(n, n, each_level=False),)
         if self.sketch == "bisection" and self.count_gap == 1:
             questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
@@ -237,11 +310,6 @@ class FCP(Summed, Method[Summary]):
         points = self.points if self.sketch == "order" else n
         drawn = self.sketch == "kll"  # at each level anew, so that other scores are in it
         return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=drawn),)
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes
-        counts = ((CountAt, count_steps(self.probes)),)
-        return ((Begin, 1), *(counts if self.sketch == "bisection" else ()))
 
     @property
     def sends_samples(self) -> bool:
@@ -257,73 +325,6 @@ class FCP(Summed, Method[Summary]):
     def maskable(self) -> bool:
         """Whether sums over the agents are all it needs: by bisection, one threshold for all."""
         return self.sketch == "bisection" and not self.floor and not self.own
-
-    def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del rng  # nothing is random
-        if isinstance(question, CountAt):
-            most = self.probes if self.sketch == "bisection" else 0
-            return counts_at(cal.scores, question, most, self.count_gap)
-        if self.sketch == "bisection" and self.floor:
-            return LocalQuantile(self._own(cal, alpha), cal.n)
-        if self.sketch == "bisection":
-            return Counts(cal.n)
-        if self.sketch == "order":
-            return order_sketch(cal.scores, self.points, self.min_gap)
-        if self.sketch == "kll":
-            return kll_sketch(cal.scores, self.min_gap)
-        if self.sketch == "tdigest":
-            return tdigest_sketch(cal.scores, self.min_gap)
-        return pooled_scores(cal.scores)
-
-    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        if self.sketch != "bisection":
-            return super().check(question, answer, earlier, terms)
-        if isinstance(question, CountAt):
-            return earlier.extended(question.values, expect(answer, Counts))
-        if not self.floor:
-            return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
-        own = expect(answer, LocalQuantile)
-        rank = conformal_rank(own.n, terms.alpha)
-        if rank > own.n:
-            if own.threshold < inf:
-                raise InputError("must be +inf where its rank passes n", field="threshold")
-            return CountClaims.of_ranks(own.n, low=terms.low)
-        return CountClaims.of_ranks(own.n, (own.threshold, rank), low=terms.low)
-
-    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
-        shared = yield from self._shared(alpha)
-        return AtLeast(shared) if self.own and shared < inf else SharedThreshold(shared)
-
-    def localize(
-        self,
-        outcome: Outcome,
-        cal: Calibration | None,
-        position: int | None,
-        alpha: float,
-        features: Floats | None = None,
-    ) -> Floats:
-        if not isinstance(outcome, AtLeast):
-            return super().localize(outcome, cal, position, alpha, features)
-        cal = own_data(cal, "fcp with own=True")
-        enough = conformal_rank(cal.n, alpha) <= cal.n
-        own = conformal_quantile(cal.scores, alpha) if enough else -inf
-        return np.asarray(max(outcome.value, own))
-
-    def _shared(self, alpha: float) -> Exchange[Summary, float]:
-        """Find the threshold of the pooled scores, or the floor above it."""
-        answers = yield Begin()
-        sizes = [sum(answer.sizes()) for answer in answers]
-        N = sum(sizes)
-        R = self._rank(N, alpha, agents=len(sizes), nonempty=sum(n > 0 for n in sizes))
-        floor = self._least(answers, alpha) if self.floor else -inf
-        if R > N:
-            return inf
-        if self.sketch != "bisection":
-            points = of_kind(answers, WeightedPoints)
-            error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
-            return max(pooled_quantile(points, min(R + error, N)), floor)
-        found = yield from search_counts(self.probes, lambda _, sent: _totals(sent) >= R)
-        return max(found, floor)
 
     # Under masks the first question sums n_k, the agents with points and the agents out of range;
     # each later one sums counts. The threshold is the same as without masks.
@@ -343,7 +344,7 @@ class FCP(Summed, Method[Summary]):
         return *random_words(2), 1
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
-        del scale  # counts are whole numbers already
+        # counts are whole numbers already: they need no scale
         total = yield Begin()
         N, nonempty, out_of_range = total.words
         R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)
@@ -371,9 +372,3 @@ class FCP(Summed, Method[Summary]):
         ranked = [(s, conformal_rank(s.n, alpha)) for s in of_kind(answers, WeightedPoints)]
         own = [(pooled_quantile([s], rank), s.n) for s, rank in ranked if rank <= s.n]
         return weighted_mean(*zip(*own, strict=True)) if own else -inf
-
-
-def _totals(answers: Sequence[Summary]) -> Floats:
-    """Add the counts of all agents at each value."""
-    counts = stacked([answer.counts for answer in of_kind(answers, Counts)])
-    return np.asarray(counts.sum(axis=0))

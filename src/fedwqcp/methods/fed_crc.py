@@ -151,39 +151,7 @@ class FedCRC(OneShot[LossCurve]):
                 f"bounds must be two finite numbers, the smaller first, got {self.bounds}"
             )
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """On the expected loss; nothing is proved of shrunk curves."""
-        if self.correction == "mixture":
-            return Guarantee("risk-mixture", "finite-sample")
-        if self.correction == "pooled":
-            return Guarantee("risk-iid", "finite-sample")
-        return NO_GUARANTEE if self.n0 else Guarantee("risk-agent", "finite-sample")
-
-    @property
-    def assumption(self) -> str:
-        """What the guarantee rests on."""
-        own = (
-            "none: a site's loss curve that is shrunk towards the common one is a heuristic"
-            if self.n0
-            else "the expected loss at an agent is at most alpha if its test points are "
-            "exchangeable with its own calibration points"
-        )
-        return _ASSUMPTIONS.get(self.correction, own)
-
-    @property
-    def grid(self) -> Floats:
-        """The thresholds that are tried, shape (points + 1,)."""
-        low, high = self.bounds
-        return low + (high - low) * (np.arange(self.points + 1) / self.points)
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha, steps
-        levels = sketch_size(cal.n, self.points + 1, self.min_gap)
-        return (Disclosure(cal.n, levels, each_level=False),)
-
     def summarize(self, cal: Calibration, alpha: float) -> LossCurve:
-        del alpha  # only the server needs the level
         scores = cal.scores
         if scores.size and not scores[scores < inf].max(initial=-inf) <= self.bounds[1]:
             raise InputError(
@@ -202,22 +170,46 @@ class FedCRC(OneShot[LossCurve]):
 
     def aggregate(self, summaries: Sequence[LossCurve], alpha: float) -> Outcome:
         curves = stacked([s.losses for s in summaries], self.points + 1)
-        sizes = np.array([s.n for s in summaries])
-        total, N, M = summed(curves), int(sizes.sum()), len(summaries)
+        sizes = [s.n for s in summaries]
+        total, N, M = summed(curves), sum(sizes), len(sizes)
         if self.correction != "site":
             extra = M if self.correction == "mixture" else 1
             return SharedThreshold(self._smallest(total, N, extra, alpha))
         common = total / max(N, 1)
-        shrunk = [
-            n * (own + self.n0 * common) / max(n + self.n0, 1)
-            for own, n in zip(curves, sizes.tolist(), strict=True)
-        ]
-        return PerAgentThresholds(
-            tuple(
-                self._smallest(losses, n, 1, alpha)
-                for losses, n in zip(shrunk, sizes.tolist(), strict=True)
-            )
+        thresholds = []
+        for own, n in zip(curves, sizes, strict=True):
+            shrunk = n * (own + self.n0 * common) / max(n + self.n0, 1)
+            thresholds.append(self._smallest(shrunk, n, 1, alpha))
+        return PerAgentThresholds(tuple(thresholds))
+
+    @property
+    def grid(self) -> Floats:
+        """The thresholds that are tried, shape (points + 1,)."""
+        low, high = self.bounds
+        return low + (high - low) * (np.arange(self.points + 1) / self.points)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """On the expected loss; nothing is proved of shrunk curves."""
+        if self.correction == "mixture":
+            return Guarantee("risk-mixture", "finite-sample")
+        if self.correction == "pooled":
+            return Guarantee("risk-iid", "finite-sample")
+        return NO_GUARANTEE if self.n0 else Guarantee("risk-agent", "finite-sample")
+
+    @property
+    def assumption(self) -> str:
+        own = (
+            "none: a site's loss curve that is shrunk towards the common one is a heuristic"
+            if self.n0
+            else "the expected loss at an agent is at most alpha if its test points are "
+            "exchangeable with its own calibration points"
         )
+        return _ASSUMPTIONS.get(self.correction, own)
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        levels = sketch_size(cal.n, self.points + 1, self.min_gap)
+        return (Disclosure(cal.n, levels, each_level=False),)
 
     def _smallest(self, losses: Floats, n: int, extra: int, alpha: float) -> float:
         """Return the smallest threshold with (losses + extra) / (n + extra) <= alpha, or +inf."""

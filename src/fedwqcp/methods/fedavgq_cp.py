@@ -66,6 +66,6 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
-        del alpha  # already inside every local threshold
+        # alpha is inside every local threshold already
         thresholds = [s.threshold for s in counted(summaries, self.overflow)]
         return SharedThreshold(weighted_mean(thresholds, [1] * len(thresholds)))

@@ -187,34 +187,6 @@ class FedCPQQ(Method[Summary]):
         if self.delta is not None and not 0 < self.delta < 1:
             raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """In the mean over calibration data or, with delta, given them."""
-        kind: GuaranteeKind = "marginal-iid" if self.delta is None else "training-conditional"
-        return Guarantee(kind, "finite-sample")
-
-    @property
-    def assumption(self) -> str:
-        """What the guarantee rests on."""
-        iid = "scores are independent and identically distributed, at and across agents"
-        if self.delta is None:
-            return iid
-        return f"{iid}; coverage then reaches 1 - alpha with probability {1 - self.delta:g}"
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha
-        questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
-        return (Disclosure(cal.n, min(cal.n, questions)),)
-
-    @property
-    def ranked_threshold(self) -> bool:
-        """Where agents choose the rank by themselves."""
-        return self.selection == "fixed_local"
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes
-        return ((Begin, 1), *(() if self.selection == "fixed_local" else ((RankOf, 1),)))
-
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if isinstance(question, RankOf):
             return self._order_statistic(cal, question, rng)
@@ -257,9 +229,36 @@ class FedCPQQ(Method[Summary]):
         value = sorted(local[i].threshold for i in there)[k - 1]
         return QuantileOfQuantiles(value, rank, k, coverage)
 
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        if self.selection == "fixed_local":
+            return ((Begin, 1),)
+        return ((Begin, 1), (RankOf, 1))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """In the mean over calibration data or, with delta, given them."""
+        kind: GuaranteeKind = "marginal-iid" if self.delta is None else "training-conditional"
+        return Guarantee(kind, "finite-sample")
+
+    @property
+    def assumption(self) -> str:
+        iid = "scores are independent and identically distributed, at and across agents"
+        if self.delta is None:
+            return iid
+        return f"{iid}; coverage then reaches 1 - alpha with probability {1 - self.delta:g}"
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
+        return (Disclosure(cal.n, min(cal.n, questions)),)
+
+    @property
+    def ranked_threshold(self) -> bool:
+        """Where agents choose the rank by themselves."""
+        return self.selection == "fixed_local"
+
     def _order_statistic(self, cal: Calibration, question: RankOf, rng: Random) -> LocalQuantile:
         """Answer with one order statistic of as many scores as all agents keep."""
-        if self.selection == "fixed_local" or question.keep != (self.common_n or question.keep):
+        if question.keep != (self.common_n or question.keep):
             raise InputError("the server must ask what this method's settings need")
         if cal.n == 0:
             return LocalQuantile(inf, 0)

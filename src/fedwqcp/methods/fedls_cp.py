@@ -255,10 +255,6 @@ class FedLSCP(OneShot[ClassSketches]):
     summaries = (ClassSketches, SketchesAndThreshold)
     outcomes = (LabelShifted,)
 
-    @property
-    def corrects_shift_of(self) -> Literal["labels", "strata"]:
-        return "strata" if self.strata else "labels"
-
     def __post_init__(self) -> None:
         check_label_target(self.target)
         if self.n0 is not None and not (isfinite(self.n0) and self.n0 >= 0):
@@ -274,72 +270,18 @@ class FedLSCP(OneShot[ClassSketches]):
         if not all(a < b for a, b in pairwise((-inf, *self.strata, inf))):
             raise InputError("strata must be finite numbers in increasing order")
 
-    def target_length(self, n_classes: int | None) -> int | None:
-        return len(self.strata) + 1 if self.strata else n_classes
-
-    @property
-    def needs_labels(self) -> bool:
-        """Unless strata stand for classes."""
-        return not self.strata
-
-    @property
-    def needs_features(self) -> bool:
-        """Where strata stand for classes."""
-        return bool(self.strata)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """At the target, in finite samples where an agent's own points alone decide."""
-        return Guarantee("target-shift", "finite-sample" if self.n0 == 0 else "approximate")
-
-    @property
-    def assumption(self) -> str:
-        """What coverage rests on."""
-        adds = ADDS if self.floor else ""
-        kind = "stratum" if self.strata else "class"
-        shift = (
-            f"given the {kind}, an agent's test scores are distributed as its calibration scores "
-            "(only their shares differ), and the target's shares are right"
-        )
-        if self.n0 == 0:
-            least = "then coverage at the target is at least 1 - alpha in finite samples"
-            return f"{shift}; {least}{adds}"
-        return (
-            f"{shift}; where an agent has few points of a {kind}, its scores of that {kind} are "
-            f"distributed as other agents'; coverage is approximate{adds}"
-        )
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del steps
-        labels, C = self._classes(cal)
-        classes = tuple(
-            Disclosure(n, len(ranks_of(n, alpha, *self._limits)), part)
-            for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
-        )
-        return (*classes, *one_score(cal, alpha)) if self.floor else classes
-
-    def cells(self, cal: Calibration) -> tuple[int, ...]:
-        if not self.strata:
-            return ()
-        labels, C = self._classes(cal)
-        return tuple(np.bincount(labels, minlength=C).tolist())
-
     def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
         labels, C = self._classes(cal)
-        sent = sketch_classes(cal.scores, labels, C, alpha, self._limits)
+        counts, values = [], []
+        for c in range(C):
+            own = np.sort(cal.scores[labels == c])
+            ranks = ranks_of(len(own), alpha, *self._limits)
+            counts.append(len(own))
+            values.append(tuple(rounded_up(float(own[r - 1])) for r in ranks))
         if not self.floor:
-            return sent
+            return ClassSketches(tuple(counts), tuple(values))
         q_k = conformal_quantile(cal.scores, alpha)
-        return SketchesAndThreshold(sent.counts, sent.values, q_k)
-
-    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        C = len(self.strata) + 1 if self.strata else terms.n_classes
-        sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
-        if C is not None and len(sent.counts) != C:
-            raise InputError(
-                f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
-            )
-        return super().check(question, answer, earlier, terms)
+        return SketchesAndThreshold(tuple(counts), tuple(values), q_k)
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
         agents = self._cells(summaries, alpha)
@@ -359,6 +301,67 @@ class FedLSCP(OneShot[ClassSketches]):
             unseen=tuple((pi * (counts == 0)).sum(axis=1).tolist()),
             n0=n0,
         )
+
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        C = self.target_length(terms.n_classes)
+        sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
+        if C is not None and len(sent.counts) != C:
+            raise InputError(
+                f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
+            )
+        return super().check(question, answer, earlier, terms)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """At the target, in finite samples where an agent's own points alone decide."""
+        return Guarantee("target-shift", "finite-sample" if self.n0 == 0 else "approximate")
+
+    @property
+    def assumption(self) -> str:
+        adds = ADDS if self.floor else ""
+        kind = "stratum" if self.strata else "class"
+        shift = (
+            f"given the {kind}, an agent's test scores are distributed as its calibration scores "
+            "(only their shares differ), and the target's shares are right"
+        )
+        if self.n0 == 0:
+            least = "then coverage at the target is at least 1 - alpha in finite samples"
+            return f"{shift}; {least}{adds}"
+        return (
+            f"{shift}; where an agent has few points of a {kind}, its scores of that {kind} are "
+            f"distributed as other agents'; coverage is approximate{adds}"
+        )
+
+    @property
+    def corrects_shift_of(self) -> Literal["labels", "strata"]:
+        return "strata" if self.strata else "labels"
+
+    def target_length(self, n_classes: int | None) -> int | None:
+        return len(self.strata) + 1 if self.strata else n_classes
+
+    @property
+    def needs_labels(self) -> bool:
+        """Unless strata stand for classes."""
+        return not self.strata
+
+    @property
+    def needs_features(self) -> bool:
+        """Where strata stand for classes."""
+        return bool(self.strata)
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        labels, C = self._classes(cal)
+        classes = tuple(
+            Disclosure(n, len(ranks_of(n, alpha, *self._limits)), part)
+            for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
+        )
+        return (*classes, *one_score(cal, alpha)) if self.floor else classes
+
+    def cells(self, cal: Calibration) -> tuple[int, ...]:
+        if not self.strata:
+            return ()
+        labels, C = self._classes(cal)
+        return tuple(np.bincount(labels, minlength=C).tolist())
 
     def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
         if isinstance(answer, SketchesAndThreshold):
@@ -440,19 +443,6 @@ def ranks_of(
     return tuple(ranks + [body - (-i * tail // high) for i in range(1, high + 1)])
 
 
-def sketch_classes(
-    scores: Floats, labels: Labels, n_classes: int, alpha: float, limits: tuple[int, ...]
-) -> ClassSketches:
-    """Return what an agent sends; ``limits`` are the last three arguments of `ranks_of`."""
-    counts, values = [], []
-    for c in range(n_classes):
-        own = np.sort(scores[labels == c])
-        ranks = ranks_of(len(own), alpha, *limits)
-        counts.append(len(own))
-        values.append(tuple(rounded_up(float(own[r - 1])) for r in ranks))
-    return ClassSketches(tuple(counts), tuple(values))
-
-
 def rounded_up(score: float) -> float:
     """Return the least number of five digits that is not below a score.
 
@@ -508,7 +498,10 @@ class Cell:
 def read_cells(
     summary: ClassSketches, alpha: float, limits: tuple[int, ...]
 ) -> tuple[Cell, ...] | None:
-    """Return the classes of one agent; None where it sent other than the scores at its ranks."""
+    """Return the classes of one agent; None where it sent other than the scores at its ranks.
+
+    ``limits`` are the last three arguments of `ranks_of`.
+    """
     cells = []
     for n, values in zip(summary.counts, summary.values, strict=True):
         ranks = ranks_of(n, alpha, *limits)
@@ -581,53 +574,33 @@ def _shrunk_thresholds(
     return q, shrinkage.n0
 
 
-@dataclass(frozen=True, eq=False)
 class Shrinkage:
     """How far an agent's coverage of a class is drawn towards that of the other agents.
 
     Coverage of class c at agent k, F_kc, varies around the class's mean with variance
     F (1 - F) / (n0 + 1), and is seen through n_kc points. The best linear estimate weighs the
     agent's own n_kc points against ``prior``_kc = 1 / (1 / n0 + 1 / others_kc) points' worth of the
-    other agents' mean, in which agent j weighs ``worth``_jc = n_jc n0 / (n_jc + n0).
+    other agents' mean, in which agent j weighs ``worth``_jc = n_jc n0 / (n_jc + n0). ``share`` is
+    the part of an estimate that rests on other agents' points. Shapes: all (M, C).
     """
 
-    counts: Floats  # n_kc, shape (M, C)
-    n0: float
-
-    @property
-    def worth(self) -> Floats:
-        """What an agent's points are worth to another."""
-        return self.counts * self.n0 / (self.counts + self.n0)
-
-    @property
-    def others(self) -> Floats:
-        """What all others' points are worth together."""
-        more = summed(self.worth) - self.worth
-        several = (self.counts > 0).sum(axis=0) - (self.counts > 0)
-        return np.where(several > 0, more, 0.0)
-
-    @property
-    def prior(self) -> Floats:
-        """How many own points the others' mean weighs as much as; 0 where nobody else has any."""
-        others = self.others
-        return others * self.n0 / (others + self.n0)
-
-    @property
-    def share(self) -> Floats:
-        """Share of each estimate that rests on other agents' points; 0 where there are none."""
-        prior = self.prior
-        total = self.counts + prior
-        return np.divide(prior, total, out=np.zeros_like(prior), where=total > 0)
+    def __init__(self, counts: Floats, n0: float) -> None:
+        some = counts > 0
+        self.n0 = n0
+        self.worth = counts * n0 / (counts + n0)
+        others = summed(self.worth) - self.worth
+        self.others = np.where(some.sum(axis=0) > some, others, 0.0)  # 0, not nearly, without any
+        self.prior = self.others * n0 / (self.others + n0)
+        total = counts + self.prior
+        self.share = np.divide(self.prior, total, out=np.zeros_like(total), where=total > 0)
 
     def mixed(self, known: Floats, pi: Floats) -> Floats:
         """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture at G places.
 
         Shapes: known (M, C, G), pi (M, C) -> (M, G).
         """
-        others = self.others
-        from_others = np.divide(
-            pi * self.share, others, out=np.zeros_like(others), where=others > 0
-        )
+        mass, others = pi * self.share, self.others
+        from_others = np.divide(mass, others, out=np.zeros_like(mass), where=others > 0)
         own = pi * (1 - self.share) - from_others * self.worth  # without its own part of ``total``
         total = np.einsum("kc,kcg->cg", self.worth, known)
         found: Floats = np.einsum("kc,kcg->kg", own, known) + from_others @ total

@@ -86,11 +86,6 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
         if not 0 <= self.tail <= MOST_TAIL:
             raise InputError(f"tail must be an integer from 0 to {MOST_TAIL}, got {self.tail!r}")
 
-    @property
-    def maskable(self) -> bool:
-        """Whether sums over the agents are all it needs."""
-        return super().maskable and not self.tail
-
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         q_k = conformal_quantile(cal.scores, alpha, self.overflow)  # line 3
         if self.tail:
@@ -99,11 +94,11 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
             return QuantileAndTail(q_k, cal.n, ranks, tuple(float(ordered[r - 1]) for r in ranks))
         return LocalQuantile(threshold=q_k, n=cal.n)  # line 4
 
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del steps
-        (own,) = one_score(cal, alpha, self.overflow)
-        tail = len(tail_ranks(cal.n, alpha, self.tail)) if self.tail else 0
-        return (Disclosure(cal.n, own.scores + tail),)
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
+        # alpha is inside every local threshold already
+        some = counted(summaries, self.overflow)
+        q_hat = weighted_mean([s.threshold for s in some], [s.n for s in some])  # line 6
+        return SharedThreshold(q_hat)  # line 7
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         tail = isinstance(answer, QuantileAndTail)
@@ -117,8 +112,11 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
             answer.check(min(rank, answer.n) if self.overflow == "clip" else rank)
         return super().check(question, answer, earlier, terms)
 
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
-        del alpha  # already inside every local threshold
-        some = counted(summaries, self.overflow)
-        q_hat = weighted_mean([s.threshold for s in some], [s.n for s in some])  # line 6
-        return SharedThreshold(q_hat)  # line 7
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        (own,) = one_score(cal, alpha, self.overflow)
+        tail = len(tail_ranks(cal.n, alpha, self.tail)) if self.tail else 0
+        return (Disclosure(cal.n, own.scores + tail),)
+
+    @property
+    def maskable(self) -> bool:
+        return super().maskable and not self.tail

@@ -104,35 +104,17 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         "agents may send what they like"
     )
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """Marginal at the agent, unless the rank is clipped."""
-        if self.overflow == "clip":
-            return NO_GUARANTEE
-        return Guarantee("marginal-agent", "finite-sample")
-
     def __post_init__(self) -> None:
         if not 0 <= self.slack < 1:
             raise InputError(f"slack must be from 0 to below 1, got {self.slack!r}")
         check_least(self.cap, 1, "cap")
 
-    @property
-    def overflow_note(self) -> str:
-        """An agent's own +inf bounds what it takes of the others."""
-        if self.overflow == "clip":
-            return super().overflow_note
-        return f"it is +inf, and this agent's sets will exclude nothing (overflow={self.overflow})"
-
-    @property
-    def _median(self) -> WeightedMedianCP:
-        """What the server does with the answers."""
-        return WeightedMedianCP(cap=self.cap, overflow=self.overflow)
-
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
-        return self._median.summarize(cal, alpha)
+        return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> Proposal:
-        return Proposal(cast(float, self._median.aggregate(summaries, alpha).value))
+        median = WeightedMedianCP(cap=self.cap, overflow=self.overflow)
+        return Proposal(cast(float, median.aggregate(summaries, alpha).value))
 
     def localize(
         self,
@@ -142,9 +124,22 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         alpha: float,
         features: Floats | None = None,
     ) -> Floats:
-        del position, features  # the agent's own data decide
         cal = own_data(cal, "guarded-median-cp")
         q_hat = cast(Proposal, outcome).value
         least = conformal_quantile(cal.scores, alpha, self.overflow)
         most = conformal_quantile(cal.scores, (1 - self.slack) * alpha, self.overflow)
         return np.asarray(min(max(q_hat, least), most))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Marginal at the agent, unless the rank is clipped."""
+        if self.overflow == "clip":
+            return NO_GUARANTEE
+        return Guarantee("marginal-agent", "finite-sample")
+
+    @property
+    def overflow_note(self) -> str:
+        """An agent's own +inf bounds what it takes of the others."""
+        if self.overflow == "clip":
+            return super().overflow_note
+        return f"it is +inf, and this agent's sets will exclude nothing (overflow={self.overflow})"

@@ -60,9 +60,18 @@ class MaxCP(OneShot[LocalQuantile]):
     summaries = (LocalQuantile,)
     guarantee = Guarantee("multi-distribution", "finite-sample")
 
+    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
+        return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
+
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
+        # alpha is inside every local threshold already
+        thresholds = [s.threshold for s in summaries]  # +inf where an agent has too few points
+        if self.overflow == "exclude":
+            thresholds = [q for q in thresholds if q < inf]
+        return SharedThreshold(max(thresholds, default=inf))
+
     @property
     def assumption(self) -> str:
-        """What the guarantee rests on."""
         least = (
             "each test point is exchangeable with the calibration points of the agent whose model "
             "scores it, and that agent's answer was used"
@@ -70,13 +79,3 @@ class MaxCP(OneShot[LocalQuantile]):
         if self.overflow == "exclude":
             return f"{least}; agents with too few points are left out and have no promise"
         return least
-
-    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
-        return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
-
-    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
-        del alpha  # already inside every local threshold
-        thresholds = [s.threshold for s in summaries]  # +inf where an agent has too few points
-        if self.overflow == "exclude":
-            thresholds = [q for q in thresholds if q < inf]
-        return SharedThreshold(max(thresholds, default=inf))

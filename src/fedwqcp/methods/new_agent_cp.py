@@ -138,64 +138,14 @@ class NewAgentCP(Summed, Method[Summary]):
         POINTS.whole(self.probes, "probes")
         check_least(self.min_gap, 2, "min_gap")
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """For a point of a new agent, or for its own threshold with confidence."""
-        marginal = self.form == "marginal"
-        return Guarantee(
-            "new-agent-marginal" if marginal else "new-agent-confident", "finite-sample"
-        )
-
-    def least_agents(self, alpha: float, roster: int | None = None) -> int:
-        level = alpha if self.form == "marginal" else self.delta
-        return least_sample(level) if roster is None else conformal_rank(roster, level)
-
-    def new_agent_promise(self, alpha: float) -> str:
-        if self.form == "marginal":
-            return f"A point of a new site is covered with probability at least {1 - alpha:g}"
-        return (
-            f"With probability at least {1 - self.delta:g} over sites, a new site's own threshold "
-            "would have been no larger; of its coverage nothing is promised"
-        )
-
-    def absent(self, question: Question) -> Summary:
-        """Return what stands for an agent that sends nothing: no scores, and still one of M."""
-        if self.form == "confident":
-            return LocalQuantile(inf, 0)
-        if isinstance(question, CountAt):
-            return Counts(0, (0,) * len(question.values))
-        return Counts(0) if self.sketch == "bisection" else WeightedPoints((), (), 0)
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        if self.form == "confident":
-            return one_score(cal, alpha)
-        if self.sketch == "order":
-            disclosed = sketch_size(cal.n, self.points, self.min_gap)
-            return (Disclosure(cal.n, disclosed, each_level=False),)
-        questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
-        return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes
-        counts = ((CountAt, count_steps(self.probes)),)
-        return ((Begin, 1), *(counts if self._counts else ()))
-
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del rng  # nothing is random
         if isinstance(question, CountAt):
-            return counts_at(cal.scores, question, self.probes if self._counts else 0)
+            return counts_at(cal.scores, question, self.probes)
         if self.form == "confident":
             return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
         if self.sketch == "bisection":
             return Counts(cal.n)
         return order_sketch(cal.scores, self.points, self.min_gap)
-
-    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        if not self._counts:
-            return super().check(question, answer, earlier, terms)
-        if isinstance(question, CountAt):
-            return earlier.extended(question.values, expect(answer, Counts))
-        return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         answers = yield Begin()
@@ -220,10 +170,53 @@ class NewAgentCP(Summed, Method[Summary]):
         ordered = sorted(s.threshold for s in summaries)
         return SharedThreshold(ordered[rank - 1] if rank <= len(ordered) else inf)
 
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        if not self._counts:
+            return super().check(question, answer, earlier, terms)
+        if isinstance(question, CountAt):
+            return earlier.extended(question.values, expect(answer, Counts))
+        return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
+
+    def absent(self, question: Question) -> Summary:
+        """Return what stands for an agent that sends nothing: no scores, and still one of M."""
+        if self.form == "confident":
+            return LocalQuantile(inf, 0)
+        if isinstance(question, CountAt):
+            return Counts(0, (0,) * len(question.values))
+        return Counts(0) if self.sketch == "bisection" else WeightedPoints((), (), 0)
+
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        if not self._counts:
+            return ((Begin, 1),)
+        return ((Begin, 1), (CountAt, count_steps(self.probes)))
+
     @property
-    def _counts(self) -> bool:
-        """Whether agents answer with counts at values."""
-        return self.form == "marginal" and self.sketch == "bisection"
+    def guarantee(self) -> Guarantee:
+        """For a point of a new agent, or for its own threshold with confidence."""
+        if self.form == "marginal":
+            return Guarantee("new-agent-marginal", "finite-sample")
+        return Guarantee("new-agent-confident", "finite-sample")
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        if self.form == "confident":
+            return one_score(cal, alpha)
+        if self.sketch == "order":
+            disclosed = sketch_size(cal.n, self.points, self.min_gap)
+            return (Disclosure(cal.n, disclosed, each_level=False),)
+        questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
+        return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
+
+    def least_agents(self, alpha: float, roster: int | None = None) -> int:
+        level = alpha if self.form == "marginal" else self.delta
+        return least_sample(level) if roster is None else conformal_rank(roster, level)
+
+    def new_agent_promise(self, alpha: float) -> str:
+        if self.form == "marginal":
+            return f"A point of a new site is covered with probability at least {1 - alpha:g}"
+        return (
+            f"With probability at least {1 - self.delta:g} over sites, a new site's own threshold "
+            "would have been no larger; of its coverage nothing is promised"
+        )
 
     @property
     def maskable(self) -> bool:
@@ -261,6 +254,11 @@ class NewAgentCP(Summed, Method[Summary]):
 
         found = yield from search_counts(self.probes, reached)
         return SharedThresholdWithin(found, max(0.0, found - below) if found < inf else 0.0)
+
+    @property
+    def _counts(self) -> bool:
+        """Whether agents answer with counts at values."""
+        return self.form == "marginal" and self.sketch == "bisection"
 
 
 def _smallest(agents: Sequence[WeightedPoints], least: Fraction) -> float:

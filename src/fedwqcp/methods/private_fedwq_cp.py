@@ -12,16 +12,7 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods._averages import RobustSharedThreshold
-from fedwqcp.methods._base import (
-    Calibration,
-    Disclosure,
-    Exchange,
-    Method,
-    OneShot,
-    Terms,
-    check_asked,
-    expect,
-)
+from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, OneShot, Terms, expect
 from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow
@@ -163,15 +154,9 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             )
         self._rule()
 
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha, steps
-        # with a large epsilon there is little noise: the edge then stands for one score
-        return (Disclosure(cal.n, min(cal.n, 1)),)
-
     def answer(
         self, cal: Calibration, question: Question, alpha: float, rng: Random
     ) -> PrivateQuantile:
-        check_asked(question, (Begin,))
         if alpha > 0.5:
             raise InputError(f"alpha must be at most 0.5 for private-fedwq-cp, got {alpha:g}")
         if self.bounds is None and cal.n and not 0 <= cal.scores.min() <= cal.scores.max() <= 1:
@@ -215,6 +200,10 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             )
         return super().check(question, answer, earlier, terms)
 
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        # with a large epsilon there is little noise: the edge then stands for one score
+        return (Disclosure(cal.n, min(cal.n, 1)),)
+
     @property
     def spends(self) -> float:
         """The epsilon of one answer, on the threshold and on the size."""
@@ -224,11 +213,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     def size_noise(self) -> int:
         """By how much noise may raise n."""
         return _most_noise(self.size_epsilon)
-
-    @property
-    def maskable(self) -> bool:
-        """Whether sums are enough: they are for the weighted mean."""
-        return super().maskable and self.combine == "fedwq-cp"
 
     @property
     def averages(self) -> Literal["by size", "equally"] | None:
@@ -241,6 +225,11 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         if self.overflow == "clip":
             return "it is the upper end of the range of scores (overflow=clip)"
         return self._rule().overflow_note
+
+    @property
+    def maskable(self) -> bool:
+        """Whether sums are enough: they are for the weighted mean."""
+        return super().maskable and self.combine == "fedwq-cp"
 
     def _rule(self) -> OneShot[Any]:
         """Return the method that combines thresholds; one that needs more than these is refused."""

@@ -192,33 +192,13 @@ class RobFCP(Method[Summary]):
         POINTS.whole(self.probes, "probes")
         check_least(self.bins, 3, "bins")
 
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha
-        most = max(self.bins - 1, self.probes)  # in any question, of bins or of the search
-        questions = max(1 + count_steps(self.probes), steps - 1)
-        return (Disclosure(cal.n, min(cal.n, 2 + most * questions)),)
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del agents, n_classes  # one question of bins, then the search
-        return ((Begin, 1), (CountAt, 1 + count_steps(self.probes)))
-
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del rng  # nothing is random
         if isinstance(question, CountAt):
             return counts_at(cal.scores, question, max(self.bins - 1, self.probes))
         if cal.n == 0:
             return Span(inf, inf, 0)
         low, high = _span_ranks(cal.n, alpha)
         return Span(order_statistic(cal.scores, low), order_statistic(cal.scores, high), cal.n)
-
-    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        if isinstance(question, CountAt):
-            return earlier.extended(question.values, expect(answer, Counts))
-        span = expect(answer, Span)
-        if not span.n:
-            return CountClaims(0)
-        ranked = zip(span.scores(), _span_ranks(span.n, terms.alpha), strict=True)
-        return CountClaims.of_ranks(span.n, *ranked, low=terms.low)
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         spans = of_kind((yield Begin()), Span)
@@ -243,16 +223,34 @@ class RobFCP(Method[Summary]):
         loss = coverage_loss(self.bins, smallest, len(kept), len(left_out))
         return RobustThreshold(value, left_out, loss)
 
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        if isinstance(question, CountAt):
+            return earlier.extended(question.values, expect(answer, Counts))
+        span = expect(answer, Span)
+        if not span.n:
+            return CountClaims(0)
+        ranked = zip(span.scores(), _span_ranks(span.n, terms.alpha), strict=True)
+        return CountClaims.of_ranks(span.n, *ranked, low=terms.low)
+
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        # one question of bins, then the search
+        return ((Begin, 1), (CountAt, 1 + count_steps(self.probes)))
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        most = max(self.bins - 1, self.probes)  # in any question, of bins or of the search
+        questions = max(1 + count_steps(self.probes), steps - 1)
+        return (Disclosure(cal.n, min(cal.n, 2 + most * questions)),)
+
     def _honest(self, cumulative: Floats, sizes: Sequence[int]) -> list[int]:
         """Return the places of the agents that are taken for honest."""
         M = len(sizes)
         most = (M - 1) // 2 if self.byzantine is None else self.byzantine
-        twins = copies(cumulative, sizes, self.bins)
-        if len(twins) > most:  # more agree than can be byzantine: honest agents do
-            twins = []
-        rest = [k for k in range(M) if k not in twins]
+        copied = copies(cumulative, sizes, self.bins)
+        if len(copied) > most:  # more agree than can be byzantine: honest agents do
+            copied = []
+        rest = [k for k in range(M) if k not in copied]
         v = vectors(cumulative, sizes)[rest]
-        byzantine = min(most, (len(rest) - 1) // 2)  # twins may be honest: the others are searched
+        byzantine = min(most, (len(rest) - 1) // 2)  # copies may be honest: the others are searched
         if self.byzantine is None:
             byzantine = estimated_byzantine(v, byzantine)
         return sorted(rest[k] for k in by_maliciousness(v, byzantine)[: len(rest) - byzantine])

@@ -56,23 +56,10 @@ class SplitCP(Method[Summary]):
     outcomes = (Local,)
     assumption = "each agent's test points are exchangeable with its own calibration points"
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """Marginal at the agent, unless the rank is clipped."""
-        if self.overflow == "clip":
-            return NO_GUARANTEE
-        return Guarantee("marginal-agent", "finite-sample")
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del cal, alpha, steps
-        return ()
-
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        del cal, question, alpha, rng  # nothing is asked
         raise InputError("split-cp sends nothing: predict with the agent's own calibration data")
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
-        del alpha  # each agent uses it for itself
         yield from ()  # no question: a dialogue of zero rounds
         return Local()
 
@@ -84,6 +71,15 @@ class SplitCP(Method[Summary]):
         alpha: float,
         features: Floats | None = None,
     ) -> Floats:
-        del outcome, position, features  # the agent's own data decide
         cal = own_data(cal, "split-cp")
         return np.asarray(conformal_quantile(cal.scores, alpha, self.overflow))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Marginal at the agent, unless the rank is clipped."""
+        if self.overflow == "clip":
+            return NO_GUARANTEE
+        return Guarantee("marginal-agent", "finite-sample")
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        return ()

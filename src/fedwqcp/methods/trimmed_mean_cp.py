@@ -92,7 +92,7 @@ class TrimmedMeanCP(OneShot[LocalQuantile]):
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustSharedThreshold:
-        del alpha  # already inside every local threshold
+        # alpha is inside every local threshold already
         some = counted(summaries, self.overflow)
         M, others = len(some), max(0, len(some) - 1)
         check_withstands(self.byzantine, others // 2, M, len(summaries))

@@ -99,7 +99,7 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> RobustSharedThreshold:
-        del alpha  # already inside every local threshold
+        # alpha is inside every local threshold already
         some = counted(summaries, self.overflow)
         weights = capped([s.n for s in some], self.cap)
         withstands = fewer_than_half(weights)

@@ -14,8 +14,8 @@ from fedwqcp.federation.release import Release
 from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
 from fedwqcp.quantile import least_sample
 from fedwqcp.registry import typed
-from fedwqcp.theory.advice import RULES
 from fedwqcp.theory.diagnosis import excluded
+from fedwqcp.theory.rules import RULES
 from fedwqcp.wire.messages import Number, PerAgentThresholds
 
 _SIGNS = ("·", "─", "●", "┃", "◂")

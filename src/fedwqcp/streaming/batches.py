@@ -186,7 +186,6 @@ def as_batch(item: object) -> Batch:
 
 
 def _mapped(path: Path) -> npt.NDArray[Any]:
-    """Map a file into memory."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
@@ -199,7 +198,6 @@ def _mapped(path: Path) -> npt.NDArray[Any]:
 
 
 def _numbers(part: Any, name: str, path: Path) -> npt.NDArray[Any]:
-    """Return one column as numbers."""
     values: npt.NDArray[Any] = part.column(name).to_numpy(zero_copy_only=False)
     if values.dtype.kind not in "fiu":
         raise InputError(f"{path}: column {name!r} must hold numbers in every row")

@@ -3,7 +3,6 @@
 Nothing here is needed to run a method; it says what to expect of one.
 """
 
-from fedwqcp.theory.advice import Advice, advise
 from fedwqcp.theory.bounds import (
     Decomposition,
     ShiftBound,
@@ -23,6 +22,7 @@ from fedwqcp.theory.diagnosis import (
     diagnose_release,
     judge,
 )
+from fedwqcp.theory.rules import Advice, advise
 
 __all__ = [
     "Advice",

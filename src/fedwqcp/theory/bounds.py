@@ -337,10 +337,6 @@ def decompose(
         values = as_scores(own)
         if not len(values):
             raise InputError(f"agent {agent!r} has no test scores: coverage needs at least one")
-        found.append(Decomposition(agent, level, _share(values, q_hat), _share(values, q_mix)))
+        covered, covered_mix = (float(np.mean(values <= q)) for q in (q_hat, q_mix))
+        found.append(Decomposition(agent, level, covered, covered_mix))
     return tuple(found)
-
-
-def _share(values: Floats, threshold: float) -> float:
-    """Return the share of values at or below the threshold."""
-    return float(np.mean(values <= threshold))

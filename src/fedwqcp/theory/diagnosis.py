@@ -37,7 +37,7 @@ Verdict: TypeAlias = Literal["safe", "unsafe", "cannot tell"]
 Severity: TypeAlias = Literal["ok", "caution", "unsafe"]
 
 _ORDER = ("unsafe", "caution", "ok")
-_VERDICTS: tuple[Verdict, ...] = ("unsafe", "cannot tell", "safe")
+VERDICTS: tuple[Verdict, ...] = ("unsafe", "cannot tell", "safe")
 """Severities and verdicts, the gravest first."""
 
 
@@ -430,7 +430,7 @@ def worst_of(found: Iterable[Diagnosis | None]) -> Diagnosis | None:
 def _gravity(found: Diagnosis) -> tuple[int, int]:
     """Return the sort key that puts the gravest diagnosis first."""
     gravest = min((_ORDER.index(finding.severity) for finding in found.findings), default=2)
-    return _VERDICTS.index(found.verdict), gravest
+    return VERDICTS.index(found.verdict), gravest
 
 
 # ---- what the checks ask of the summaries
@@ -509,7 +509,7 @@ class Evidence:
             return "unsafe"
         if self.everything or len(self.some) == 1:
             return "safe"
-        return min(self.verdicts.values(), key=_VERDICTS.index)
+        return min(self.verdicts.values(), key=VERDICTS.index)
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:

@@ -175,7 +175,8 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
             counted: list[str] = []
             asks = _take_steps(path, server, replies, counted)
             if asks is not None:
-                _write_closed(path, server.step - 1, counted)
+                closed = path.with_suffix(f".closed-{server.step - 1}.json")
+                write_atomic(closed, to_json(sorted(counted), indent=1), replace=False)
                 for file, ask in asks.items():  # what is there already is the same
                     write_atomic(file, ask)
                 return ClosedStep(None, tuple(asks), tuple(server.refusals))
@@ -250,10 +251,10 @@ def _take_steps(
         seen.update(now)
         now = _in_time(path, server, now)
         heard = {reply.agent for reply in now}
-        astray = [a for a in replies if a.agent not in heard and not 0 <= a.step <= server.step]
-        astray = [a for a in astray if a not in seen]
-        seen.update(astray)
-        for reply in (*now, *astray):  # what is of no step so far is refused by name
+        others = [reply for reply in replies if reply.agent not in heard and reply not in seen]
+        unasked = [reply for reply in others if not 0 <= reply.step <= server.step]
+        seen.update(unasked)
+        for reply in (*now, *unasked):  # what is of no step so far is refused by name
             if reply.unread is not None:
                 server.refuse(reply.unread)
                 continue
@@ -356,12 +357,6 @@ def _check_unchanged(asks: dict[Path, bytes]) -> None:
                 f"{path} was written before and would change: an answer to an earlier step came "
                 "late; close with the answers that were there then"
             )
-
-
-def _write_closed(round: Path, step: int, counted: list[str]) -> None:
-    """Keep which answers the steps so far were closed with."""
-    digests = to_json(sorted(counted), indent=1)
-    write_atomic(round.with_suffix(f".closed-{step}.json"), digests, replace=False)
 
 
 def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_AnswerFile]:

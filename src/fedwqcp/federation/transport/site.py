@@ -203,7 +203,6 @@ class Site:
         return run_with_timeout(_guarded, seconds) if watchdog else _guarded()
 
     def _round_folder(self, round: str) -> Path | None:
-        """Return the folder of one round."""
         if self.folder is None:
             return None
         if not _ROUND_ID.fullmatch(round):

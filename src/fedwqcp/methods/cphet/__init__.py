@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, as_floats
-from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.errors import InputError
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -22,7 +22,6 @@ from fedwqcp.methods._base import (
     Method,
     Schedule,
     Terms,
-    check_asked,
     check_probes,
     expect,
     of_kind,
@@ -325,47 +324,7 @@ class CPhet(Method[Summary]):
             raise InputError(f"start must be a finite number, got {self.start!r}")
         check_descent(self.rounds, self.local_steps, self.step_size, self.smoothing)
 
-    @property
-    def needs_features(self) -> bool:
-        """Unless scores come from the target already."""
-        return not self._uniform
-
-    @property
-    def predicts_from_own_data(self) -> bool:
-        return self.scope == "local"
-
-    @property
-    def sends_samples(self) -> bool:
-        """Where the quantile of each input, or of one upload, is found from all agents' scores."""
-        return self.scope == "pooled" and self._sends_scores
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        del alpha, steps
-        if self.scope == "local" and self.target != "mixture":
-            return ()
-        sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
-        # mean and covariance of a class are of its points, as one of its scores would be; a class
-        # of one point has none of its own, but they follow from those of all points
-        some = cal.n >= MIN_POINTS
-        densities = [Disclosure(n, int(n > 0 and some), part) for part, n in enumerate(sizes)]
-        if self.scope == "local":
-            return tuple(densities)
-        # some hundred sums a question, or numbers for as many targets as the server says
-        return (*densities, Disclosure(cal.n, cal.n))
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        del n_classes
-        if self.scope == "local":
-            return ((Begin, 1),) if self.target == "mixture" else ()
-        if self._sends_scores:
-            return ((Begin, 1), (Weigh, 1))
-        targets = agents if self.target == "own" else 1
-        later = (SumsAt, most_steps(targets, targets))
-        rounds = (DescendToward, self.rounds)
-        return ((Begin, 1), (Weigh, 1), rounds if self.solver == "rounds" else later)
-
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        check_asked(question, tuple(kind for kind, _ in self.schedule(1, None)))
         if not isinstance(question, Weigh | SumsAt | DescendToward):
             density = self._density(cal)
             return FittedDensity(cal.n, density.numbers() if density else ())
@@ -378,9 +337,9 @@ class CPhet(Method[Summary]):
             if len(question.q) != T:
                 raise InputError(f"the server must ask from {T} numbers, one for each target")
             loss = SmoothedPinball(cal.scores, w, np.zeros(T), alpha=alpha, gamma=self.smoothing)
-            q = np.array(question.q)
-            return descend(loss, q, self.local_steps, self.step_size, (0.0, rng))
-        if self._sends_scores:
+            q, K, eta = np.array(question.q), self.local_steps, self.step_size
+            return descend(loss, q, rng, steps=K, step_size=eta, noise=0.0)
+        if self.sends_samples:
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
         starts = self.solver == "rounds" and self.start is None
         return Weighed(
@@ -388,26 +347,6 @@ class CPhet(Method[Summary]):
             squares=tuple(np.square(w).sum(axis=1).tolist()),
             quantiles=tuple(weighted_quantile(cal.scores, row, alpha) for row in w if starts),
         )
-
-    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        if isinstance(question, Weigh):
-            n = earlier[0]
-            uniform = self._uniform
-            largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
-            sent = expect(answer, WeightedScores) if self._sends_scores else expect(answer, Weighed)
-            totals = _check_weights(sent, n, largest, exact=uniform)
-            return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
-        if isinstance(question, SumsAt):
-            n, claims = earlier
-            return n, claims.extended(question.probes, expect(answer, Sums))
-        if isinstance(question, DescendToward):
-            step, K, eta = expect(answer, Step), self.local_steps, self.step_size
-            check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=0.0)
-            return earlier
-        fitted = expect(answer, FittedDensity)
-        if fitted.n < MIN_POINTS and fitted.density:
-            raise InputError(f"must be empty with fewer than {MIN_POINTS} points", field="density")
-        return fitted.n, None
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         if self.scope == "local" and self.target != "mixture":
@@ -417,8 +356,10 @@ class CPhet(Method[Summary]):
             return SharedDensities(densities)
         T = len(densities.sizes) if self.target == "own" else 1
         answers = yield Weigh(densities)
-        if self._sends_scores:
-            v, w = pooled_weights(of_kind(answers, WeightedScores), T)
+        if self.sends_samples:
+            sent = of_kind(answers, WeightedScores)
+            v = np.array([value for agent in sent for value in agent.values], dtype=np.float64)
+            w = np.hstack([np.reshape(agent.weights, (T, len(agent.values))) for agent in sent])
             totals, squares = w.sum(axis=1), np.square(w).sum(axis=1)
             if self.form == "oracle":
                 return PooledWeights(
@@ -470,10 +411,62 @@ class CPhet(Method[Summary]):
         weights = np.array(outcome.weights[at])
         return self._thresholds(np.array(outcome.values), weights, alpha, ratios)
 
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        if isinstance(question, Weigh):
+            n = earlier[0]
+            uniform = self._uniform
+            largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
+            sent = expect(answer, WeightedScores) if self.sends_samples else expect(answer, Weighed)
+            totals = _check_weights(sent, n, largest, exact=uniform)
+            return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
+        if isinstance(question, SumsAt):
+            n, claims = earlier
+            return n, claims.extended(question.probes, expect(answer, Sums))
+        if isinstance(question, DescendToward):
+            step, K, eta = expect(answer, Step), self.local_steps, self.step_size
+            check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=0.0)
+            return earlier
+        fitted = expect(answer, FittedDensity)
+        if fitted.n < MIN_POINTS and fitted.density:
+            raise InputError(f"must be empty with fewer than {MIN_POINTS} points", field="density")
+        return fitted.n, None
+
+    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
+        if self.scope == "local":
+            return ((Begin, 1),) if self.target == "mixture" else ()
+        if self.sends_samples:
+            return ((Begin, 1), (Weigh, 1))
+        targets = agents if self.target == "own" else 1
+        later = (SumsAt, most_steps(targets, targets))
+        rounds = (DescendToward, self.rounds)
+        return ((Begin, 1), (Weigh, 1), rounds if self.solver == "rounds" else later)
+
     @property
-    def _sends_scores(self) -> bool:
-        """Whether scores of single people leave the agents."""
-        return self.form == "oracle" or self.solver == "exact"
+    def needs_features(self) -> bool:
+        """Unless scores come from the target already."""
+        return not self._uniform
+
+    @property
+    def predicts_from_own_data(self) -> bool:
+        return self.scope == "local"
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        if self.scope == "local" and self.target != "mixture":
+            return ()
+        sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
+        # mean and covariance of a class are of its points, as one of its scores would be; a class
+        # of one point has none of its own, but they follow from those of all points
+        some = cal.n >= MIN_POINTS
+        densities = [Disclosure(n, int(n > 0 and some), part) for part, n in enumerate(sizes)]
+        if self.scope == "local":
+            return tuple(densities)
+        # some hundred sums a question, or numbers for as many targets as the server says
+        return (*densities, Disclosure(cal.n, cal.n))
+
+    @property
+    def sends_samples(self) -> bool:
+        """Where the quantile of each input, or of one upload, is found from all agents' scores."""
+        return self.scope == "pooled" and (self.form == "oracle" or self.solver == "exact")
 
     @property
     def _uniform(self) -> bool:
@@ -586,15 +579,6 @@ def _check_weights(
     if (squares * most < low).any() or (squares > high * most).any():
         raise InputError("must be those of n weights with these totals", field="squares")
     return np.asarray(totals)
-
-
-def pooled_weights(answers: Sequence[WeightedScores], rows: int) -> tuple[Floats, Floats]:
-    """Return all agents' scores, shape (N,), and weights, shape (T, N)."""
-    for position, answer in enumerate(answers):
-        if len(answer.weights) != rows:
-            raise UnfitAnswerError(position, f"must hold {rows} rows of weights, one per target")
-    scores = np.array([value for answer in answers for value in answer.values], dtype=np.float64)
-    return scores, np.hstack([stacked(a.weights, len(a.values)) for a in answers])
 
 
 def _effective_sizes(totals: Floats, squares: Floats) -> tuple[float, ...]:

@@ -143,7 +143,12 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
     covariances = np.empty((k, d, d))
     covariances[:, rows, columns] = covariances[:, columns, rows] = upper.reshape(k, triangle)
     mixture = GaussianMixture(weights, means.reshape(k, d), covariances)
-    _check_definite(mixture)
+    try:
+        largest = np.abs(mixture.inverses).max()
+    except np.linalg.LinAlgError:
+        raise InputError("covariances must be positive definite", field="density") from None
+    if not largest <= np.sqrt(LARGEST):  # densities would overflow
+        raise InputError("covariances must not be so narrow: scale the features", field="density")
     return mixture
 
 
@@ -169,16 +174,6 @@ def density_of(features: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> 
     if mixture is None:
         raise InputError(f"features must have at least {MIN_POINTS} rows, got {len(x)}")
     return mixture.numbers()
-
-
-def _check_definite(mixture: GaussianMixture) -> None:
-    """Refuse covariances without an inverse, or with one so large that densities overflow."""
-    try:
-        largest = np.abs(mixture.inverses).max()
-    except np.linalg.LinAlgError:
-        raise InputError("covariances must be positive definite", field="density") from None
-    if not largest <= np.sqrt(LARGEST):
-        raise InputError("covariances must not be so narrow: scale the features", field="density")
 
 
 def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, Floats, Floats]:

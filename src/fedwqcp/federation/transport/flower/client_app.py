@@ -11,13 +11,7 @@ from flwr.clientapp import ClientApp
 
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.transport.envelope import ASK, RELEASE, Request
-from fedwqcp.federation.transport.flower.carrier import (
-    MODEL,
-    READY,
-    SUM,
-    read_request,
-    write_reply,
-)
+from fedwqcp.federation.transport.flower.carrier import MODEL, READY, SUM, read_request, write_reply
 from fedwqcp.federation.transport.site import (
     Site,
     SiteOutputs,

@@ -167,7 +167,6 @@ class SecAggGrid:
         disputes: list[tuple[int, int]] = []  # who accuses whom
 
         def _receive() -> Iterator[tuple[str, bool]]:
-            """Take the replies that came."""
             for message in self.session.grid.pull_messages(list(open_)) if open_ else ():
                 node, nonce = open_.pop(message.metadata.reply_to_message_id, (0, ""))
                 if nonce:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -24,11 +25,7 @@ from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
 from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
-from fedwqcp.federation.transport.flower.carrier import (
-    RECORD,
-    read_request,
-    write_reply,
-)
+from fedwqcp.federation.transport.flower.carrier import RECORD, read_request, write_reply
 from fedwqcp.federation.transport.flower.secagg import (
     CHECK,
     are_shares,
@@ -105,7 +102,7 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
 
             def _fit(question: Message, _: Context) -> Message:
                 """Make the words; SecAgg+ calls this where a model would be trained."""
-                work = lambda: _words(site, request, outputs)  # noqa: E731
+                work = partial(_words, site, request, outputs)
                 status, body = site.perform(work, request.seconds, watchdog)
                 if status != OK:
                     raise RefusedError(status)

@@ -1,4 +1,4 @@
-"""Which method to use, from the assessment of a first round."""
+"""The rules by which a method is advised, from the assessment of a first round."""
 
 from __future__ import annotations
 
@@ -321,12 +321,8 @@ def _choose(
 
 def _for_a_new_site(evidence: Evidence, use: partial[Advice]) -> Advice:
     """Advise for an agent that took no part: the agents are the sample, whatever their sizes."""
-    M, finite, alpha, needed = (
-        len(evidence.sent),
-        len(evidence.finite),
-        evidence.alpha,
-        evidence.needed,
-    )
+    M, finite = len(evidence.sent), len(evidence.finite)
+    alpha, needed = evidence.alpha, evidence.needed
     notes = (
         "A new site that is unlike the others, or that borrows a model, is promised nothing. With "
         f"{needed} labelled points or more it has a threshold of its own: split-cp.",
@@ -371,7 +367,6 @@ def _for_a_new_site(evidence: Evidence, use: partial[Advice]) -> Advice:
 
 
 def _rounded_up(share: Fraction) -> float:
-    """Round a share up to four digits."""
     return ceil(10_000 * share) / 10_000
 
 
