@@ -71,7 +71,7 @@ IDS = {
 @pytest.mark.parametrize("C", [8, 19])
 def test_tables_of_many_rows_are_what_csv_writes(tmp_path, monkeypatch, ids, C):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fedwqcp.cli.agent.ROWS", 300)
+    monkeypatch.setattr("fedwqcp.sets._ROWS", 300)
     Path("roster.toml").write_text(f'agents = ["st-mary"]\nn_classes = {C}\n')
     probs = np.random.default_rng(C).dirichlet(np.full(C, 0.3), size=700)
     rows = {"probs": probs} if ids is None else {"probs": probs, "ids": ids}

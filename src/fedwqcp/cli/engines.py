@@ -12,10 +12,10 @@ import typer
 from rich.table import Table
 
 from fedwqcp._io import in_folder, make_folder
-from fedwqcp.cli.output import AsJson, Output, guarantee_line
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.processes import Deployment, run_demo
-from fedwqcp.report.terminal import always_left_out, released
+from fedwqcp.report.terminal import always_left_out, guarantee_line, released
 
 flower = typer.Typer(no_args_is_help=True)
 nvflare = typer.Typer(no_args_is_help=True)

@@ -32,13 +32,13 @@ from fedwqcp.demo.demo import (
     save_spread,
 )
 from fedwqcp.demo.demo import run as run_demo
+from fedwqcp.demo.text import demo_text, spread_table
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.methods import Method
 from fedwqcp.registry import settings_of, typed
 from fedwqcp.report.figures import draw_demo, require_matplotlib
-from fedwqcp.report.terminal import demo_text, spread_table
 
 T = TypeVar("T")
 

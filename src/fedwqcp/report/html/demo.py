@@ -18,6 +18,7 @@ from fedwqcp.demo.demo import (
     Results,
     load_results,
 )
+from fedwqcp.demo.text import advised, closing, newcomer_excludes_nothing, simulated_cells
 from fedwqcp.quantile import least_sample
 from fedwqcp.report.html.charts import answers_chart, interval_chart
 from fedwqcp.report.html.page import (
@@ -42,12 +43,6 @@ from fedwqcp.report.html.page import (
     number,
     sentence,
     verdict_rule,
-)
-from fedwqcp.report.terminal import (
-    advised,
-    closing,
-    newcomer_excludes_nothing,
-    simulated_cells,
 )
 
 
