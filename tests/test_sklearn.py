@@ -216,7 +216,7 @@ def test_thresholds_by_label_and_by_group(iris):
     assert set(alone.threshold_) == {"large", "small"}
     with pytest.raises(InputError, match="pass groups, one for each row; known: large, small"):
         agent.predict_set(new)
-    with pytest.raises(InputError, match="row 0 is of another"):
+    with pytest.raises(InputError, match="row 0: the group must be one of"):
         agent.predict_set(new[:1], groups=["medium"])
     with pytest.raises(InputError, match="leave groups out"):
         agent.use(0.5).predict_set(new, groups=groups[3::4])

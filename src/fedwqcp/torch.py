@@ -325,7 +325,7 @@ class TensorIntervalScore:
         negative = out[:, 1] < 0
         if bool(negative.any()):
             row = int(negative.int().argmax())
-            raise InputError("spreads must be at least 0, the spread of {row} is negative", row=row)
+            raise InputError("spreads must be at least 0, got a negative one", row=row)
         return out[:, 0], out[:, 0], out[:, 1].clamp(min=self.score.floor)
 
 
@@ -459,9 +459,7 @@ def _finite(values: Tensor, what: str, shape: tuple[int, ...]) -> Tensor:
     numbers = values.detach().to(torch.float64)
     if not bool(torch.isfinite(numbers).all()):
         bad = ~torch.isfinite(numbers.reshape(len(numbers), -1)).all(1)
-        raise InputError(
-            f"{what} must be finite numbers, {{row}} is not", row=int(bad.int().argmax())
-        )
+        raise InputError(f"{what} must be finite numbers", row=int(bad.int().argmax()))
     return numbers
 
 

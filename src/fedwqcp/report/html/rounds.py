@@ -110,11 +110,11 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
     if options.agent is not None and options.agent not in round.agents:
         known = ", ".join(round.agents)
         raise InputError(
-            f"agent {options.agent!r} is not in the round; its agents: {known}; what a site that "
-            "took no part covers is measured by {cure}",
+            f"agent {options.agent!r} is not in the round; its agents: {known}",
             cure=(
-                "release.measure(None, ...)",
-                "`fedwqcp agent predict --new-site` with labels in the outputs",
+                "release.measure(None, ...) measures a site that took no part",
+                "`fedwqcp agent predict --new-site` measures a site that took no part, with labels "
+                "in the outputs",
             ),
         )
     if options.examples and options.agent is None:
