@@ -107,8 +107,8 @@ def test_averaging_is_judged_where_thresholds_were_averaged(folder):
 
 def test_private_thresholds_that_are_infinite_have_their_own_reason(folder):
     said, _ = closed(folder, "--method", "private-fedwq-cp", "--alpha", 0.1)
-    assert "n is too small for epsilon=1 and alpha=0.1" in said[0]
-    assert "a larger epsilon or more points make it finite" in said[0]
+    assert "too few points for epsilon=1 and alpha=0.1" in said[0]
+    assert "A larger epsilon or more points make it finite" in said[0]
     assert "what to do: no advice: advice needs exact thresholds" in said[0]
     assert "themselves" not in said[0]
     assert "fcp" not in said[0]
