@@ -201,17 +201,12 @@ def fits(value: object, hint: Any) -> bool:
         huge = isinstance(number, int | Fraction) and not -most <= number <= most
         return not isinstance(number, bool) and not huge
     if hint is str:
-        return isinstance(value, str) and _encodes(value)
+        # a lone surrogate cannot be written as UTF-8
+        return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
     return isinstance(value, hint)
 
 
-def _encodes(text: str) -> bool:
-    """Tell whether a text can be written as UTF-8."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
 def _words(hint: Any) -> str:
-    """Say what values a type has."""
     origin, parts = _origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_words, parts)))
@@ -228,7 +223,6 @@ def _words(hint: Any) -> str:
 
 
 def _plural(hint: Any) -> str:
-    """Say what several values of a type are."""
     if _is_array(hint):
         own = [
             part.__name__ for part in get_args(hint) if part not in (npt.ArrayLike, *_ARRAY_LIKE)

@@ -105,7 +105,6 @@ class LabelSets:
         return "\n".join([*lines, *_first_rows(self._words(row) for row in range(len(self)))])
 
     def _words(self, row: int) -> str:
-        """Return the labels of one row as text."""
         names = self.names(row)
         more = f" ... ({len(names)} labels)" if len(names) > _SHOWN else ""
         between = ", " if self.classes else " "  # names may hold spaces

@@ -179,7 +179,6 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         return release.by_group(name) if release.round.by == "group" else release.threshold(name)
 
     def _score(self) -> LabelScore | IntervalScore:
-        """Return the score."""
         raise NotImplementedError
 
     def _terms(self) -> dict[str, Any]:

@@ -408,7 +408,6 @@ def _formula(score: LabelScore) -> Formula | None:
 
 
 def _lac_sets(p: Tensor, q: Tensor, rule: Rule) -> Tensor:
-    """Return the sets of LAC."""
     mask = p >= passes.lac_least(q, p)
     return mask.scatter_(1, p.argmax(1, keepdim=True), True) if rule == "leq_top1" else mask
 
@@ -448,7 +447,6 @@ def _on_cpu(p: Tensor) -> bool:
 
 
 def _numpy(values: Tensor | None) -> Floats | None:
-    """Return the memory of a tensor as an array."""
     return None if values is None else values.numpy()
 
 

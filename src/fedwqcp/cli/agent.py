@@ -138,7 +138,8 @@ def calibrate(
     if budget is not None:
         output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
     output.say(f"this is all that is sent ({path}, {len(data)} bytes):")
-    output.say(_beginning(data.decode().strip(), path))
+    said = data.decode().strip()
+    output.say(said if len(said) <= LONGEST else f"{said[:LONGEST]} ... (the rest is in {path})")
     left = None if budget is None else budget.left
     facts = {"notes": notes, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
@@ -254,11 +255,6 @@ def _read_again(
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
     return model_outputs.calibrated(round, outputs, own)
-
-
-def _beginning(answer: str, path: Path) -> str:
-    """Return an answer, cut where it is longer than a screen."""
-    return answer if len(answer) <= LONGEST else f"{answer[:LONGEST]} ... (the rest is in {path})"
 
 
 def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -125,14 +125,13 @@ def _demo(
     from fedwqcp.demo.hospitals import write_sites
     from fedwqcp.federation.audit import audit
 
-    with ExitStack() as stack:
-        if out is None:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="fedwqcp-")))
-        else:
-            folder = out
-            if in_folder(folder):
-                raise InputError(f"--out must be a new or an empty folder, got {out}")
-            make_folder(folder)
+    if out is not None:
+        if in_folder(out):
+            raise InputError(f"--out must be a new or an empty folder, got {out}")
+        make_folder(out)
+    temporary = TemporaryDirectory(prefix="fedwqcp-") if out is None else nullcontext(str(out))
+    with temporary as name:
+        folder = Path(name)
         output.say("training the models of four hospitals")
         sites = write_sites(folder / "sites")
         terms = {"method": method, "alpha": alpha, "n-classes": 2, "deadline": deadline}

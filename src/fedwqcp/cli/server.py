@@ -346,7 +346,6 @@ def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) ->
 
 
 def _keys(roster: Roster, path: Path) -> dict[str, str]:
-    """Return the public key of every agent."""
     keys = roster.keys or {}
     missing = [name for name in roster.agents if name not in keys]
     if missing:
@@ -359,7 +358,6 @@ def _keys(roster: Roster, path: Path) -> dict[str, str]:
 
 
 def _first_given(*values: int | None) -> int:
-    """Return the first value that is not None."""
     return next(value for value in values if value is not None)
 
 
@@ -467,13 +465,11 @@ def _command(terms: Round, advice: Advice, out: Path, roster: Path) -> list[str]
 
 
 def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
-    """Return settings as options of the command line."""
     stated = [f"{name}={typed(value)}" for name, value in settings.items()]
     return [word for each in stated for word in (f"--{option}", each)]
 
 
 def _roster(terms: Round) -> str:
-    """Return the roster of a round as TOML."""
     classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
     if terms.classes:
         classes = [f"classes = {to_toml(terms.classes)}"]
@@ -574,7 +570,6 @@ def _say(record: Path, found: Audit, output: Output) -> None:
 
 
 def _facts(record: Path, found: Audit) -> dict[str, object]:
-    """Return the facts of a record for scripts."""
     release = found.release
     return {
         "record": record,

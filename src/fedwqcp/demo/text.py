@@ -114,12 +114,10 @@ def _sent_by(results: Results, method: str) -> int:
 
 
 def _measured(own: Sequence[Spread]) -> str:
-    """Say what a method covers over many splits."""
     return f"over {own[0].splits} splits it covers {_percents(s.mean for s in own)} %"
 
 
 def _percents(shares: Iterable[float]) -> str:
-    """Write shares in whole per cent."""
     return ", ".join(f"{100 * share:.0f}" for share in shares)
 
 
@@ -182,7 +180,6 @@ def _sent(results: Results) -> str:
 
 
 def _legend(results: Results, level: str) -> str:
-    """Explain the table above it."""
     splits = (
         f"; below it mean ± sd over {results.spread[0].splits} splits" if results.spread else ""
     )
@@ -244,7 +241,6 @@ def newcomer_excludes_nothing(results: Results) -> bool:
 
 
 def _clinics(results: Results) -> str:
-    """Say what came of the regression."""
     said = []
     for method in dict.fromkeys(f.method for f in results.of("clinics")):
         own = results.of("clinics", method)
@@ -258,5 +254,4 @@ def _clinics(results: Results) -> str:
 
 
 def _row(name: str, cells: Sequence[str], last: str) -> str:
-    """Write one line of the table."""
     return f"{name:<18}{''.join(f'{cell:<13}' for cell in cells)}{last:>10}".rstrip()

@@ -60,7 +60,6 @@ class LevelThresholds:
         return (*out, *([] if self.loss is None else [_loss_note(self.loss)]))
 
     def _sentence(self) -> str:
-        """Say what the threshold is."""
         if self.whose == "each":
             return "one threshold for each agent"
         if self.thresholds:
@@ -124,7 +123,6 @@ class Scale:
         return "".join(signs)
 
     def _at(self, value: float) -> int:
-        """Return the column of a value."""
         share = (value - self.left) / (self.right - self.left)
         return round(min(1.0, max(0.0, share)) * (self.width - 1))
 
@@ -189,7 +187,6 @@ def _joined(values: Sequence[Number]) -> str:
 
 
 def _number(value: float) -> str:
-    """Write a threshold."""
     return "+inf (it excludes nothing)" if value == inf else f"{value:.6g}"
 
 
