@@ -229,9 +229,9 @@ def test_weights_that_are_none_are_refused(weights, top: float) -> None:
 def test_other_wrong_input_is_refused() -> None:
     with pytest.raises(InputError, match=r"weights must have shape \(2,\), got shape \(1,\)"):
         weighted_quantile([1.0, 2.0], [1.0], 0.1)
-    with pytest.raises(InputError, match="row 0 is NaN"):
+    with pytest.raises(InputError, match=r"row 0: scores must be numbers or \+inf, got NaN"):
         weighted_quantile([nan], [1.0], 0.1)
-    with pytest.raises(InputError, match="row 0 is NaN"):
+    with pytest.raises(InputError, match=r"row 0: scores must be numbers or \+inf, got NaN"):
         conformal_quantile([nan], 0.1)
     with pytest.raises(InputError, match="overflow must be one of propagate, clip, exclude, got"):
         conformal_quantile([1.0], 0.1, "cut")

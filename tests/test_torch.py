@@ -79,7 +79,7 @@ def test_half_precision_is_read_as_it_is(way: str) -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ([0.5, 0.2, 0.1], "row 1 sum to 0.8"),
+        ([0.5, 0.2, 0.1], "row 1: probabilities must sum to 1, got 0.8"),
         ([1.5, -0.5, 0.0], "negative"),
         ([np.nan, 0, 1], "NaN"),
     ],
@@ -167,7 +167,7 @@ def test_outputs_that_do_not_fit_are_refused() -> None:
     one, two = torch.tensor([1.0]), torch.tensor([1.0, 2.0])
     for work, reason in (
         (lambda: score.of(one, two), "y must be a tensor of shape"),
-        (lambda: score.of(torch.tensor([np.inf]), one), "row 0 is not"),
+        (lambda: score.of(torch.tensor([np.inf]), one), "row 0: .* must be"),
         (lambda: score.invert(one, np.nan), "NaN"),
         (lambda: score.invert(one, "high"), "number or an array of numbers"),
         (lambda: score.invert(one, two), "does not fit"),
@@ -176,7 +176,7 @@ def test_outputs_that_do_not_fit_are_refused() -> None:
         with pytest.raises(InputError, match=reason):
             work()
     spread = TensorIntervalScore(fw.NormalizedResidual())
-    with pytest.raises(InputError, match="row 0 is negative"):
+    with pytest.raises(InputError, match="row 0: spreads must be at least 0, got a negative one"):
         spread.of(torch.tensor([[1.0, -1.0]]), one)
 
 

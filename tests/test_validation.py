@@ -42,15 +42,15 @@ def test_other_types_of_probabilities_become_float64() -> None:
 @pytest.mark.parametrize(
     ("probs", "message"),
     [
-        ([[0.5, 0.5], [NAN, 1.0]], "probabilities must be numbers, row 1 holds NaN"),
-        ([[0.5, 0.5], [-0.5, 1.5]], "must not be negative, row 1 .* not logits"),
-        ([[2.0, -1.0]], "must not be negative, row 0"),
-        ([[-INF, 1.0]], "must not be negative, row 0"),
-        ([[0.5, 0.5], [2.0, 1.2]], "of row 1 sum to 3.2; pass softmax outputs, not logits"),
-        ([[0.2, 0.2]], "of row 0 sum to 0.4"),
-        ([[33, 33, 35]], "of row 0 sum to 101; these look like percentages: divide each row"),
-        ([[33, 33, 33]], "of row 0 sum to 99; these look like percentages: divide each row"),
-        ([[INF, 0.0]], "of row 0 sum to inf"),
+        ([[0.5, 0.5], [NAN, 1.0]], "row 1: probabilities must be numbers, got NaN"),
+        ([[0.5, 0.5], [-0.5, 1.5]], "row 1: probabilities must not be negative; .* not logits"),
+        ([[2.0, -1.0]], "row 0: probabilities must not be negative"),
+        ([[-INF, 1.0]], "row 0: probabilities must not be negative"),
+        ([[0.5, 0.5], [2.0, 1.2]], "row 1: .* sum to 1, got 3.2; pass softmax outputs, not logits"),
+        ([[0.2, 0.2]], "row 0: probabilities must sum to 1, got 0.4"),
+        ([[33, 33, 35]], "row 0: .* got 101; these look like percentages: divide each row"),
+        ([[33, 33, 33]], "row 0: .* got 99; these look like percentages: divide each row"),
+        ([[INF, 0.0]], "row 0: probabilities must sum to 1, got inf"),
         ([0.5, 0.5], r"shape \(n, C\) with at least two classes, got shape \(2,\)"),
         ([[1.0], [1.0]], r"at least two classes, got shape \(2, 1\)"),
         ([[[0.5, 0.5]]], r"got shape \(1, 1, 2\)"),
@@ -73,15 +73,15 @@ def test_one_column_of_two_classes_gets_an_error_that_says_what_to_pass(one) -> 
 
 
 def test_labels_outside_are_counted_and_never_shown() -> None:
-    with pytest.raises(InputError, match=r"from 0 to 2, row 1 is outside \(2 of 4 rows are\)"):
+    with pytest.raises(InputError, match=r"row 1: .* from 0 to 2 \(2 of 4 rows are outside\)"):
         as_labels([0, 17, 2, 17], 4, 3)
-    with pytest.raises(InputError, match=r"none is 0 and the largest is 3: .* pass labels - 1"):
+    with pytest.raises(InputError, match=r"none is 0 and the largest is 3; .* pass labels - 1"):
         as_labels([1, 2, 3], 3, 3)
 
 
 def test_sums_may_be_off_as_three_decimals_are() -> None:
     as_probabilities([[0.5, 0.5049]])
-    with pytest.raises(InputError, match=r"sum to 1\.0051; .* divide each row by its sum"):
+    with pytest.raises(InputError, match=r"sum to 1, got 1\.0051; .* divide each row by its sum"):
         as_probabilities([[0.5, 0.5051]])
 
 
@@ -96,22 +96,22 @@ def test_sound_labels_pass() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0, 3], "from 0 to 2, row 1 is outside"),
-        ([-1, 0], "from 0 to 2, row 0 is outside"),
+        ([0, 3], "row 1: labels must be integers from 0 to 2"),
+        ([-1, 0], "row 0: labels must be integers from 0 to 2"),
         ([0], r"shape \(2,\), one for each row of the outputs, got shape \(1,\)$"),
         ([[0], [1]], r"got shape \(2, 1\); use labels.ravel\(\)"),
         (
             [0.0, 1.0],
-            r"integers from 0 to 2, got an array of float64: pass labels.astype\(int\)$",
+            r"integers from 0 to 2, got an array of float64; pass labels.astype\(int\)$",
         ),
         ([0.5, 1.0], "labels must be integers from 0 to 2, got an array of float64$"),
         ([0.0, NAN], "labels must be .* float64 with NaN or infinite entries: take these rows out"),
         (
             [True, False],
-            r"integers from 0 to 2, got an array of bool: pass labels.astype\(int\), so that False",
+            r"integers from 0 to 2, got an array of bool \(False is .*\); pass labels.astype",
         ),
-        (["0", "1"], r"got an array of <U1, which holds whole numbers: pass labels.astype\(int\)$"),
-        (["a", "b"], "got an array of <U1: name the classes .* or number them from 0"),
+        (["0", "1"], r"got an array of <U1, which holds whole numbers; pass labels.astype\(int\)$"),
+        (["a", "b"], "got an array of <U1; name the classes .* or number them from 0"),
         ([0, None], "got an array of object with missing entries .*: take these rows out first$"),
         (1, r"got shape \(\)"),
     ],
@@ -124,17 +124,22 @@ def test_wrong_labels_are_refused(labels, message: str) -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["flu", None], "row 1 is missing: take such rows out first$"),
-        (np.array(["flu", NAN], dtype=object), "row 1 is missing"),
-        (np.array(["flu", 2], dtype=object), "row 1 is no text: pass all labels by name, or all"),
-        (["flu", ""], "row 1 is empty"),
-        (["flu", "COLD"], "row 1 is spelled in another way: capital letters"),
-        (["flu", "2"], "row 1 is a number: give all labels by name"),
-        (["flu", "secret"], "row 1 is none of these$"),
+        (["flu", None], "is missing: take such rows out first$"),
+        (np.array(["flu", NAN], dtype=object), "is missing"),
+        (
+            np.array(["flu", 2], dtype=object),
+            "is no text: pass all labels by name, or all",
+        ),
+        (["flu", ""], "is empty"),
+        (["flu", "COLD"], "is spelled in another way: capital letters"),
+        (["flu", "2"], "is a number: give all labels by name"),
+        (["flu", "secret"], "is none of these$"),
     ],
 )
 def test_a_label_that_is_no_class_is_named_by_row_and_by_what_is_wrong(labels, message) -> None:
-    with pytest.raises(InputError, match=f"one of the classes 'flu', 'cold', {message}") as caught:
+    with pytest.raises(
+        InputError, match=f"^row 1: .* classes 'flu', 'cold', this one {message}"
+    ) as caught:
         as_class_labels(labels, ("flu", "cold"))
     assert "COLD" not in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -153,8 +158,8 @@ def test_floats_have_the_shape_asked_for() -> None:
         ([1.0], (2,), r"y must have shape \(2,\), got shape \(1,\)"),
         ([1.0], (None, 2), r"y must have shape \(n, 2\), got shape \(1,\)"),
         ([[1.0]], (None, 2), r"y must have shape \(n, 2\), got shape \(1, 1\)"),
-        ([1.0, NAN], (2,), "y must be finite numbers, row 1 is not"),
-        ([[1.0, 1.0], [1.0, INF]], (None, 2), "row 1 is not"),
+        ([1.0, NAN], (2,), "row 1: y must be finite numbers"),
+        ([[1.0, 1.0], [1.0, INF]], (None, 2), "row 1: .* must be"),
         ([True], (1,), "y must be an array of numbers, got an array of bool"),
         (["a"], (1,), "y must be an array of numbers"),
         ([[1.0], [1.0, 2.0]], (2,), "y must be a rectangular array"),
@@ -169,7 +174,7 @@ def test_scores_may_be_infinite_upwards_only() -> None:
     assert as_scores([0.5, INF]).tolist() == [0.5, INF]
     assert as_scores([]).shape == (0,)
     for bad in (NAN, -INF):
-        with pytest.raises(InputError, match="numbers or \\+inf, row 1 is NaN or -inf"):
+        with pytest.raises(InputError, match="row 1: scores must be numbers or \\+inf, got NaN"):
             as_scores([0.5, bad])
     with pytest.raises(InputError, match="scores must be an array of numbers"):
         as_scores(["a"])
@@ -221,7 +226,7 @@ def test_a_level_in_quotes_is_named() -> None:
 def test_a_coverage_is_taken_for_a_level_only_where_it_is_allowed() -> None:
     message = (
         "alpha must be at most 0.5, got 0.9 (alpha is the miscoverage: for 90 % coverage write "
-        "0.1; if 10 % coverage is what you want, pass allow_large_alpha=True)"
+        "0.1); for 10 % coverage pass allow_large_alpha=True"
     )
     with pytest.raises(InputError, match=re.escape(message)):
         as_usual_alpha(0.9)
@@ -285,8 +290,8 @@ def test_groups_are_read_as_text():
         (["a"], r"shape \(2,\)"),
         ([["a", "b"]], r"shape \(2,\)"),
         ([0.5, 1.0], "text or integers"),
-        (np.array(["a", None], dtype=object), "row 1 is not"),
-        (np.array(["a", np.nan], dtype=object), "row 1 is not"),
+        (np.array(["a", None], dtype=object), "row 1: .* must be"),
+        (np.array(["a", np.nan], dtype=object), "row 1: .* must be"),
         ([["a"], ["b", "c"]], "rectangular array: one entry for each row"),
         (np.ma.masked_array(["a", "b"], [False, True]), "masked"),
     ],
@@ -297,7 +302,7 @@ def test_what_is_no_group_is_refused(groups, says):
 
 
 def test_an_unknown_group_is_named_by_its_row_alone():
-    with pytest.raises(InputError, match="one of f, m; row 1 is of another") as refused:
+    with pytest.raises(InputError, match="row 1: the group must be one of f, m") as refused:
         group_places(["f", "private"], ("f", "m"))
     assert "private" not in str(refused.value)
 

@@ -49,7 +49,7 @@ def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
     except InputError:
         raise
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from None
+        raise _cannot("write", path, error) from None
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -64,7 +64,7 @@ def append_line(path: Path, line: bytes) -> None:
                 data = data[file.write(data) :]
             os.fsync(file.fileno())
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from None
+        raise _cannot("write", path, error) from None
 
 
 def write_new(path: Path, data: bytes, *, private: bool) -> None:
@@ -78,7 +78,7 @@ def write_new(path: Path, data: bytes, *, private: bool) -> None:
     except FileExistsError:
         raise InputError(f"{path} exists; keys are never replaced: choose another name") from None
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from None
+        raise _cannot("write", path, error) from None
 
 
 def make_folder(folder: Path) -> None:
@@ -89,7 +89,7 @@ def make_folder(folder: Path) -> None:
     except FileExistsError:
         raise InputError(f"{folder} must be a folder, there is a file of that name") from None
     except (OSError, ValueError) as error:
-        raise _unwritable(folder, error) from None
+        raise _cannot("write", folder, error) from None
     for each in new or [folder]:
         sync_folder(each.parent)
 
@@ -132,7 +132,7 @@ def opened(path: Path) -> BinaryIO:
     try:
         return os.fdopen(_open_plain(path, os.O_RDONLY), "rb")
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
+        raise _cannot("read", path, error) from None
 
 
 def read(path: Path, most: int = FILE_BYTES) -> bytes:
@@ -147,7 +147,7 @@ def read(path: Path, most: int = FILE_BYTES) -> bytes:
                     data += file.read(most + 1 - len(data))
                 size = len(data)
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise _cannot("read", path, error) from None
     if size > most:
         raise InputError(f"must be at most {most} bytes, got {size}", field=f"{path}: size")
     return data
@@ -160,7 +160,7 @@ def exists(path: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from None
+        raise _cannot("read", path, error) from None
     return True
 
 
@@ -215,7 +215,7 @@ def in_folder(folder: Path, pattern: str = "*") -> list[Path]:
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
-        raise _unreadable(folder, error) from None
+        raise _cannot("read", folder, error) from None
     return [folder / name for name in sorted(fnmatch.filter(names, pattern))]
 
 
@@ -323,21 +323,11 @@ def _why(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
-def _unreadable(path: Path, error: OSError | ValueError) -> InputError:
-    """Say why a file cannot be read."""
-    return InputError(f"cannot read {_what(path, error)}")
-
-
-def _unwritable(path: Path, error: OSError | ValueError) -> InputError:
-    """Say why a file cannot be written."""
-    return InputError(f"cannot write {_what(path, error)}")
-
-
-def _what(path: Path, error: OSError | ValueError) -> str:
-    """Name a file and what is wrong with it; ValueError is about names that no file can have."""
+def _cannot(do: str, path: Path, error: OSError | ValueError) -> InputError:
+    """Say why a file cannot be read or written; ValueError is about names that no file can have."""
     if isinstance(error, OSError):
-        return f"{path}: {_why(error)}"
-    return f"{str(path)!r}: it is not a file name"
+        return InputError(f"cannot {do} {path}: {_why(error)}")
+    return InputError(f"cannot {do} {str(path)!r}: it is not a file name")
 
 
 def check_file_name(path: Path) -> None:

@@ -201,17 +201,12 @@ def fits(value: object, hint: Any) -> bool:
         huge = isinstance(number, int | Fraction) and not -most <= number <= most
         return not isinstance(number, bool) and not huge
     if hint is str:
-        return isinstance(value, str) and _encodes(value)
+        # a lone surrogate cannot be written as UTF-8
+        return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
     return isinstance(value, hint)
 
 
-def _encodes(text: str) -> bool:
-    """Tell whether a text can be written as UTF-8."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
 def _words(hint: Any) -> str:
-    """Say what values a type has."""
     origin, parts = _origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_words, parts)))
@@ -228,7 +223,6 @@ def _words(hint: Any) -> str:
 
 
 def _plural(hint: Any) -> str:
-    """Say what several values of a type are."""
     if _is_array(hint):
         own = [
             part.__name__ for part in get_args(hint) if part not in (npt.ArrayLike, *_ARRAY_LIKE)
@@ -308,7 +302,7 @@ def as_floats(
         raise InputError(f"{what} must have shape {wanted}, got shape {array.shape}{cure}")
     if checked and array.size and not (np.isfinite(array.min()) and np.isfinite(array.max())):
         finite: Bools = np.asarray(np.isfinite(array).reshape(len(array), -1).all(axis=1))
-        raise InputError(f"{what} must be finite numbers, {{row}} is not", row=first_of(~finite))
+        raise InputError(f"{what} must be finite numbers", row=first_of(~finite))
     return array
 
 
@@ -319,7 +313,7 @@ def as_scores(scores: npt.ArrayLike) -> Floats:
         raise InputError(several_columns(array))
     if array.size and not array.min() > -np.inf:  # the minimum of a NaN is NaN
         bad = first_of(np.isnan(array) | (array == -np.inf))
-        raise InputError("scores must be numbers or +inf, {row} is NaN or -inf", row=bad)
+        raise InputError("scores must be numbers or +inf, got NaN or -inf", row=bad)
     return array
 
 
@@ -363,16 +357,15 @@ ALLOW_LARGE = ("allow_large_alpha=True", "--allow-large-alpha")
 
 
 def as_usual_alpha(
-    alpha: object, *, allow_large: bool = False, cure: tuple[str, str] = ALLOW_LARGE
+    alpha: object, *, allow_large: bool = False, allowed_by: tuple[str, str] = ALLOW_LARGE
 ) -> float:
     """Return a miscoverage level; one above 0.5 is most likely a coverage, and refused."""
     value = as_alpha(alpha)
     if value > 0.5 and not allow_large:
-        covers = 100 - 100 * value
+        python, files = (f"for {100 - 100 * value:g} % coverage pass {how}" for how in allowed_by)
         raise InputError(
-            f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)}; if {covers:g} "
-            "% coverage is what you want, pass {cure})",
-            cure=cure,
+            f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)})",
+            cure=(python, files),
         )
     return value
 
@@ -428,6 +421,10 @@ _LOGITS = (
     "pass softmax outputs, not logits",
     "if these are logits, name the columns z0, z1, ... (in an .npz file the array logits)",
 )
+_TWO_COLUMNS = (
+    "for two classes pass predict_proba(X), or np.column_stack([1 - p, p])",
+    "for two classes both columns are needed, 1 - p and p",
+)
 
 
 def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabilities:
@@ -443,34 +440,26 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
         one = array.ndim == 1 or array.shape[1:] == (1,)
         raise InputError(
             "probabilities must have shape (n, C) with at least two classes, "
-            f"got shape {array.shape}" + (": for two classes {cure}" * one),
-            cure=(
-                "pass predict_proba(X), or np.column_stack([1 - p, p])",
-                "both columns are needed, 1 - p and p",
-            ),
+            f"got shape {array.shape}",
+            cure=_TWO_COLUMNS if one else ("", ""),
         )
     if array.shape[0] == 0 or not checked:
         return array
     lowest = array.min(axis=1)
     if (bad := first_of(~(lowest >= 0))) is not None:
         if np.isnan(array[bad]).any():
-            raise InputError("probabilities must be numbers, {row} holds NaN", row=bad)
-        raise InputError(
-            "probabilities must not be negative, {row} holds a negative value; {cure}",
-            row=bad,
-            cure=_LOGITS,
-        )
+            raise InputError("probabilities must be numbers, got NaN", row=bad)
+        raise InputError("probabilities must not be negative", row=bad, cure=_LOGITS)
     sums = array.sum(axis=1, dtype=np.float64)
     if (bad := first_of(~(np.abs(sums - 1.0) <= SUM_TOLERANCE))) is not None:
-        cure = "{cure}"
+        cure = _LOGITS
         if abs(sums[bad] - 1.0) < 0.1:
-            cure = f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum"
+            cure = (f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum",) * 2
         elif abs(sums[bad] - 100.0) < 10 and lowest.min() >= 0 and array.max() <= 100:
             close = abs(sums[bad] - 100.0) <= 100 * SUM_TOLERANCE
             by = "them by 100" if close else "each row by its sum"
-            cure = f"these look like percentages: divide {by}"
-        said = f"probabilities of {{row}} sum to {sums[bad]:.6g}; {cure}"
-        raise InputError(said, row=bad, cure=_LOGITS)
+            cure = (f"these look like percentages: divide {by}",) * 2
+        raise InputError(f"probabilities must sum to 1, got {sums[bad]:.6g}", row=bad, cure=cure)
     return array
 
 
@@ -487,7 +476,7 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
     most = 2**63 if n_classes is None else n_classes
     wanted = "integers of at least 0" if n_classes is None else f"integers from 0 to {most - 1}"
     if array.dtype.kind not in "iu":
-        text, cure = _cure(array)
+        text, cure = _no_integers(array)
         raise InputError(f"labels must be {wanted}, got an array of {array.dtype}{text}", cure=cure)
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= most:  # without a sign, negative ones are the largest
@@ -495,40 +484,44 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
         if array.min() == 1 and array.max() == n_classes:  # said of all rows, and of none
             raise InputError(
                 f"labels must be {wanted}, one for each column; none is 0 and the largest is "
-                f"{n_classes}: where classes are counted from 1, {{cure}}",
-                cure=("pass labels - 1", "subtract 1 from every label in the file"),
+                f"{n_classes}",
+                cure=(
+                    "where classes are counted from 1, pass labels - 1",
+                    "where classes are counted from 1, subtract 1 from every label in the file",
+                ),
             )
         raise InputError(
-            f"labels must be {wanted}, {{row}} is outside ({np.count_nonzero(outside)} of {n} "
-            "rows are)",
+            f"labels must be {wanted} ({np.count_nonzero(outside)} of {n} rows are outside)",
             row=first_of(outside),
         )
     return whole
 
 
 _INTEGERS = ("pass labels.astype(int)", "store them as integers")
-_NAMES = ("classes=[...]; of scikit-learn, classes=model.classes_", "classes = [...] in the roster")
+_BY_NAME = (
+    "name the classes in the order of the columns of the probabilities (classes=[...]; of "
+    "scikit-learn, classes=model.classes_), or number them from 0 in this order",
+    "name the classes in the order of the columns of the probabilities (classes = [...] in the "
+    "roster), or number them from 0 in this order",
+)
 
 
-def _cure(labels: npt.NDArray[Any]) -> tuple[str, tuple[str, str]]:
-    """Say how labels of another type become integers: the text, and its ``{cure}``."""
+def _no_integers(labels: npt.NDArray[Any]) -> tuple[str, tuple[str, str]]:
+    """Say what labels of another type hold, and how they become integers."""
     if labels.dtype.kind == "b":
-        return ": {cure}, so that False is class 0 and True class 1", _INTEGERS
+        return " (False is class 0, True class 1)", _INTEGERS
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all():
-            return " with NaN or infinite entries: take these rows out first", _INTEGERS
-        return ": {cure}" if (labels == np.rint(labels)).all() else "", _INTEGERS
+            return " with NaN or infinite entries: take these rows out first", ("", "")
+        return "", _INTEGERS if (labels == np.rint(labels)).all() else ("", "")
     if labels.dtype.kind in "OUST":
         texts = [str(label).strip() for label in labels.flat]
         if any(map(_is_missing, labels.flat)):
-            return " with missing entries (None, NaN or empty): take these rows out first", _NAMES
+            return " with missing entries (None, NaN or empty): take these rows out first", ("", "")
         if all(text.isascii() and text.isdecimal() for text in texts):
-            return ", which holds whole numbers: {cure}", _INTEGERS
-        return (
-            ": name the classes in the order of the columns of the probabilities ({cure}), or "
-            "number them from 0 in this order"
-        ), _NAMES
-    return "", _INTEGERS
+            return ", which holds whole numbers", _INTEGERS
+        return "", _BY_NAME
+    return "", ("", "")
 
 
 def _is_missing(label: object) -> bool:
@@ -641,21 +634,18 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
     if array.ndim != 1 or array.dtype.kind not in "UOT" or not named.any():
         return labels
     if (bad := first_of(~named)) is not None:
-        what = "is missing: take such rows out first"
+        what = "this one is missing: take such rows out first"
         if not _is_missing(array[bad]):
-            what = "is no text: pass all labels by name, or all as integers"
-        raise InputError(
-            f"labels must be one of the classes {listed(classes)}, {{row}} {what}", row=bad
-        )
+            what = "this one is no text: pass all labels by name, or all as integers"
+        raise InputError(f"labels must be one of the classes {listed(classes)}, {what}", row=bad)
     at = {name: place for place, name in enumerate(classes)}
     names, inverse = np.unique(array.astype(np.str_), return_inverse=True)
     known = [at.get(unicodedata.normalize("NFC", str(name)).strip(), -1) for name in names]
     places = np.array(known, dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
+        what = _no_class(str(array[bad]), classes)
         raise InputError(
-            f"labels must be one of the classes {listed(classes)}, {{row}} "
-            + _no_class(str(array[bad]), classes),
-            row=bad,
+            f"labels must be one of the classes {listed(classes)}, this one {what}", row=bad
         )
     return places
 
@@ -693,7 +683,7 @@ def as_groups(groups: npt.ArrayLike, n: int | None = None) -> Texts:
         names = (str, int, np.integer, np.bool_)
         wrong = np.array([not isinstance(value, names) for value in array], dtype=np.bool_)
         if (bad := first_of(wrong)) is not None:
-            raise InputError("groups must be text or integers in every row, {row} is not", row=bad)
+            raise InputError("groups must be text or integers", row=bad)
     elif array.dtype.kind not in "Uiub" and array.size:
         raise InputError(f"groups must be text or integers, got an array of {array.dtype}")
     return array.astype(np.str_)
@@ -706,8 +696,8 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
     places = np.array([at.get(str(name), -1) for name in names], dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
         raise InputError(
-            f"the group of every row must be one of {', '.join(known)}; {{row}} is of "
-            "another: take such rows out, or calibrate with a group for them",
+            f"the group must be one of {', '.join(known)}: take rows of others out, or calibrate "
+            "with a group for them",
             row=bad,
         )
     return places

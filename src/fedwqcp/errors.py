@@ -56,17 +56,18 @@ def _without_init(kind: type[FedwqcpError], *args: object) -> FedwqcpError:
 class InputError(FedwqcpError, ValueError):
     """An argument, array, file or setting does not satisfy what must hold.
 
+    It prints as ``where: field: row: reason; cure``, without those that it does not have.
+
     Parameters
     ----------
     reason : str
-        What must hold, what came and what to do. The last ``{row}`` in it stands for the row, the
-        last ``{cure}`` for what to do where that differs; names that it quotes come before them.
+        What must hold, what came and what to do.
     field : str, optional
-        The part of a message, file or setting that is wrong; the text begins with it.
+        The part of a message, file or setting that is wrong.
     row : int, optional
         The first row that is wrong, counted from 0.
     cure : tuple of str, optional
-        What to do in Python, and what to do at the command line, where data are files.
+        What to do in Python, and what to do at the command line, where that differs.
     """
 
     def __init__(
@@ -76,32 +77,24 @@ class InputError(FedwqcpError, ValueError):
         row: int | None = None,
         cure: tuple[str, str] = ("", ""),
     ) -> None:
-        self.reason, self._by_files = (
-            _filled(reason, "{cure}", what) if any(cure) else reason for what in cure
-        )
-        self.field = field
-        self.row = row
+        super().__init__(reason)
+        self.reason, self.field, self.row, self.cure = reason, field, row, cure
         self.where = ""
-        self._first_row = 0
-        self.first_line: int | None = None
-        super().__init__(self.reason)
+        self._rows = ("row", 0)  # what rows are called, and how the first one is numbered
 
     def __str__(self) -> str:
-        return self._text(self.reason)
+        return self._text(self.cure[0])
 
     @property
     def by_files(self) -> str:
         """The text with what to do at the command line."""
-        return self._text(self._by_files)
+        return self._text(self.cure[1])
 
-    def _text(self, reason: str) -> str:
-        """Return a reason with where it is, the field and the row."""
-        if self.row is not None:
-            named = f"row {self.row + self._first_row}"
-            if self.first_line is not None:
-                named = f"line {self.row + self.first_line}"
-            reason = _filled(reason, "{row}", named)
-        return ": ".join(part for part in (self.where, self.field, reason) if part)
+    def _text(self, cure: str) -> str:
+        word, first = self._rows
+        row = "" if self.row is None else f"{word} {first + self.row}"
+        text = ": ".join(part for part in (self.where, self.field, row, self.reason) if part)
+        return f"{text}; {cure}" if cure else text
 
     def within(self, where: str) -> Self:
         """Return the same error of a part of the data, as an agent: the text begins with it."""
@@ -109,27 +102,20 @@ class InputError(FedwqcpError, ValueError):
 
     def at_line(self, first_line: int) -> Self:
         """Return the same error about rows of a text file, the first of them in a given line."""
-        return self._changed(first_line=first_line)
+        return self._changed(_rows=("line", first_line))
+
+    def from_row_one(self) -> Self:
+        """Return the same error about rows that are counted from 1, as a monitor counts them."""
+        return self._changed(_rows=("row", 1))
 
     def shifted(self, rows: int) -> Self:
         """Return the same error about rows that follow a number of others, as those of a batch."""
         return self if self.row is None else self._changed(row=self.row + rows)
 
-    def from_row_one(self) -> Self:
-        """Return the same error about rows that are counted from 1, as a monitor counts them."""
-        return self._changed(_first_row=1)
-
     def _changed(self, **attributes: object) -> Self:
-        """Return a copy with other attributes."""
         found = copy.copy(self)
         vars(found).update(attributes)
         return found
-
-
-def _filled(reason: str, placeholder: str, words: str) -> str:
-    """Fill in the last placeholder; class names in front of it may look like one."""
-    before, found, after = reason.rpartition(placeholder)
-    return f"{before}{words}{after}" if found else reason
 
 
 class BudgetError(InputError):

@@ -414,7 +414,6 @@ def _counts(place: npt.NDArray[Any], covered: Bools, places: int) -> Iterator[tu
 
 
 def _check_some(sets: LabelSets | Intervals) -> None:
-    """Refuse sets of no test points."""
     if not len(sets):
         raise InputError("there are no test points: coverage needs at least one")
 

@@ -192,6 +192,5 @@ def _check_one_level(found: object) -> None:
 
 
 def _check_some(found: Sequence[object] | Mapping[str, object]) -> None:
-    """Refuse to plot nothing."""
     if not len(found):
         raise InputError("there must be at least one agent to plot, got none")

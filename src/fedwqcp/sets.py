@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import Any, overload
 
 import numpy as np
@@ -102,7 +105,6 @@ class LabelSets:
         return "\n".join([*lines, *_first_rows(self._words(row) for row in range(len(self)))])
 
     def _words(self, row: int) -> str:
-        """Return the labels of one row as text."""
         names = self.names(row)
         more = f" ... ({len(names)} labels)" if len(names) > _SHOWN else ""
         between = ", " if self.classes else " "  # names may hold spaces
@@ -281,3 +283,77 @@ class Intervals:
             raise InputError(f"n_classes must be at least 1, got {n_classes}")
         label = np.arange(n_classes)
         return LabelSets((self.lower[:, None] <= label) & (label <= self.upper[:, None]))
+
+
+# The table of `agent predict` ---------------------------------------------------------------------
+
+_ROWS = 2**14
+"""Rows whose labels are written at a time."""
+
+_QUOTABLE = re.compile(r"[^\w.\-]", re.ASCII)
+"""What an id may need quotes for."""
+
+
+def as_csv(sets: LabelSets | Intervals, ids: npt.NDArray[Any] | None = None) -> str:
+    """Write sets as a table with a line for each row; without ids, rows are counted from 0.
+
+    Labels are written by number with spaces, or by name; named classes have a column of 0 and 1.
+    """
+    names = range(len(sets)) if ids is None else ids.tolist()
+    if (
+        isinstance(sets, LabelSets)
+        and not sets.classes
+        and len(sets) >= 32 * sets.mask.shape[1]  # as many as texts are made for
+        and (ids is None or ids.dtype.kind in "iuU")
+        and not _QUOTABLE.search("".join(map(str, names)))
+    ):
+        return f"id,size,labels{_many_lines(names, sets.mask)}\n"
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if isinstance(sets, LabelSets):
+        between = "; " if sets.classes else " "  # names may hold spaces
+        writer.writerow(["id", "size", "labels", *sets.classes])
+        for name, (labels, each) in zip(names, _labels(sets), strict=True):
+            writer.writerow([name, len(labels), between.join(labels), *each])
+    else:
+        writer.writerow(["id", "size", "lower", "upper"])
+        columns = (each.tolist() for each in (sets.sizes(), sets.lower, sets.upper))
+        for name, *numbers in zip(names, *columns, strict=True):
+            writer.writerow([name, *map(repr, numbers)])
+    return text.getvalue()
+
+
+def _labels(sets: LabelSets) -> Iterator[tuple[list[str], list[int]]]:
+    """Yield the labels of each row by name, and its 0s and 1s where classes have names."""
+    names = sets.classes or [str(at) for at in range(sets.mask.shape[1])]
+    for start in range(0, len(sets), _ROWS):
+        mask, end = sets.mask[start : start + _ROWS], 0
+        labels = [names[at] for at in mask.nonzero()[1].tolist()]
+        each = mask.astype(int).tolist() if sets.classes else [[]] * len(mask)
+        for size, row in zip(mask.sum(axis=1).tolist(), each, strict=True):
+            begin, end = end, end + size
+            yield labels[begin:end], row
+
+
+def _many_lines(ids: Sequence[object], mask: Bools) -> str:
+    """Write lines without quotes of sets without names, eight labels at a time.
+
+    Each byte of the packed mask stands for one of 256 texts, which begins with a space unless it is
+    the first of its row.
+    """
+    numbers = [[at + bit for bit in range(8)] for at in range(0, mask.shape[1], 8)]
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(bool).tolist()
+    first = np.array([[" ".join(map(str, compress(g, b))) for b in bits] for g in numbers], object)
+    texts = np.stack([" " + first, first])
+    lines = []
+    for start in range(0, len(mask), _ROWS):
+        part = mask[start : start + _ROWS]
+        packed, count = np.packbits(part, axis=1), np.arange(len(part))
+        row, at = packed.nonzero()
+        heads = zip(ids[start : start + _ROWS], part.sum(axis=1).tolist(), strict=True)
+        pieces = np.empty(len(part) + len(row), object)
+        pieces[np.searchsorted(row, count) + count] = [f"\n{id},{size}," for id, size in heads]
+        is_first = np.minimum(np.diff(row, prepend=-1), 1)
+        pieces[np.arange(len(row)) + row + 1] = texts[is_first, at, packed[row, at]]
+        lines.append("".join(pieces.tolist()))
+    return "".join(lines)

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -180,7 +179,6 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         return release.by_group(name) if release.round.by == "group" else release.threshold(name)
 
     def _score(self) -> LabelScore | IntervalScore:
-        """Return the score."""
         raise NotImplementedError
 
     def _terms(self) -> dict[str, Any]:
@@ -244,16 +242,6 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         return np.asarray(table[group_places(groups, names, n)])
 
 
-def _renamed(conformity_score: Any, old: dict[str, Any]) -> Any:
-    """Return the score, also where it comes under its old name."""
-    if unknown := set(old) - {"score"}:
-        raise TypeError(f"unexpected argument {min(unknown)!r}")
-    if not old:
-        return conformity_score
-    warnings.warn("score is deprecated: write conformity_score", DeprecationWarning, stacklevel=3)
-    return old["score"]
-
-
 def _registered(score: Score) -> Score | None:
     """Return a score that a release can name; None for one of the caller's own."""
     try:
@@ -312,10 +300,9 @@ class ConformalClassifier(_Conformal):
         alpha: float = 0.1,
         *,
         allow_empty: bool = True,
-        **old: Any,
     ) -> None:
         self.estimator = estimator
-        self.conformity_score = _renamed(conformity_score, old)
+        self.conformity_score = conformity_score
         self.rule = rule
         self.key = key
         self.alpha = alpha
@@ -498,10 +485,9 @@ class ConformalRegressor(_Conformal):
         estimator: Any,
         conformity_score: IntervalScore | None = None,
         alpha: float = 0.1,
-        **old: Any,
     ) -> None:
         self.estimator = estimator
-        self.conformity_score = _renamed(conformity_score, old)
+        self.conformity_score = conformity_score
         self.alpha = alpha
 
     def calibration(

@@ -325,7 +325,7 @@ class TensorIntervalScore:
         negative = out[:, 1] < 0
         if bool(negative.any()):
             row = int(negative.int().argmax())
-            raise InputError("spreads must be at least 0, the spread of {row} is negative", row=row)
+            raise InputError("spreads must be at least 0, got a negative one", row=row)
         return out[:, 0], out[:, 0], out[:, 1].clamp(min=self.score.floor)
 
 
@@ -408,7 +408,6 @@ def _formula(score: LabelScore) -> Formula | None:
 
 
 def _lac_sets(p: Tensor, q: Tensor, rule: Rule) -> Tensor:
-    """Return the sets of LAC."""
     mask = p >= passes.lac_least(q, p)
     return mask.scatter_(1, p.argmax(1, keepdim=True), True) if rule == "leq_top1" else mask
 
@@ -448,7 +447,6 @@ def _on_cpu(p: Tensor) -> bool:
 
 
 def _numpy(values: Tensor | None) -> Floats | None:
-    """Return the memory of a tensor as an array."""
     return None if values is None else values.numpy()
 
 
@@ -459,9 +457,7 @@ def _finite(values: Tensor, what: str, shape: tuple[int, ...]) -> Tensor:
     numbers = values.detach().to(torch.float64)
     if not bool(torch.isfinite(numbers).all()):
         bad = ~torch.isfinite(numbers.reshape(len(numbers), -1)).all(1)
-        raise InputError(
-            f"{what} must be finite numbers, {{row}} is not", row=int(bad.int().argmax())
-        )
+        raise InputError(f"{what} must be finite numbers", row=int(bad.int().argmax()))
     return numbers
 
 

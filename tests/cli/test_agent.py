@@ -71,7 +71,7 @@ IDS = {
 @pytest.mark.parametrize("C", [8, 19])
 def test_tables_of_many_rows_are_what_csv_writes(tmp_path, monkeypatch, ids, C):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fedwqcp.cli.agent.ROWS", 300)
+    monkeypatch.setattr("fedwqcp.sets._ROWS", 300)
     Path("roster.toml").write_text(f'agents = ["st-mary"]\nn_classes = {C}\n')
     probs = np.random.default_rng(C).dirichlet(np.full(C, 0.3), size=700)
     rows = {"probs": probs} if ids is None else {"probs": probs, "ids": ids}
@@ -257,7 +257,7 @@ def test_calibration_labels_may_lie_in_a_file_of_their_own(three_sites):
     released("guarded-median-cp")
     assert refused(
         predict("--calibration", "st-mary.npy"),
-        "labels beside the outputs: in an .npy file (--labels, or --calibration-labels",
+        "labels beside the outputs; give them in an .npy file (--labels, or --calibration-labels",
         2,
     )
     assert refused(predict("--calibration-labels", "new-y.npy"), "needs --calibration", 2)
@@ -515,7 +515,7 @@ def test_an_error_names_flags_and_no_python(one_agent):
     assert "=True" not in said
     said = call_process(one_agent, "server", "open", "--alpha", 0.9, "--agents", "roster.toml",
                         "--out", "other.json", code=2)  # fmt: skip
-    assert "pass --allow-large-alpha)" in said
+    assert "for 10 % coverage pass --allow-large-alpha" in said
     assert "=True" not in said
 
 
@@ -534,12 +534,13 @@ FLAWED = {
     "percentages": (
         {"probs": 101 * HALF, "labels": np.arange(40) % 2},
         ("--method", "fedwq-cp"),
-        "row 0 sum to 101; these look like percentages: divide each row by its sum",
+        "row 0: probabilities must sum to 1, got 101; these look like percentages: divide each row "
+        "by its sum",
     ),
     "bools": (
         {"probs": HALF, "labels": np.arange(40) % 2 == 1},
         ("--method", "fedwq-cp"),
-        "store them as integers, so that False is class 0",
+        "(False is class 0, True class 1); store them as integers",
     ),
     "one column": (
         {"probs": HALF[:, :1], "labels": np.arange(40) % 2},
@@ -681,7 +682,7 @@ def test_a_release_of_several_levels_asks_for_the_option(one_agent):
     call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
     call("server", "close", "round.json", "st-mary.json")
     said = refusal("agent", "predict", "--release", "release.json", "--outputs", "cal.npz", code=2)
-    assert "several levels; pass --alpha, one of 0.1, 0.2" in said
+    assert "several levels, 0.1, 0.2; pass --alpha, one of them" in said
 
 
 @pytest.mark.guarantee("docs/how-to/new-site.md", "prints what is promised to the new site")
@@ -718,8 +719,9 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     assert "FEDWQCP_AGENT names 's3', which did" in took_part
     monkeypatch.delenv("FEDWQCP_AGENT")
     report = ("report", "html", "max-cp.release.json", "--outputs", "new.npz", "--agent", "new")
-    assert "is measured by `fedwqcp agent predict --new-site` with labels" in refusal(
-        *report, code=2
+    assert (
+        "`fedwqcp agent predict --new-site` measures a site that took no part, with labels"
+        in refusal(*report, code=2)
     )
     other = ("agent", "predict", "--release", "max-cp.release.json", "--outputs", "new.npz")
     assert "Nothing is promised to a site that took no part" in call(*other, "--new-site")

@@ -6,29 +6,23 @@ import doctest
 import json
 import subprocess
 import sys
-from dataclasses import replace
-from io import StringIO
 from math import inf
 from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
-from rich.console import Console
 from typer.testing import CliRunner
 
 from command_line import call_json, refusal
 from fedwqcp import methods
 from fedwqcp.cli import main, report
 from fedwqcp.cli.main import app
-from fedwqcp.cli.output import VERSION, Output, agents_table
+from fedwqcp.cli.output import VERSION, Output
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.kernels import dispatch
-from fedwqcp.methods import Calibration
-from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
 from four_hospitals import results
@@ -182,17 +176,6 @@ def test_figures_and_pages(folder, monkeypatch):
     assert call_json("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("bench reproduce", "reproduce"), ("bench liars", "byzantine"), ("data list", "data")],
-)
-def test_a_command_that_moved_says_where_to(old, new):
-    words = [sys.executable, "-m", "fedwqcp", *old.split()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert f"`fedwqcp-lab {new}`" in done.stderr
-
-
 def test_keys_for_trying_out(folder):
     pytest.importorskip("cryptography")
     facts = call_json("certs", "keys", "--agent", "a")
@@ -261,77 +244,6 @@ def test_no_command_was_forgotten():
     for name in COMMANDS.keys() - ELSEWHERE:
         words = ", ".join(f'"{word}"' for word in name.split())
         assert f"call_json({words}" in here, name
-
-
-class Ascii(StringIO):
-    """A terminal that knows ASCII alone."""
-
-    encoding = "ascii"
-
-
-def said(release):
-    text = Ascii()
-    console = Console(file=text, width=160)
-    console.print(agents_table(release, console))
-    return text.getvalue()
-
-
-def spread(top, n=9):
-    """Scores whose largest decides at alpha = 0.1."""
-    return np.linspace(0, top, n)
-
-
-def test_dots_lie_between_the_extreme_thresholds():
-    release = calibrate({"a": spread(1.0), "b": spread(3.0), "c": spread(2.0)}, alpha=0.1)
-    text = said(release)
-    assert "1 to 3" in text
-    rows = {line.split()[1]: line for line in text.splitlines() if " used " in line}
-    assert "o...........|..........." in rows["a"]
-    assert "............|..........o" in rows["b"]
-    assert "............o..........." in rows["c"]
-    assert [row.split()[5] for row in rows.values()] == ["9", "9", "9"]
-
-
-def test_no_dots_without_a_common_threshold_or_two_local_ones():
-    for cals, method in (
-        ({"a": spread(1.0), "b": spread(1.0)}, "fedwq-cp"),
-        ({"a": spread(1.0), "b": spread(3.0, n=2)}, "fedwq-cp"),
-        ({"a": spread(1.0), "b": spread(3.0)}, "split-cp"),
-    ):
-        text = said(calibrate(cals, method=method, alpha=0.1))
-        assert " to " not in text
-        assert ("not asked" if method == "split-cp" else "used") in text
-
-
-def labelled(n):
-    return Calibration(spread(1.0, n), labels=np.arange(n) % 2, n_classes=2)
-
-
-@pytest.mark.parametrize("method", ["fedls-cp", "fcp", "dp-fedcp", "fed-crc"])
-def test_points_are_shown_where_agents_send_no_threshold_of_their_own(method):
-    text = said(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2))
-    rows = {line.split()[1]: line.split()[5] for line in text.splitlines() if " used " in line}
-    assert rows == {"a": "20", "b": "31"}
-
-
-def test_counts_with_noise_are_not_shown_as_points():
-    method = DPFedCP(count_noise=2.0)
-    text = said(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2, rng=0))
-    assert "points" not in text
-
-
-def test_of_thousands_of_agents_the_unused_come_first():
-    names = tuple(f"a{k:04d}" for k in range(1000))
-    release = calibrate({name: [0.1] * 9 for name in names}, alpha=0.1)
-    last = replace(release.agents[-1], status="refused", reason="n: too large")
-    text = StringIO()
-    console = Console(file=text, width=160)
-    console.print(
-        agents_table(replace(release, agents=(*release.agents[:-1], last), received={}), console)
-    )
-    assert "n: too large" in text.getvalue()
-    assert "and 800 more agents" in text.getvalue()
-    assert "a0500" not in text.getvalue()
 
 
 @pytest.mark.parametrize("what", ["methods", "scores"])

@@ -6,14 +6,17 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import fedwqcp as fw
 from command_line import call, call_json, refusal
 from fedwqcp import methods, scores
+from fedwqcp.cli.server import agents_table
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
@@ -22,6 +25,9 @@ from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, words_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import read_round
+from fedwqcp.federation.transport.local import calibrate
+from fedwqcp.methods import Calibration
+from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.report.html.page import ReportOptions
 from fedwqcp.report.html.rounds import round_page
 from fedwqcp.scores.aps import APS
@@ -101,8 +107,8 @@ def test_averaging_is_judged_where_thresholds_were_averaged(folder):
 
 def test_private_thresholds_that_are_infinite_have_their_own_reason(folder):
     said, _ = closed(folder, "--method", "private-fedwq-cp", "--alpha", 0.1)
-    assert "n is too small for epsilon=1 and alpha=0.1" in said[0]
-    assert "a larger epsilon or more points make it finite" in said[0]
+    assert "too few points for epsilon=1 and alpha=0.1" in said[0]
+    assert "A larger epsilon or more points make it finite" in said[0]
     assert "what to do: no advice: advice needs exact thresholds" in said[0]
     assert "themselves" not in said[0]
     assert "fcp" not in said[0]
@@ -631,3 +637,77 @@ def test_a_site_that_joins_later_gets_a_round_of_its_own_kind(tmp_path):
     output = call("advise", path, "--new-site")
     assert "use max-cp for score aps, for a site that joins later" in output
     assert opened(output, tmp_path).method == choose_method("max-cp")  # which refuses clip
+
+
+# ---- server close: the table of agents
+
+
+class Ascii(StringIO):
+    """A terminal that knows ASCII alone."""
+
+    encoding = "ascii"
+
+
+def shown(release):
+    text = Ascii()
+    console = Console(file=text, width=160)
+    console.print(agents_table(release, console))
+    return text.getvalue()
+
+
+def spread(top, n=9):
+    """Scores whose largest decides at alpha = 0.1."""
+    return np.linspace(0, top, n)
+
+
+def test_dots_lie_between_the_extreme_thresholds():
+    release = calibrate({"a": spread(1.0), "b": spread(3.0), "c": spread(2.0)}, alpha=0.1)
+    text = shown(release)
+    assert "1 to 3" in text
+    rows = {line.split()[1]: line for line in text.splitlines() if " used " in line}
+    assert "o...........|..........." in rows["a"]
+    assert "............|..........o" in rows["b"]
+    assert "............o..........." in rows["c"]
+    assert [row.split()[5] for row in rows.values()] == ["9", "9", "9"]
+
+
+def test_no_dots_without_a_common_threshold_or_two_local_ones():
+    for cals, method in (
+        ({"a": spread(1.0), "b": spread(1.0)}, "fedwq-cp"),
+        ({"a": spread(1.0), "b": spread(3.0, n=2)}, "fedwq-cp"),
+        ({"a": spread(1.0), "b": spread(3.0)}, "split-cp"),
+    ):
+        text = shown(calibrate(cals, method=method, alpha=0.1))
+        assert " to " not in text
+        assert ("not asked" if method == "split-cp" else "used") in text
+
+
+def labelled(n):
+    return Calibration(spread(1.0, n), labels=np.arange(n) % 2, n_classes=2)
+
+
+@pytest.mark.parametrize("method", ["fedls-cp", "fcp", "dp-fedcp", "fed-crc"])
+def test_points_are_shown_where_agents_send_no_threshold_of_their_own(method):
+    text = shown(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2))
+    rows = {line.split()[1]: line.split()[5] for line in text.splitlines() if " used " in line}
+    assert rows == {"a": "20", "b": "31"}
+
+
+def test_counts_with_noise_are_not_shown_as_points():
+    method = DPFedCP(count_noise=2.0)
+    text = shown(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2, rng=0))
+    assert "points" not in text
+
+
+def test_of_thousands_of_agents_the_unused_come_first():
+    names = tuple(f"a{k:04d}" for k in range(1000))
+    release = calibrate({name: [0.1] * 9 for name in names}, alpha=0.1)
+    last = replace(release.agents[-1], status="refused", reason="n: too large")
+    text = StringIO()
+    console = Console(file=text, width=160)
+    console.print(
+        agents_table(replace(release, agents=(*release.agents[:-1], last), received={}), console)
+    )
+    assert "n: too large" in text.getvalue()
+    assert "and 800 more agents" in text.getvalue()
+    assert "a0500" not in text.getvalue()

@@ -26,8 +26,8 @@ from fedwqcp.demo.demo import (
     simulated_sites,
 )
 from fedwqcp.demo.hospitals import hospitals
+from fedwqcp.demo.text import spread_table
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.report.terminal import spread_table
 from four_hospitals import results
 
 NAMES = ("Cleveland", "Budapest", "Zurich-Basel", "Long-Beach")

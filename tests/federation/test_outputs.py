@@ -55,7 +55,9 @@ def test_npz_names_its_labels_in_any_of_three_ways(tmp_path, name):
 
 def test_classes_by_name_are_refused_with_what_to_write(tmp_path):
     (tmp_path / "cal.csv").write_text("p0,p1,label\n0.7,0.3,flu\n")
-    with pytest.raises(InputError, match=r"'label' must hold numbers .* number the classes from 0"):
+    with pytest.raises(
+        InputError, match=r"'label' must hold numbers, .* number the classes from 0"
+    ):
         load_outputs(tmp_path / "cal.csv")
 
 
@@ -129,9 +131,7 @@ def test_parquet_numbers_keep_their_meaning(tmp_path):
     assert found.ids.tolist() == ["7", "8"]
     assert found.groups.tolist() == ["a", "b"]
     pq.write_table(pa.table(table | {"p0": [0.75, None]}), path)
-    with pytest.raises(
-        InputError, match="column 'p0' must hold numbers in every row, row 1 is empty"
-    ):
+    with pytest.raises(InputError, match="row 1: column 'p0' must hold numbers, this one is empty"):
         load_outputs(path)
 
 
@@ -252,17 +252,25 @@ def test_lengths_must_agree():
         ),
         ("a.csv", lambda p: p.write_text("z0,y\n1,2\n"), "z0, z1, ... must be at least two"),
         ("a.csv", lambda p: p.write_text("p0,p1,p1\n1,2,3\n"), "each column name may occur once"),
-        ("a.csv", lambda p: p.write_text("p0,p1,id\n1,2,\n"), "an id in every row, line 2 is em"),
+        ("a.csv", lambda p: p.write_text("p0,p1,id\n1,2,\n"), "line 2: .* an id, this one is em"),
         ("a.csv", lambda p: p.write_text("p0;p1\n0,1;0,9\n"), "separated by commas, got ';': save"),
         ("a.csv", lambda p: p.write_text("p0\tp1\n0.1\t0.9\n"), "by commas, got tabs"),
         (
             "a.csv",
             lambda p: p.write_text("p0,p1\n1,0\n1,\n"),
-            "'p1' .* line 3 is empty: fill the c",
+            "line 3: .*'p1' .* this one is empty: fill the c",
         ),
-        ("a.csv", lambda p: p.write_text("p0,p1\n1,NA\n"), "'p1' .* line 2 holds something else$"),
-        ("a.csv", lambda p: p.write_text("p0,p1,label\n1,0,a\n"), "line 2 .*; number the classes"),
-        ("a.csv", lambda p: p.write_text("p0,p1,label\n1,0,\n"), "line 2 is empty: fill the cell"),
+        (
+            "a.csv",
+            lambda p: p.write_text("p0,p1\n1,NA\n"),
+            "line 2: .*'p1' .* holds something else$",
+        ),
+        ("a.csv", lambda p: p.write_text("p0,p1,label\n1,0,a\n"), "line 2: .*; number the classes"),
+        (
+            "a.csv",
+            lambda p: p.write_text("p0,p1,label\n1,0,\n"),
+            "line 2: .* is empty: fill the cell",
+        ),
     ],
 )
 def test_files_that_mean_something_else_are_refused(tmp_path, name, write, says):
@@ -302,7 +310,7 @@ def test_groups_and_labels_that_occur_together(tmp_path):
         assert found.labels.shape == (2, 2)
         assert found.groups.tolist() == [3, 4]
     (tmp_path / "cal.csv").write_text("p0,p1,label,group\n0.7,0.3,1,\n")
-    with pytest.raises(InputError, match="column 'group' must hold a group in every row"):
+    with pytest.raises(InputError, match="column 'group' must hold a group, this one is empty"):
         load_outputs(tmp_path / "cal.csv")
     np.savez(tmp_path / "cal.npz", probs=PROBS, groups=["f"])
     with pytest.raises(InputError, match="groups must have one entry for each of the 2 rows"):
@@ -316,17 +324,17 @@ BAD = "p0,p1,label\n0.5,0.5,1\n0.25,0.75,0\n0.5,2.5,1\n"
 def test_a_bad_row_of_a_table_is_named_by_its_line(tmp_path):
     path = tmp_path / "cal.csv"
     path.write_text(BAD)
-    with pytest.raises(InputError, match="of line 4 sum to 3"):
+    with pytest.raises(InputError, match="line 4: probabilities must sum to 1, got 3"):
         calibration_of(ROUND, load_outputs(path))
     release = calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.5, score="lac")
-    with pytest.raises(InputError, match="of line 4 sum to 3"):
+    with pytest.raises(InputError, match="line 4: probabilities must sum to 1, got 3"):
         predict(release, "a", load_outputs(path))
 
 
 def test_a_bad_row_of_an_array_is_named_by_its_index(tmp_path):
     probs = np.array([[0.5, 0.5], [0.25, 0.75], [0.5, 2.5]])
     np.savez(tmp_path / "cal.npz", probs=probs, labels=[1, 0, 1])
-    with pytest.raises(InputError, match="of row 2 sum to 3"):
+    with pytest.raises(InputError, match="row 2: probabilities must sum to 1, got 3"):
         calibration_of(ROUND, load_outputs(tmp_path / "cal.npz"))
 
 
@@ -482,7 +490,7 @@ def test_what_cannot_be_done(tmp_path, round, outputs, share, says):
 def test_errors_name_lines_of_the_whole_file(tmp_path):
     path = tmp_path / "cal.csv"
     path.write_text("z0,z1,label\n" + "1,0,0\n0,1,0\n" * 20 + "1,0,2\n")
-    with pytest.raises(InputError, match="from 0 to 1, line 42 is outside"):
+    with pytest.raises(InputError, match="line 42: labels must be integers from 0 to 1"):
         for_calibration(LOGIT_ROUND, "a", load_outputs(path), 0.2, tmp_path / "a.temperature")
 
 
@@ -523,9 +531,15 @@ def test_columns_and_labels_are_found_by_the_names_of_classes(tmp_path, text, kn
     ("text", "says"),
     [
         ("melanoma,wart,label\n0.7,0.3,0\n", "classes: .* this agent lacks 'nevus'"),
-        ("melanoma,nevus,label\n0.7,0.3,wart\n", "one of the classes .* line 2 is none of these"),
-        ("melanoma,nevus,label\n0.7,0.3,melanoma\n0.7,0.3,\n", "line 3 is empty"),
-        ("melanoma,nevus,label\n0.7,,melanoma\n", "'nevus' must hold numbers .* line 2 is empty"),
+        (
+            "melanoma,nevus,label\n0.7,0.3,wart\n",
+            "line 2: .* one of the classes .* is none of these",
+        ),
+        ("melanoma,nevus,label\n0.7,0.3,melanoma\n0.7,0.3,\n", "line 3: .* this one is empty"),
+        (
+            "melanoma,nevus,label\n0.7,,melanoma\n",
+            "line 2: .*'nevus' must hold numbers, .* is empty",
+        ),
     ],
 )
 def test_files_of_other_classes_are_refused(tmp_path, text, says, known):
@@ -624,7 +638,9 @@ def test_classes_may_bear_the_names_of_other_columns_where_nothing_is_ambiguous(
 
 def test_labels_that_are_text_need_names_of_classes(tmp_path):
     (tmp_path / "a.csv").write_text("id,p0,p1,label\n1,0.2,0.8,sick\n")
-    with pytest.raises(InputError, match=r"line 2 holds something else; .*\(classes in the roster"):
+    with pytest.raises(
+        InputError, match=r"line 2: .* holds something else; .*\(classes in the roster"
+    ):
         load_outputs(tmp_path / "a.csv")
 
 

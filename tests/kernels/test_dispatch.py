@@ -93,7 +93,7 @@ def test_probabilities_pass(backend: str, probs) -> None:
 def test_others_do_not(backend: str, wrong: float, dtype) -> None:
     probs = GOOD.astype(dtype)
     probs[7, 0] = wrong if wrong != 0.5 else probs[7, 0] + 0.5
-    with pytest.raises(InputError, match="row 7 "):
+    with pytest.raises(InputError, match="row 7: "):
         dispatch.check(probs)
 
 
@@ -197,10 +197,10 @@ def test_wide_rows_are_summed_in_full(backend: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ([0.5, -1e-30, 0.5], "row 1 holds a negative value"),
-        ([0.5, np.nan, 0.5], "row 1 holds NaN"),
-        ([0.5, 0.6, 0.0], r"row 1 sum to 1\.1;"),
-        ([0.5, np.inf, 0.5], "row 1 sum to inf"),
+        ([0.5, -1e-30, 0.5], "row 1: probabilities must not be negative"),
+        ([0.5, np.nan, 0.5], "row 1: probabilities must be numbers, got NaN"),
+        ([0.5, 0.6, 0.0], r"row 1: probabilities must sum to 1, got 1\.1;"),
+        ([0.5, np.inf, 0.5], "row 1: probabilities must sum to 1, got inf"),
     ],
 )
 @pytest.mark.parametrize("n_classes", [3, 20, 60])
@@ -241,7 +241,7 @@ def test_a_least_probability_counts_itself(backend: str) -> None:
     covered, sizes = dispatch.count_from(probs, np.array([2, 2, 1]), np.array(0.25))
     assert sizes.tolist() == [3, 1, 2]
     assert covered.tolist() == [True, False, True]
-    with pytest.raises(InputError, match="row 0 holds a negative value"):
+    with pytest.raises(InputError, match="row 0: probabilities must not be negative"):
         dispatch.count_from(np.array([[1.5, -0.5]]), np.zeros(1, int), np.array(0.25))
 
 
@@ -354,7 +354,7 @@ def test_wrong_rows_are_refused(backend: str) -> None:
     for n_classes in (4, 60):
         probs = np.full((5, n_classes), 1 / n_classes)
         probs[3, 1] = -0.5
-        with pytest.raises(InputError, match="row 3 holds a negative value"):
+        with pytest.raises(InputError, match="row 3: probabilities must not be negative"):
             APS(randomized=False).invert(probs, 0.5)
 
 
@@ -588,7 +588,7 @@ def test_large_outputs_are_the_same(backend: str, score: IntervalScore, monkeypa
     for row in (7, 12, 249):
         wrong = outputs.copy()
         wrong[row] = np.nan
-        with pytest.raises(InputError, match=f"row {row} is not"):
+        with pytest.raises(InputError, match=f"row {row}: .* must be"):
             score.invert(wrong, 1.0)
 
 
@@ -597,13 +597,13 @@ def test_what_is_not_finite_is_refused(backend: str, score: IntervalScore) -> No
     outputs, y = np.zeros((3, score.width)), np.zeros(3)
     outputs[2, -1] = np.inf
     outputs = outputs if score.width == 2 else outputs[:, 0]
-    message = "must be finite numbers, row 2 is not"
+    message = "row 2: .* must be finite numbers"
     with np.errstate(invalid="ignore"), pytest.raises(InputError, match=message):
         score.of(outputs, y)
     with np.errstate(invalid="ignore"), pytest.raises(InputError, match=message):
         score.invert(outputs, 1.0)
     y[1] = np.nan
-    with pytest.raises(InputError, match="y must be finite numbers, row 1 is not"):
+    with pytest.raises(InputError, match="row 1: y must be finite numbers"):
         score.of(np.zeros_like(outputs), y)
 
 

@@ -81,7 +81,7 @@ def test_wrong_rows_are_refused_with_thresholds_by_label(backend: str, n_classes
     for wrong in (-1e-30, np.nan, np.inf):
         bad = probs.copy()
         bad[7, 0] = wrong
-        with pytest.raises(InputError, match="row 7 "):
+        with pytest.raises(InputError, match="row 7: "):
             APS(randomized=False).invert(bad, np.full(n_classes, 0.9))
 
 

@@ -130,7 +130,7 @@ def test_labels_counted_from_1_are_refused_where_classes_are_monitored():
     watch = monitor(n_classes=3)
     with pytest.raises(InputError, match="where classes are counted from 1, pass labels - 1"):
         watch.update(AGENTS[0], [1, 0, 1], [1, 2, 3])
-    with pytest.raises(InputError, match="row 2 is outside"):  # a monitor's first row is row 1
+    with pytest.raises(InputError, match="row 2: labels must be int"):  # its first row is row 1
         watch.update(AGENTS[0], [1, 0], [0, 3])
 
 

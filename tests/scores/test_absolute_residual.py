@@ -42,7 +42,7 @@ def test_no_rows() -> None:
     ("call", "message"),
     [
         (lambda: SCORE.of([1.0, nan], [1.0, 1.0]), "outputs for AbsoluteResidual must be finite"),
-        (lambda: SCORE.of([1.0], [nan]), "y must be finite numbers, row 0 is not"),
+        (lambda: SCORE.of([1.0], [nan]), "row 0: y must be finite numbers"),
         (lambda: SCORE.of([1.0], [inf]), "y must be finite"),
         (lambda: SCORE.of([1.0], [1.0, 2.0]), r"y must have shape \(1,\)"),
         (lambda: SCORE.of([[1.0]], [1.0]), r"must have shape \(n,\), got shape \(1, 1\)"),

@@ -70,7 +70,7 @@ def test_wrong_probabilities_and_labels_are_refused() -> None:
         WHOLE.of_every_label([[3.0, -1.0]])
     with pytest.raises(InputError, match="not logits"):
         WHOLE.invert([[3.0, 1.0]], 0.5)
-    with pytest.raises(InputError, match="row 1 is outside"):
+    with pytest.raises(InputError, match="row 1: labels must be integers from 0 to"):
         WHOLE.of(P, [0, 3])
 
 
@@ -110,5 +110,5 @@ def test_measure_refuses_what_invert_refuses() -> None:
         LAC().measure(P, [0, 0], 0.5, rule="lt")
     with pytest.raises(InputError, match="does not fit LAC"):
         LAC().measure(P, [0, 0], 0.5, rule="until")
-    with pytest.raises(InputError, match="row 1 is outside"):
+    with pytest.raises(InputError, match="row 1: labels must be integers from 0 to"):
         LAC().measure(P, [0, 3], 0.5)

@@ -66,7 +66,7 @@ def test_the_one_score_is_the_larger_of_the_two(outputs, y) -> None:
 def test_wrong_input_is_refused() -> None:
     with pytest.raises(InputError, match=r"must have shape \(n, 2\)"):
         BOTH.of([[1.0, 2.0, 3.0]], [1.0])
-    with pytest.raises(InputError, match="row 0 is not"):
+    with pytest.raises(InputError, match="row 0: outputs for CQR must be finite"):
         BOTH.of([[nan, 1.0]], [1.0])
     with pytest.raises(InputError, match=r"does not fit scores of shape \(1, 1\)"):
         BOTH.invert(OUT, [1.0, 2.0])

@@ -73,7 +73,7 @@ def test_few_steps_are_nearly_there(monkeypatch):
         ([[0.0, 0.0]], [1], "right in all 1 rows"),
         ([[2.0, 0.0], [0.0, 1.0]], [1, 0], "no more of them than chance"),
         ([[1.0, 0.0], [1e-13, 0.0], [1e-14, 0.0]], [0, 0, 1], "nearly equal where not"),
-        ([[np.nan, 0.0]], [0], "logits must be finite numbers, row 0 is not"),
+        ([[np.nan, 0.0]], [0], "row 0: logits must be finite numbers"),
         ([[1.0]], [0], "at least two classes"),
         ([[1.0, 2.0]], [2], "labels must be integers from 0 to 1"),
     ],

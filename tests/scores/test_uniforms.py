@@ -142,7 +142,7 @@ def test_no_rows_have_no_ids(empty) -> None:
 
 
 def test_rows_must_be_numbers() -> None:
-    with pytest.raises(InputError, match="outputs must be finite numbers, row 1 is not"):
+    with pytest.raises(InputError, match="row 1: outputs must be finite numbers"):
         row_ids([[1.0], [np.nan]])
 
 

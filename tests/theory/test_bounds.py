@@ -211,7 +211,7 @@ def test_the_triangle_inequality_holds(
         ([], 0.5, 0.5, 0.1, "agent 'a' has no test scores"),
         ([0.1], nan, 0.5, 0.1, "q_hat"),
         ([0.1], 0.5, nan, 0.1, "q_mix"),
-        ([nan], 0.5, 0.5, 0.1, "row 0 is NaN"),
+        ([nan], 0.5, 0.5, 0.1, "row 0: scores must be numbers or .inf, got NaN"),
         ([0.1], 0.5, 0.5, 10, "alpha must be strictly between 0 and 1"),
     ],
 )

@@ -279,9 +279,9 @@ def test_private_overflow_means_too_few_points_for_epsilon() -> None:
     both = diagnose({"a": private(inf, 60), "b": private(0.9, 900)}, 0.1)
     finding = only(both, "overflow")
     assert "a (n=60) sent +inf" in finding.says
-    assert "n is too small for epsilon=2 and alpha=0.1" in finding.says
+    assert "too few points for epsilon=2 and alpha=0.1" in finding.says
     assert "themselves" not in finding.says
-    assert "a larger epsilon or more points make it finite" in finding.says
+    assert "A larger epsilon or more points make it finite" in finding.says
     assert "fcp" not in str(both)
 
 
@@ -369,7 +369,8 @@ def test_it_prints_as_a_report() -> None:
         "these numbers do not show whether averaging is safe: 2 agents, N=1000, alpha=0.1"
     )
     assert lines[1].startswith(
-        "  [caution] coverage: not shown to be covered at the shared threshold 0.171: weak"
+        "  [caution] coverage: at the shared threshold 0.171 it is not shown that enough "
+        "people are covered at weak"
     )
     assert lines[2].startswith("  [caution] dominance: strong holds 90%")
     assert len(lines) == 3
@@ -508,7 +509,7 @@ def test_methods_that_do_not_average_are_not_judged_as_if_they_did():
 def test_private_groups_are_not_sent_to_a_method_that_is_not():
     method = fw.methods.get("private-fedwq-cp", epsilon=1.0)
     text = str(diagnose_groups(fw.calibrate(AGENTS, method=method, alpha=0.1, by="group")))
-    assert "a larger epsilon or more points make it finite" in text
+    assert "A larger epsilon or more points make it finite" in text
     assert "fcp" not in text
 
 

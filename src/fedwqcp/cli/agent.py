@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import compress
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -15,18 +12,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from fedwqcp import metrics
 from fedwqcp._io import exists, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
-from fedwqcp._validation import Bools, Floats, listed, named
-from fedwqcp.cli.output import (
-    AllowEmpty,
-    AsJson,
-    LabelsFile,
-    Output,
-    guarantee_line,
-    rates_of,
-    say_rates,
-)
+from fedwqcp._validation import Bools, Floats, as_groups, listed, named
+from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation import predict as prediction
@@ -42,14 +32,10 @@ from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
-from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.report.terminal import guarantee_line, scale
+from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Round, unknown_agent
-
-ROWS = 2**14
-"""Rows whose labels are written at a time."""
-_QUOTABLE = re.compile(r"[^\w.\-]", re.ASCII)
-"""What an id of a table may need quotes for."""
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -152,7 +138,8 @@ def calibrate(
     if budget is not None:
         output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
     output.say(f"this is all that is sent ({path}, {len(data)} bytes):")
-    output.say(_beginning(data.decode().strip(), path))
+    said = data.decode().strip()
+    output.say(said if len(said) <= LONGEST else f"{said[:LONGEST]} ... (the rest is in {path})")
     left = None if budget is None else budget.left
     facts = {"notes": notes, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
@@ -217,11 +204,11 @@ def predict(
     sets = prediction.predict(
         terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty
     )
-    found = rates_of(name, terms.round, sets, new)
+    found = _rates(name, terms.round, sets, new)
     rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
-    write_atomic(out, _table(sets, new).encode())
+    write_atomic(out, as_csv(sets, new.ids).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
     empty = float(sets.empty().mean()) if len(sets) else None
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
@@ -242,7 +229,7 @@ def predict(
     output.say(promised_to_new_site(terms, level)[0] if new_site else guarantee_line(terms))
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
-    say_rates(found, level, output)
+    _say_rates(found, level, output)
     if note:
         output.say(f"note: {note}", style="yellow")
     facts = {"size": size, "empty": empty, "measured": found, "like_calibration": rows}
@@ -268,11 +255,6 @@ def _read_again(
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
     return model_outputs.calibrated(round, outputs, own)
-
-
-def _beginning(answer: str, path: Path) -> str:
-    """Return an answer, cut where it is longer than a screen."""
-    return answer if len(answer) <= LONGEST else f"{answer[:LONGEST]} ... (the rest is in {path})"
 
 
 def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
@@ -389,63 +371,72 @@ def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
     return agent
 
 
-def _labels(sets: LabelSets) -> Iterator[tuple[list[str], list[int]]]:
-    """Yield the labels of each row by name, and its 0s and 1s where classes have names."""
-    names = sets.classes or [str(at) for at in range(sets.mask.shape[1])]
-    for start in range(0, len(sets), ROWS):
-        mask, end = sets.mask[start : start + ROWS], 0
-        labels = [names[at] for at in mask.nonzero()[1].tolist()]
-        each = mask.astype(int).tolist() if sets.classes else [[]] * len(mask)
-        for size, row in zip(mask.sum(axis=1).tolist(), each, strict=True):
-            begin, end = end, end + size
-            yield labels[begin:end], row
+@dataclass(frozen=True)
+class SetRate:
+    """A rate among some rows and its 95 % interval; ``group`` None for all rows.
 
-
-def _many_lines(ids: Sequence[object], mask: Bools) -> str:
-    """Write lines without quotes of sets without names, eight labels at a time.
-
-    Each byte of the packed mask stands for one of 256 texts, which begins with a space unless it is
-    the first of its row.
+    Exact (Clopper-Pearson) for a coverage, Chernoff's for a false-negative rate.
     """
-    numbers = [[at + bit for bit in range(8)] for at in range(0, mask.shape[1], 8)]
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(bool).tolist()
-    first = np.array([[" ".join(map(str, compress(g, b))) for b in bits] for g in numbers], object)
-    texts = np.stack([" " + first, first])
-    lines = []
-    for start in range(0, len(mask), ROWS):
-        part = mask[start : start + ROWS]
-        packed, count = np.packbits(part, axis=1), np.arange(len(part))
-        row, at = packed.nonzero()
-        heads = zip(ids[start : start + ROWS], part.sum(axis=1).tolist(), strict=True)
-        pieces = np.empty(len(part) + len(row), object)
-        pieces[np.searchsorted(row, count) + count] = [f"\n{id},{size}," for id, size in heads]
-        is_first = np.minimum(np.diff(row, prepend=-1), 1)
-        pieces[np.arange(len(row)) + row + 1] = texts[is_first, at, packed[row, at]]
-        lines.append("".join(pieces.tolist()))
-    return "".join(lines)
+
+    group: str | None
+    what: str
+    n: int
+    rate: float
+    low: float
+    high: float
+    size: float
+    empty: float
 
 
-def _table(sets: LabelSets | Intervals, outputs: Outputs) -> str:
-    """Write sets as a table, one line for each row."""
-    ids = range(len(sets)) if outputs.ids is None else outputs.ids.tolist()
-    if (
-        isinstance(sets, LabelSets)
-        and not sets.classes
-        and len(sets) >= 32 * sets.mask.shape[1]  # as many as texts are made for
-        and (outputs.ids is None or outputs.ids.dtype.kind in "iuU")
-        and not _QUOTABLE.search("".join(map(str, ids)))
-    ):
-        return f"id,size,labels{_many_lines(ids, sets.mask)}\n"
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    if isinstance(sets, LabelSets):
-        between = "; " if sets.classes else " "  # names may hold spaces
-        writer.writerow(["id", "size", "labels", *sets.classes])
-        for name, (labels, each) in zip(ids, _labels(sets), strict=True):
-            writer.writerow([name, len(labels), between.join(labels), *each])
-    else:
-        writer.writerow(["id", "size", "lower", "upper"])
-        sizes = sets.sizes()
-        for row, name in enumerate(ids):
-            writer.writerow([name, repr(float(sizes[row])), *map(repr, sets[row])])
-    return text.getvalue()
+def _rates(
+    agent: str, round: Round, sets: LabelSets | Intervals, new: Outputs
+) -> tuple[SetRate, ...]:
+    """Return how many sets hold their label, or how many labels they miss; also in each group."""
+    if new.labels is None or not len(sets):
+        return ()
+    groups = new.labels if round.by == "label" else new.groups if round.by == "group" else None
+    parts: list[tuple[str | None, Bools | slice]] = [(None, slice(None))]
+    if groups is not None:
+        names = as_groups(groups, len(sets))
+        shown = dict(enumerate(round.classes)) if round.by == "label" else {}
+        parts += [
+            (f"{round.by} {shown.get(int(name), name) if shown else name}", names == name)
+            for name in np.unique(names)
+        ]
+    several = isinstance(sets, LabelSets) and new.labels.ndim == 2
+    found = []
+    for name, rows in parts:
+        own, y = sets[rows], new.labels[rows]
+        size = float(own.sizes().mean())
+        if several and isinstance(own, LabelSets):
+            risk = metrics.measure_risk(agent, own, y)
+            what, rates = "false-negative rate", (risk.risk, risk.low, risk.high)
+        else:
+            rate = metrics.measure(agent, own, y)
+            what, rates = "coverage", (rate.coverage, rate.low, rate.high)
+        found.append(SetRate(name, what, len(own), *rates, size, float(own.empty().mean())))
+    return tuple(found)
+
+
+def _say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
+    """Print rates, each with a bar."""
+    if not found:
+        return
+    nominal = 1 - alpha if found[0].what == "coverage" else alpha
+    ends = (end for each in found for end in (each.low, each.high))
+    bars = scale(ends, nominal, ascii=output.console.options.ascii_only)
+    for each in found:
+        name = "" if each.group is None else f"{each.group}: "
+        of = f" of {each.n}, mean size {each.size:.4g}, {each.empty:.1%} empty" if name else ""
+        bar = bars.bar(each.low, each.rate, each.high)
+        kind = "exact" if each.what == "coverage" else "Chernoff"
+        output.say(
+            f"{name}{each.what} {each.rate:.4f}{of}, {kind} 95 % interval {each.low:.4f} to "
+            f"{each.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
+        )
+    for each in found:
+        of = "" if each.group is None else f" of {each.group}"
+        if each.what == "coverage" and each.high < nominal:
+            output.say(f"the whole interval{of} lies below the {nominal:g} that was asked for")
+        if each.what != "coverage" and each.low > nominal:
+            output.say(f"the whole interval{of} lies above the {nominal:g} that was allowed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -12,10 +12,10 @@ import typer
 from rich.table import Table
 
 from fedwqcp._io import in_folder, make_folder
-from fedwqcp.cli.output import AsJson, Output, guarantee_line
+from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.processes import Deployment, run_demo
-from fedwqcp.report.terminal import always_left_out, released
+from fedwqcp.report.terminal import always_left_out, guarantee_line, released
 
 flower = typer.Typer(no_args_is_help=True)
 nvflare = typer.Typer(no_args_is_help=True)
@@ -125,14 +125,13 @@ def _demo(
     from fedwqcp.demo.hospitals import write_sites
     from fedwqcp.federation.audit import audit
 
-    with ExitStack() as stack:
-        if out is None:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="fedwqcp-")))
-        else:
-            folder = out
-            if in_folder(folder):
-                raise InputError(f"--out must be a new or an empty folder, got {out}")
-            make_folder(folder)
+    if out is not None:
+        if in_folder(out):
+            raise InputError(f"--out must be a new or an empty folder, got {out}")
+        make_folder(out)
+    temporary = TemporaryDirectory(prefix="fedwqcp-") if out is None else nullcontext(str(out))
+    with temporary as name:
+        folder = Path(name)
         output.say("training the models of four hospitals")
         sites = write_sites(folder / "sites")
         terms = {"method": method, "alpha": alpha, "n-classes": 2, "deadline": deadline}

@@ -6,10 +6,11 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -32,27 +33,16 @@ from fedwqcp.demo.demo import (
     save_spread,
 )
 from fedwqcp.demo.demo import run as run_demo
+from fedwqcp.demo.text import demo_text, spread_table
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.methods import Method
 from fedwqcp.registry import settings_of, typed
 from fedwqcp.report.figures import draw_demo, require_matplotlib
-from fedwqcp.report.terminal import demo_text, spread_table
-
-T = TypeVar("T")
 
 DEMO_WIDTH = 80
 """Columns of the demo where the output is no terminal."""
-MOVED = {
-    "bench run": "run",
-    "bench reproduce": "reproduce",
-    "bench stress": "stress",
-    "bench liars": "byzantine",
-    "data": "data",
-    "report tables": "tables",
-}
-"""Commands that moved to the laboratory, by what they are called there."""
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 
@@ -75,19 +65,11 @@ app.add_typer(keys, name="keys", help="Keys that sign answers.")
 
 
 def main() -> None:
-    """Run the command line, or say what a command that moved is called now."""
-    for old, new in MOVED.items():
-        if sys.argv[1 : 1 + len(words := old.split())] == words:
-            typer.echo(
-                f"error: `fedwqcp {old}` is now `fedwqcp-lab {new}`: pip install fedwqcp-lab",
-                err=True,
-            )
-            sys.exit(2)
+    """Run the command line."""
     run(app)
 
 
 def _version(show: bool) -> None:
-    """Print the version and stop."""
     if show:
         typer.echo(f"fedwqcp {__version__}")
         raise typer.Exit
@@ -121,7 +103,8 @@ def demo(
     output = Output(as_json, DEMO_WIDTH)
     if splits is not None:
         make_folder(out)
-        spread = _watched(lambda on_step: over_splits(splits, alpha, on_step), output.console)
+        with _progress(output.console) as on_step:
+            spread = over_splits(splits, alpha, on_step)
         save_spread(out / "splits.json", spread)
         output.say(spread_table(spread))
         output.done(files=[out / "splits.json"], spread=spread)
@@ -132,7 +115,8 @@ def demo(
     html.require_report()
     make_folder(out)
     names = tuple(dict.fromkeys((*METHODS, *all_methods.available()))) if every else METHODS
-    results = _watched(lambda on_step: run_demo(seed, alpha, names, on_step), output.console)
+    with _progress(output.console) as on_step:
+        results = run_demo(seed, alpha, names, on_step)
     save_results(out / RESULTS_FILE, results)
     files = (*draw_demo(results, out / "demo"), out / RESULTS_FILE)
     report = html.write(out, out / "report.html")
@@ -147,15 +131,16 @@ def demo(
     )
 
 
-def _watched(work: Callable[[OnStep], T], console: Console) -> T:
-    """Run a function of the demo with a progress bar."""
+@contextmanager
+def _progress(console: Console) -> Iterator[OnStep]:
+    """Show a progress bar, and give what moves it."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     quiet = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
         line = progress.add_task("training the models", total=1.0)
-        return work(lambda what, share: progress.update(line, description=what, completed=share))
+        yield lambda what, share: progress.update(line, description=what, completed=share)
 
 
 def certs(
@@ -241,7 +226,6 @@ def _list(known: ModuleType, name: str | None, output: Output, kind: str, about:
 
 
 def _show(name: str, kind: type, output: Output) -> None:
-    """Show one method or score in full."""
     formula = re.compile(r"\n\.\. math::\n(\n| .*\n)*")  # LaTeX is for the site
     text = _with_imports(kind, formula.sub("\n", inspect.getdoc(kind) or ""))
     output.say(text)

@@ -1,4 +1,4 @@
-"""How commands run, print and parse: errors and exit codes, ``--json``, tables, rates, settings."""
+"""How commands run, print and parse: errors and exit codes, ``--json``, help, settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from enum import Enum
 from inspect import unwrap
 from itertools import pairwise
@@ -19,12 +19,8 @@ import msgspec
 import numpy as np
 import typer
 from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from fedwqcp import metrics
-from fedwqcp._validation import Bools, as_groups
 from fedwqcp.errors import (
     FedwqcpError,
     InputError,
@@ -32,14 +28,7 @@ from fedwqcp.errors import (
     MissingExtraError,
     RoundError,
 )
-from fedwqcp.federation.outputs import Outputs
-from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.release import Release
 from fedwqcp.registry import Setting, parse_setting
-from fedwqcp.report.terminal import Scale, always_left_out, released, scale
-from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.theory.diagnosis import local_thresholds
-from fedwqcp.wire.messages import LocalQuantile, Round, SharedThreshold
 
 VERSION = 1
 """Version of the objects; a field may be added to one without a new version."""
@@ -262,170 +251,3 @@ def parse_settings(given: Sequence[str]) -> dict[str, Setting]:
             raise InputError(f"setting {key!r} is given twice")
         settings[key] = parse_setting(value)
     return settings
-
-
-MOST_ROWS = 200
-"""Agents in the table."""
-
-
-_REFUSED = {
-    "round": "the answer is to another round; the site must answer this round's file",
-    **dict.fromkeys(
-        ("terms", "method", "score", "alpha"),
-        "the site answered other terms than these; send it this round's file again",
-    ),
-    "step": "the answer is to another question of this round, or came after it was closed",
-    "agent": "the sender is not in the roster, or had answered before",
-    "version": "the site runs another version of fedwqcp",
-    "signature": "the answer is not signed with the key that the roster names",
-    "message": "the file is no answer, or was changed on its way",
-    "file": "the file cannot be read",
-    "size": "the file is larger than an answer can be",
-    "n": "the number of points is beyond what the round allows (max_n in the roster)",
-    "threshold": "the threshold is outside the range of the score",
-    "internal": "a fault of fedwqcp: please report it",
-}
-"""What a refusal is for, and what helps; by the part of the answer that is wrong."""
-
-
-def refused_for(refusals: Sequence[MessageError]) -> list[str]:
-    """Explain what answers were refused for, one line for each reason that occurs."""
-    fields = dict.fromkeys(refusal.field for refusal in refusals)
-    other = "what was sent is not what an answer to this round may hold"
-    return [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
-
-
-def guarantee_line(release: Release) -> str:
-    """Say what is proved of a release, and under which assumption."""
-    return f"guarantee: {release.guarantee.in_words} ({release.assumption})"
-
-
-def agents_table(release: Release, console: Console) -> Table:
-    """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
-    local = local_thresholds(release, 0)
-    points = _points(release)
-    out = always_left_out(released(release))
-    reasons = any(agent.reason for agent in release.agents)
-    roomy = console.width >= 100 or not reasons
-    scale = _scale(release, local, console.options.ascii_only) if roomy else None
-    table = Table(title=release.round.method.name)
-    several = len(release.round.alphas) > 1
-    own_one = f"threshold at {release.round.alphas[0]:g}" if several else "threshold"
-    for heading in (
-        *("agent", "status"),
-        *(("points",) if points else ()),
-        *((own_one,) if local else ()),
-    ):
-        table.add_column(heading, overflow="fold")
-    if scale is not None:
-        table.add_column(f"{scale.left:.3g} to {scale.right:.3g}", no_wrap=True)
-    for heading in ("bytes up", *(("reason",) if reasons else ())):
-        table.add_column(heading, overflow="fold")
-    listed = release.agents
-    if len(listed) > MOST_ROWS:  # a terminal shows thousands slowly, and nobody reads them
-        listed = tuple(sorted(listed, key=lambda agent: agent.status == "used")[:MOST_ROWS])
-        left = len(release.agents) - len(listed)
-        table.caption = f"and {left} more agents, all in the record; unused ones come first here"
-    for agent in listed:
-        own = local.get(agent.name)
-        row = [agent.name, "left out" if agent.name in out else release.status(agent.name)]
-        row += [str(points.get(agent.name, ""))] if points else []
-        if local:
-            row.append("" if own is None else f"{own.threshold:.4g}")
-        if scale is not None:
-            q = None if own is None or not isfinite(own.threshold) else own.threshold
-            row.append("" if q is None else scale.bar(q, q, q))
-        table.add_row(*row, str(agent.bytes_up), *([Text(agent.reason)] if reasons else []))
-    return table
-
-
-def _points(release: Release) -> dict[str, int]:
-    """Return how many points each agent said it has, as far as the server keeps it."""
-    method = Plan.of(release.round).method
-    found = {}
-    for name, (first, *_) in release.received.items():
-        counts = None if first is None else method.read_counts(first)
-        found[name] = sum(counts) if counts else getattr(first, "n", None)
-    return {name: n for name, n in found.items() if n is not None}
-
-
-def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) -> Scale | None:
-    """Return a scale over all local thresholds, if they differ and there is a common one."""
-    finite = sorted(own.threshold for own in local.values() if isfinite(own.threshold))
-    common = release.outcomes[0]
-    if not isinstance(common, SharedThreshold) or not finite or finite[0] == finite[-1]:
-        return None
-    if not isinstance(common.value, float) or not finite[0] <= common.value <= finite[-1]:
-        return None
-    return Scale(finite[0], finite[-1], common.value, width=24, ascii=ascii)
-
-
-@dataclass(frozen=True)
-class SetRate:
-    """A rate among some rows and its 95 % interval; ``group`` None for all rows.
-
-    Exact (Clopper-Pearson) for a coverage, Chernoff's for a false-negative rate.
-    """
-
-    group: str | None
-    what: str
-    n: int
-    rate: float
-    low: float
-    high: float
-    size: float
-    empty: float
-
-
-def rates_of(
-    agent: str, round: Round, sets: LabelSets | Intervals, new: Outputs
-) -> tuple[SetRate, ...]:
-    """Return how many sets hold their label, or how many labels they miss; also in each group."""
-    if new.labels is None or not len(sets):
-        return ()
-    groups = new.labels if round.by == "label" else new.groups if round.by == "group" else None
-    parts: list[tuple[str | None, Bools | slice]] = [(None, slice(None))]
-    if groups is not None:
-        names = as_groups(groups, len(sets))
-        shown = dict(enumerate(round.classes)) if round.by == "label" else {}
-        parts += [
-            (f"{round.by} {shown.get(int(name), name) if shown else name}", names == name)
-            for name in np.unique(names)
-        ]
-    several = isinstance(sets, LabelSets) and new.labels.ndim == 2
-    found = []
-    for name, rows in parts:
-        own, y = sets[rows], new.labels[rows]
-        size = float(own.sizes().mean())
-        if several and isinstance(own, LabelSets):
-            risk = metrics.measure_risk(agent, own, y)
-            what, rates = "false-negative rate", (risk.risk, risk.low, risk.high)
-        else:
-            rate = metrics.measure(agent, own, y)
-            what, rates = "coverage", (rate.coverage, rate.low, rate.high)
-        found.append(SetRate(name, what, len(own), *rates, size, float(own.empty().mean())))
-    return tuple(found)
-
-
-def say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
-    """Print rates, each with a bar."""
-    if not found:
-        return
-    nominal = 1 - alpha if found[0].what == "coverage" else alpha
-    ends = (end for each in found for end in (each.low, each.high))
-    bars = scale(ends, nominal, ascii=output.console.options.ascii_only)
-    for each in found:
-        name = "" if each.group is None else f"{each.group}: "
-        of = f" of {each.n}, mean size {each.size:.4g}, {each.empty:.1%} empty" if name else ""
-        bar = bars.bar(each.low, each.rate, each.high)
-        kind = "exact" if each.what == "coverage" else "Chernoff"
-        output.say(
-            f"{name}{each.what} {each.rate:.4f}{of}, {kind} 95 % interval {each.low:.4f} to "
-            f"{each.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
-        )
-    for each in found:
-        of = "" if each.group is None else f" of {each.group}"
-        if each.what == "coverage" and each.high < nominal:
-            output.say(f"the whole interval{of} lies below the {nominal:g} that was asked for")
-        if each.what != "coverage" and each.low > nominal:
-            output.say(f"the whole interval{of} lies above the {nominal:g} that was allowed")

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from fedwqcp import methods, scores
 from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
 from fedwqcp._validation import named
-from fedwqcp.cli.output import (
-    AllowEmpty,
-    AsJson,
-    Output,
-    agents_table,
-    guarantee_line,
-    parse_settings,
-    refused_for,
-)
-from fedwqcp.errors import InputError
+from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
+from fedwqcp.errors import InputError, MessageError
 from fedwqcp.federation.advice import advise_on, next_step
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
@@ -47,12 +42,12 @@ from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport import folder
 from fedwqcp.quantile import least_sample
 from fedwqcp.registry import Setting, typed
-from fedwqcp.report.terminal import always_left_out, released
+from fedwqcp.report.terminal import Scale, guarantee_line, released, statuses
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.messages import LocalQuantile, Round, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -221,7 +216,7 @@ def close(
     refused = [str(refusal) for refusal in closed.refusals]
     for refusal in refused:
         output.say(f"refused: {refusal}", style="yellow")
-    reasons = refused_for(closed.refusals)
+    reasons = _refused_for(closed.refusals)
     if closed.release is None:
         for reason in reasons:
             output.say(reason)
@@ -265,8 +260,92 @@ def close(
     )
 
 
+MOST_ROWS = 200
+"""Agents in the table of `server close`."""
+
+_REFUSED = {
+    "round": "the answer is to another round; the site must answer this round's file",
+    **dict.fromkeys(
+        ("terms", "method", "score", "alpha"),
+        "the site answered other terms than these; send it this round's file again",
+    ),
+    "step": "the answer is to another question of this round, or came after it was closed",
+    "agent": "the sender is not in the roster, or had answered before",
+    "version": "the site runs another version of fedwqcp",
+    "signature": "the answer is not signed with the key that the roster names",
+    "message": "the file is no answer, or was changed on its way",
+    "file": "the file cannot be read",
+    "size": "the file is larger than an answer can be",
+    "n": "the number of points is beyond what the round allows (max_n in the roster)",
+    "threshold": "the threshold is outside the range of the score",
+    "internal": "a fault of fedwqcp: please report it",
+}
+"""What a refusal is for, and what helps; by the part of the answer that is wrong."""
+
+
+def _refused_for(refusals: Sequence[MessageError]) -> list[str]:
+    """Explain what answers were refused for, one line for each reason that occurs."""
+    fields = dict.fromkeys(refusal.field for refusal in refusals)
+    other = "what was sent is not what an answer to this round may hold"
+    return [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
+
+
+def agents_table(release: Release, console: Console) -> Table:
+    """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
+    table, agents = Table(title=release.round.method.name), release.agents
+    if len(agents) > MOST_ROWS:  # a terminal shows thousands slowly, and nobody reads them
+        agents = tuple(sorted(agents, key=lambda agent: agent.status == "used")[:MOST_ROWS])
+        left = len(release.agents) - MOST_ROWS
+        table.caption = f"and {left} more agents, all in the record; unused ones come first here"
+    status = statuses(release)
+    columns = {
+        "agent": [agent.name for agent in agents],
+        "status": [status[agent.name] for agent in agents],
+    }
+    if points := _points(release):
+        columns["points"] = [str(points.get(agent.name, "")) for agent in agents]
+    bar, reasons = "", any(agent.reason for agent in release.agents)
+    if local := local_thresholds(release, 0):
+        own = [local[agent.name].threshold if agent.name in local else None for agent in agents]
+        several = len(release.round.alphas) > 1
+        heading = f"threshold at {release.round.alphas[0]:g}" if several else "threshold"
+        columns[heading] = ["" if q is None else f"{q:.4g}" for q in own]
+        scale = _scale(release, local, console.options.ascii_only)
+        if scale is not None and (console.width >= 100 or not reasons):
+            bar = f"{scale.left:.3g} to {scale.right:.3g}"
+            columns[bar] = ["" if q is None or not isfinite(q) else scale.bar(q, q, q) for q in own]
+    columns["bytes up"] = [str(agent.bytes_up) for agent in agents]
+    if reasons:
+        columns["reason"] = [agent.reason for agent in agents]
+    for heading in columns:
+        table.add_column(heading, overflow="fold", no_wrap=heading == bar)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _points(release: Release) -> dict[str, int]:
+    """Return how many points each agent said it has, as far as the server keeps it."""
+    method = Plan.of(release.round).method
+    found = {}
+    for name, (first, *_) in release.received.items():
+        counts = None if first is None else method.read_counts(first)
+        found[name] = sum(counts) if counts else getattr(first, "n", None)
+    return {name: n for name, n in found.items() if n is not None}
+
+
+def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) -> Scale | None:
+    """Return a scale over all local thresholds, if they differ and there is a common one."""
+    finite = sorted(own.threshold for own in local.values() if isfinite(own.threshold))
+    common = release.outcomes[0]
+    if not isinstance(common, SharedThreshold) or not finite or finite[0] == finite[-1]:
+        return None
+    if not isinstance(common.value, float) or not finite[0] <= common.value <= finite[-1]:
+        return None
+    return Scale(finite[0], finite[-1], common.value, width=24, ascii=ascii)
+
+
 def _keys(roster: Roster, path: Path) -> dict[str, str]:
-    """Return the public key of every agent."""
     keys = roster.keys or {}
     missing = [name for name in roster.agents if name not in keys]
     if missing:
@@ -279,7 +358,6 @@ def _keys(roster: Roster, path: Path) -> dict[str, str]:
 
 
 def _first_given(*values: int | None) -> int:
-    """Return the first value that is not None."""
     return next(value for value in values if value is not None)
 
 
@@ -387,13 +465,11 @@ def _command(terms: Round, advice: Advice, out: Path, roster: Path) -> list[str]
 
 
 def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
-    """Return settings as options of the command line."""
     stated = [f"{name}={typed(value)}" for name, value in settings.items()]
     return [word for each in stated for word in (f"--{option}", each)]
 
 
 def _roster(terms: Round) -> str:
-    """Return the roster of a round as TOML."""
     classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
     if terms.classes:
         classes = [f"classes = {to_toml(terms.classes)}"]
@@ -486,16 +562,14 @@ def _say(record: Path, found: Audit, output: Output) -> None:
     if found.answers:
         given += ", all of them signed" if release.round.signed else "; none is signed"
     output.say(f"matches: round {release.round.id}, {release.round.method.name}, {given}")
-    out = always_left_out(released(release))
+    status = statuses(release)
     for agent in release.agents:
-        status = "left out" if agent.name in out else release.status(agent.name)
-        output.say(f"  {agent.name}: {status} {agent.reason}".rstrip())
+        output.say(f"  {agent.name}: {status[agent.name]} {agent.reason}".rstrip())
     if len(release.used) < len(release.agents):
         output.say("  who is missing or refused, why, and bytes received are the server's word")
 
 
 def _facts(record: Path, found: Audit) -> dict[str, object]:
-    """Return the facts of a record for scripts."""
     release = found.release
     return {
         "record": record,

@@ -423,7 +423,6 @@ class _Rounds:
 
 
 def _truth(site: Hospital) -> npt.NDArray[Any]:
-    """Return what is true of a hospital's test patients."""
     assert site.test.labels is not None
     return site.test.labels
 
@@ -465,7 +464,6 @@ _PAIN = {1: "typical angina", 2: "atypical angina", 3: "non-anginal pain", 4: "n
 
 
 def _about(x: Floats) -> str:
-    """Describe a patient in a few words."""
     words = [f"{'man' if x[1] else 'woman'} of {x[0]:.0f}", _PAIN.get(int(x[2]), "")]
     if np.isfinite(x[7]):
         words.append(f"highest heart rate {x[7]:.0f}")
@@ -473,7 +471,6 @@ def _about(x: Floats) -> str:
 
 
 def _summary(site: Hospital) -> HospitalSummary:
-    """Return what a hospital has, as numbers."""
     return HospitalSummary(
         name=site.name,
         model=site.model,

@@ -70,8 +70,11 @@ class Agent:
             sign_key.check(self.plan.round, name)
         elif self.plan.round.signed:
             raise InputError(
-                "this round takes signed answers alone: pass this agent's key{cure}",
-                cure=(", sign_key=SigningKey(path)", " with --sign-key"),
+                "this round takes signed answers alone",
+                cure=(
+                    "pass this agent's key, sign_key=SigningKey(path)",
+                    "pass this agent's key with --sign-key",
+                ),
             )
         self.plan.check(calibration)
         self._calibration = calibration
@@ -191,9 +194,9 @@ class Agent:
             raise InputError(f"only a Summary can leave an agent, got {type(summary).__name__}")
         if summary.reveals == "samples" and not self._allow_samples:
             raise InputError(
-                f"{round.method.name} with these settings sends all scores of single people; "
-                "allow it with {cure}, or choose settings that do not",
-                cure=("allow_samples=True", "--allow-samples"),
+                f"{round.method.name} with these settings sends all scores of single people: "
+                "choose settings that do not",
+                cure=("or allow it with allow_samples=True", "or allow it with --allow-samples"),
             )
         return summary
 

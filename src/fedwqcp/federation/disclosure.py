@@ -98,11 +98,12 @@ USUAL_LIMIT = DisclosureLimit()
 def _too_much(what: str) -> InputError:
     """Say that a round would learn too much, and what to do."""
     return InputError(
-        f"{what}. Choose settings that reveal less, or, if this site may, {{cure}}",
+        f"{what}. Choose settings that reveal less",
         cure=(
-            "widen its limit with limit=DisclosureLimit(share, min_class), or lift it with "
-            "allow_samples=True",
-            "widen its limit with --max-share and --min-class, or lift it with --allow-samples",
+            "or, if this site may, widen its limit with limit=DisclosureLimit(share, min_class), "
+            "or lift it with allow_samples=True",
+            "or, if this site may, widen its limit with --max-share and --min-class, or lift it "
+            "with --allow-samples",
         ),
     )
 

@@ -240,8 +240,8 @@ def load_outputs(
 
 LABELS_BESIDE = (
     "pass Outputs(values, labels)",
-    "in an .npy file (--labels, or --calibration-labels beside --calibration), in an array "
-    "'labels' of the .npz, or in a column 'label' or 'y' of the table",
+    "give them in an .npy file (--labels, or --calibration-labels beside --calibration), in an "
+    "array 'labels' of the .npz, or in a column 'label' or 'y' of the table",
 )
 """Where labels are given, in Python and by files."""
 
@@ -354,7 +354,7 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
         raise InputError(f"the share for the temperature must be between 0 and 1, got {share:g}")
     _check_not_private(round)
     if outputs.labels is None:
-        raise InputError("calibration needs labels beside the outputs: {cure}", cure=LABELS_BESIDE)
+        raise InputError("calibration needs labels beside the outputs", cure=LABELS_BESIDE)
     logits = as_floats(outputs.values, "logits", (None, None))
     labels = as_labels(outputs.labels, *logits.shape)
     rows = held_out(round, outputs, share)
@@ -413,15 +413,14 @@ def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArra
         try:
             found.append(float(value))
         except (TypeError, ValueError):
-            what = _missing(value) or "holds something else"
+            what = _missing(value) or "this one holds something else"
             if name == "label" and not _missing(value):
                 what += (
                     "; number the classes from 0, in the order of p0, p1, ..., or let the round "
                     "name its classes (classes in the roster), so that labels may be names"
                 )
-            raise InputError(
-                f"{path}: column {name!r} must hold numbers in every row, {{row}} {what}", row=row
-            ) from None
+            error = InputError(f"column {name!r} must hold numbers, {what}", row=row)
+            raise error.within(str(path)) from None
     return np.array(found, dtype=np.float64)
 
 
@@ -449,10 +448,8 @@ def _texts(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[
     row = next((row for row, value in enumerate(values) if value is None or value == ""), None)
     if row is not None:
         what = {"id": "an id", "group": "a group"}.get(name, "a label")
-        raise InputError(
-            f"{path}: column {name!r} must hold {what} in every row, {{row}} {_missing('')}",
-            row=row,
-        )
+        error = InputError(f"column {name!r} must hold {what}, {_missing('')}", row=row)
+        raise error.within(str(path))
     return np.array([str(value) for value in values], dtype=np.str_)
 
 
@@ -671,7 +668,7 @@ def _all_numbers(values: _Cells) -> bool:
 def _missing(value: object) -> str:
     """Say that a cell is empty, and what to do; empty for one that holds something."""
     empty = value is None or (isinstance(value, str) and not value.strip())
-    return "is empty: fill the cell, or take the row out" if empty else ""
+    return "this one is empty: fill the cell, or take the row out" if empty else ""
 
 
 def _array(path: Path) -> npt.NDArray[Any]:

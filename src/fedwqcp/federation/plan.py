@@ -146,7 +146,7 @@ class Plan:
         if round.by == "group":
             if cal.groups is None:
                 raise InputError(
-                    "a round by group needs the group of each calibration point: {cure}",
+                    "a round by group needs the group of each calibration point",
                     cure=(
                         "pass Calibration(scores, groups=...), or a file with a column 'group'",
                         "add a column 'group' to the file (in an .npz file an array groups)",
@@ -196,7 +196,7 @@ def as_alphas(
     alpha: float | Sequence[float] | Floats,
     *,
     allow_large: bool = False,
-    cure: tuple[str, str] = ALLOW_LARGE,
+    allowed_by: tuple[str, str] = ALLOW_LARGE,
 ) -> tuple[float, ...]:
     """Return one or several miscoverage levels as a tuple; above 0.5 only if allowed."""
     given = plain(alpha)
@@ -204,7 +204,9 @@ def as_alphas(
     levels = given if several else (given,)
     if not levels:
         raise InputError("alpha must be at least one level, got none")
-    return tuple(as_usual_alpha(each, allow_large=allow_large, cure=cure) for each in levels)
+    return tuple(
+        as_usual_alpha(each, allow_large=allow_large, allowed_by=allowed_by) for each in levels
+    )
 
 
 def set_rule(rule: str, allow_empty: bool) -> Rule:

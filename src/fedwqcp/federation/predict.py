@@ -38,7 +38,7 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
 def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     """Score calibration points; the key is that of the uniforms of a randomised score."""
     if outputs.labels is None:
-        raise InputError("calibration needs labels beside the outputs: {cure}", cure=LABELS_BESIDE)
+        raise InputError("calibration needs labels beside the outputs", cure=LABELS_BESIDE)
     _check_kind(outputs)
     x, groups = outputs.features, outputs.groups
     if isinstance(score, LabelScore):
@@ -112,9 +112,9 @@ def predict(
         return LabelSets(sets.mask, round.classes)
     if not allow_empty:
         raise InputError(
-            "{cure} is for sets of labels of which one is true, which score "
+            "empty sets can be avoided only in sets of labels of which one is true, which score "
             f"{round.score.name!r} does not make",
-            cure=("allow_empty=False", "--no-allow-empty"),
+            cure=("leave allow_empty=False out", "leave --no-allow-empty out"),
         )
     if isinstance(score, MultiLabel):
         _check_classes(round, outputs)
@@ -122,11 +122,12 @@ def predict(
     if isinstance(score, IntervalScore):
         return score.invert(outputs.values, threshold)
     raise InputError(
-        f"score {round.score.name!r} is the caller's own: its sets are not made here. Name the "
-        "score when {cure}",
+        f"score {round.score.name!r} is the caller's own: its sets are not made here",
         cure=(
-            "calibrating (score=), or compare your own scores with release.threshold(agent)",
-            "opening a round (--score), or compare your own scores with the threshold",
+            "name the score when calibrating (score=), or compare your own scores with "
+            "release.threshold(agent)",
+            "name the score when opening a round (--score), or compare your own scores with the "
+            "threshold",
         ),
     )
 
@@ -153,9 +154,11 @@ def thresholds(
             return shown
     elif agent is None:
         raise InputError(
-            "calibration data of a site that took no part count in no threshold of this round: "
-            "leave {cure} out, or take part in the next round with them",
-            cure=("calibration", "--calibration"),
+            "calibration data of a site that took no part count in no threshold of this round",
+            cure=(
+                "leave calibration out, or take part in the next round with them",
+                "leave --calibration out, or take part in the next round with them",
+            ),
         )
     else:
         plan.check(calibration)

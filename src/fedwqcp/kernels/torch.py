@@ -76,16 +76,14 @@ def check_probabilities(probs: Tensor) -> None:
         at = int(bad.int().argmax())
         row = rows.start + at
         if bool(torch.isnan(lowest[at])):
-            raise InputError("probabilities must be numbers, {row} holds NaN", row=row)
+            raise InputError("probabilities must be numbers, got NaN", row=row)
         if float(lowest[at]) < 0:
             raise InputError(
-                "probabilities must not be negative, {row} holds a negative value; "
-                "pass softmax outputs, not logits",
-                row=row,
+                "probabilities must not be negative; pass softmax outputs, not logits", row=row
             )
         raise InputError(
-            f"probabilities of {{row}} sum to {float(sums[at]):.6g}; "
-            "pass softmax outputs, not logits",
+            f"probabilities must sum to 1, got {float(sums[at]):.6g}; pass softmax outputs, not "
+            "logits",
             row=row,
         )
 
@@ -108,7 +106,7 @@ def check_labels(labels: Tensor, n_classes: int) -> None:
     if bool(bad.any()):
         row = int(bad.int().argmax())
         raise InputError(
-            f"labels must be integers from 0 to {n_classes - 1}, {{row}} is outside", row=row
+            f"labels must be integers from 0 to {n_classes - 1}, got one outside", row=row
         )
 
 
@@ -124,7 +122,7 @@ def check_uniforms(u: Tensor) -> None:
     """Refuse numbers outside [0, 1], infinite or NaN."""
     bad = ~torch.isfinite(u)
     if bool(bad.any()):
-        raise InputError("u must be finite numbers, {row} is not", row=int(bad.int().argmax()))
+        raise InputError("u must be finite numbers", row=int(bad.int().argmax()))
     if not bool(((u >= 0) & (u <= 1)).all()):
         raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
 

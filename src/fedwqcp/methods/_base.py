@@ -193,7 +193,7 @@ class Calibration:
         labels = self.labels if self.n else np.zeros(0, dtype=np.int64)
         if labels is None or self.n_classes is None:
             raise InputError(
-                f"{method} needs the labels of the calibration points: {{cure}}",
+                f"{method} needs the labels of the calibration points",
                 cure=(
                     "pass Calibration(scores, labels=..., n_classes=...)",
                     "it is for scores of classes, and the round's score has none",
@@ -221,7 +221,7 @@ class Calibration:
         """
         if self.features is None:
             raise InputError(
-                f"{method} needs the features of the calibration points: {{cure}}",
+                f"{method} needs the features of the calibration points",
                 cure=(
                     "pass Calibration(scores, features=...)",
                     "add columns x0, x1, ... to the file (in an .npz file an array features)",
@@ -702,8 +702,11 @@ def own_data(cal: Calibration | None, method: str) -> Calibration:
     """Return the agent's data, which its threshold is found from, or say how to pass them."""
     if cal is None:
         raise InputError(
-            f"{method} needs the agent's calibration data to predict: pass {{cure}}",
-            cure=("calibration=Outputs(probs, labels, ids) to predict_set", "--calibration FILE"),
+            f"{method} needs the agent's calibration data to predict",
+            cure=(
+                "pass calibration=Outputs(probs, labels, ids) to predict_set",
+                "pass --calibration FILE",
+            ),
         )
     return cal
 

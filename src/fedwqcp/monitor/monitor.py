@@ -321,7 +321,6 @@ class Monitor:
         return tuple(each for each in self.standings() if each.status == "alarm")
 
     def _standing(self, agent: str, label: int | None, test: DropTest) -> Standing:
-        """Return the state of one stream."""
         low, high = confidence_sequence(test.n, test.hits)
         before, since_n, since_hits = test.drop
         return Standing(
@@ -342,7 +341,6 @@ class Monitor:
         )
 
     def _site(self, agent: str) -> AgentState:
-        """Return what is kept of an agent."""
         if agent not in self.sites:
             known = ", ".join(self.terms.agents)
             raise InputError(f"agent {agent!r} is not monitored; agents: {known}")

@@ -106,16 +106,19 @@ def read_batches(
         name = row.get("agent", agent)
         if not name:
             raise InputError(
-                f"row {place + 1} must belong to one agent: name it with {{cure}}, or in a column "
-                "'agent' of every row",
-                cure=("agent=", "--agent"),
-            )
+                "must belong to one agent: name it in a column 'agent' of every row",
+                row=place,
+                cure=("or with agent=", "or with --agent"),
+            ).from_row_one()
         if agent is not None and name != agent:
             raise InputError(
-                f"row {place + 1} names another agent than {{cure}} does: leave it out to read the "
-                "rows of all agents, or pass rows of this agent alone",
-                cure=("agent=", "--agent"),
-            )
+                "belongs to another agent: pass rows of this agent alone",
+                row=place,
+                cure=(
+                    "or leave agent= out to read the rows of all",
+                    "or leave --agent out to read the rows of all",
+                ),
+            ).from_row_one()
         by_agent.setdefault(str(name), []).append(place)
     batches = {}
     for name, places in by_agent.items():
@@ -153,7 +156,7 @@ def batch_of_counts(
     if sizes.ndim != 1 or sizes.shape != covered.shape:
         raise InputError(f"n and hits must be of one length, got {sizes.shape}, {covered.shape}")
     if (bad := first_of(covered > sizes)) is not None:
-        raise InputError("hits must be at most n, {row} has more", row=bad).from_row_one()
+        raise InputError("hits must be at most n", row=bad).from_row_one()
     if classes is None:
         return CoverageBatch(sizes, covered, *_NO_CLASSES)
     of = np.atleast_1d(_whole(classes, "classes"))
@@ -184,10 +187,11 @@ def _batch(rows: Sequence[Mapping[str, Any]]) -> CoverageBatch:
         y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
         return batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
     alone = "label" in rows[0] or "y" in rows[0]
-    raise InputError(
-        _NO_KIND + "; rows of ids and labels need their sets: {cure}" * alone,
-        cure=("sets=", "--sets FILE, which `agent predict` wrote"),
+    cure = (
+        "rows of ids and labels need their sets: sets=",
+        "rows of ids and labels need their sets: --sets FILE, which `agent predict` wrote",
     )
+    raise InputError(_NO_KIND, cure=cure if alone else ("", ""))
 
 
 def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Mapping[str, Any]]:
@@ -206,10 +210,10 @@ def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Mapping[str, Any
         raise InputError(
             f"{what} must be a CSV table with a header line, or JSON lines, or one JSON array"
         ) from None
-    for number, row in enumerate(rows, 1):
-        whole = isinstance(row, dict) and None not in row and None not in row.values()
-        if not whole:
-            raise InputError(f"{what}: row {number} must have a value for every column, no more")
+    for place, row in enumerate(rows):
+        if not isinstance(row, dict) or None in row or None in row.values():
+            reason = "must have a value for every column, no more"
+            raise InputError(reason, field=what, row=place).from_row_one()
     return rows
 
 
@@ -250,16 +254,18 @@ def _joined(
     if len(known) < len(sets):
         raise InputError("sets: each row must have an id of its own")
     found: list[Mapping[str, Any]] = []
-    for number, row in enumerate(rows, 1):
+    for place, row in enumerate(rows):
         own = known.get(str(row["id"])) if "id" in row else None
         if own is None:
-            raise InputError(f"row {number} must have an id that names one of the sets")
+            reason = "must have an id that names one of the sets"
+            raise InputError(reason, row=place).from_row_one()
         both = own.keys() & row.keys()
         if differ := sorted(key for key in both if str(own[key]) != str(row[key])):
             raise InputError(
-                f"row {number} and its set must say the same in {', '.join(differ)}: leave it to "
-                "the sets, rows hold id and label (or y)"
-            )
+                f"must say the same as its set in {', '.join(differ)}: leave it to the sets, rows "
+                "hold id and label (or y)",
+                row=place,
+            ).from_row_one()
         found.append({**own, **row})
     if len({str(row["id"]) for row in rows}) < len(rows):
         raise InputError("an id must name one row; some ids are repeated")
@@ -303,7 +309,7 @@ def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:
             if isnan(found[-1]):  # an outcome that is missing is no miss
                 raise ValueError
         except (ValueError, OverflowError):
-            raise InputError(f"{{row}} must have a number in {name!r}", row=place) from None
+            raise InputError(f"must have a number in {name!r}", row=place) from None
     return found
 
 
@@ -313,7 +319,7 @@ def _set(row: Mapping[str, Any], place: int) -> set[float]:
         held = row["labels"]
         return {float(label) for label in (held.split() if isinstance(held, str) else held)}
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise InputError("{row} must have a set of labels in 'labels'", row=place) from None
+        raise InputError("must have a set of labels in 'labels'", row=place) from None
 
 
 def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:
@@ -330,5 +336,5 @@ def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:
         limit = "at least 0" if array.min() < 0 else f"from 0 to {highest}"
         outside = np.atleast_1d((array < 0) | (array > highest))
         bad = first_of(np.asarray(outside.reshape(len(outside), -1).any(axis=1)))
-        raise InputError(f"{what} must be {limit}, {{row}} is outside", row=bad).from_row_one()
+        raise InputError(f"{what} must be {limit}", row=bad).from_row_one()
     return array.astype(np.int64)

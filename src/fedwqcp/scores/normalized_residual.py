@@ -60,7 +60,7 @@ class NormalizedResidual(IntervalScore):
         if negative.any():
             raise InputError(
                 "outputs for NormalizedResidual must be predictions and spreads of at least 0, "
-                "the spread of {row} is negative",
+                "got a negative spread",
                 row=int(np.argmax(negative)),
             )
         return np.column_stack([out[:, 0], np.maximum(out[:, 1], self.floor)])

@@ -561,8 +561,8 @@ def _no_data(evidence: Evidence) -> Finding | None:
     if evidence.some:
         return None
     says = (
-        "no agent has a calibration point: the threshold is +inf and every set holds everything; "
-        f"a finite one takes {evidence.needed} points at some agent"
+        "no agent has a calibration point. The threshold is +inf, and every set holds everything. "
+        f"A finite one takes {evidence.needed} points at some agent"
     )
     return Finding("no-data", "unsafe", says)
 
@@ -573,23 +573,25 @@ def _overflow(evidence: Evidence) -> Finding | None:
     if not over:
         return None
     if evidence.threshold < inf:  # they were left out
-        says = f"{listed(over)} sent +inf and took no part in the mean"
+        says = (
+            f"{listed(over)} sent +inf and took no part in the mean. What it covers there is not "
+            "known"
+        )
         return Finding("excluded", "caution", says, agents=tuple(over))
-    says = f"{listed(over)} sent +inf, which makes the mean +inf: "
+    says = f"{listed(over)} sent +inf. So the mean is +inf, and every set holds everything. "
     few = [name for name, s in over.items() if s.n < evidence.needed]
     if evidence.epsilon is not None:  # it takes more points to hide one of them
         says += (
-            f"n is too small for epsilon={evidence.epsilon:g} and alpha={evidence.alpha:g}, or too "
-            "many scores lie beyond bounds that were set; a larger epsilon or more points make it "
-            "finite"
+            f"There are too few points for epsilon={evidence.epsilon:g} and "
+            f"alpha={evidence.alpha:g}, or too many scores lie beyond bounds that were set. A "
+            "larger epsilon or more points make it finite"
         )
         return Finding("overflow", "unsafe", says, tuple(over))
-    says += "every set holds everything"
     if few:
-        says += f"; alpha={evidence.alpha:g} needs {evidence.needed} points for a finite threshold"
+        says += f"A finite threshold at alpha={evidence.alpha:g} needs {evidence.needed} points. "
     if len(few) < len(over):
-        says += "; with enough points, +inf means that too many scores are themselves +inf"
-    return Finding("overflow", "unsafe", says, tuple(over))
+        says += "With enough points, +inf means that too many scores are themselves +inf"
+    return Finding("overflow", "unsafe", says.rstrip(". "), tuple(over))
 
 
 def _clipped(evidence: Evidence) -> Finding | None:
@@ -602,8 +604,8 @@ def _clipped(evidence: Evidence) -> Finding | None:
     mean = sum(s.n * evidence.rank(s.n) / (s.n + 1) for s in finite) / N
     says = (
         f"{listed(own)} sent a finite threshold with fewer than the {evidence.needed} points that "
-        f"alpha={evidence.alpha:g} needs: it was clipped to the largest score and is too low; "
-        f"identical agents would cover {mean:.3f} on average"
+        f"alpha={evidence.alpha:g} needs. It was clipped to the largest score, so it covers too "
+        f"few people. Identical agents would cover {mean:.3f} on average"
     )
     severity: Severity = "unsafe" if mean < least_coverage(evidence.alpha) else "caution"
     return Finding("clipped", severity, says, tuple(own))
@@ -630,14 +632,17 @@ def _coverage(evidence: Evidence) -> Finding | None:
         lost = {name: 1 - coverage[name][1] for name, is_ in verdicts.items() if is_ == "unsafe"}
         first = max(lost, key=lambda name: lost[name])
         says = (
-            f"{t} {named(lost)} {'is' if len(lost) == 1 else 'are'} under-covered: {first} "
-            f"misses at least {lost[first]:.1%} of its points where alpha={alpha:g} is asked"
+            f"{t} too few people are covered by their sets at {named(lost)}. At {first} the sets "
+            f"miss at least {lost[first]:.1%} of the points where alpha={alpha:g} is asked"
         )
         return Finding("coverage", "unsafe", says, tuple(lost))
     open_ = tuple(name for name, is_ in verdicts.items() if is_ != "safe")
-    says = f"not shown to be covered {t}: {named(open_)}; {at_most(worst, missed[worst], alpha)}"
+    says = (
+        f"{t} it is not shown that enough people are covered at {named(open_)}; "
+        f"{at_most(worst, missed[worst], alpha)}"
+    )
     if evidence.epsilon is None and not evidence.tails:
-        says += "; a threshold and a size say nothing about the scores below that threshold"
+        says += ". A threshold and a size say nothing about the scores below that threshold"
     return Finding("coverage", "caution", says, open_)
 
 
@@ -668,8 +673,9 @@ def _tiny(evidence: Evidence) -> Finding | None:
         return None
     worst = max(noise(s.n, evidence.alpha) for s in own.values())
     says = (
-        f"few points at {listed(own)}: the coverage of such a threshold varies by up to "
-        f"{worst:.3f} (standard deviation), more than half of alpha={evidence.alpha:g}"
+        f"few points at {listed(own)}. How many people such a threshold covers is largely chance: "
+        f"its coverage varies by up to {worst:.3f} (standard deviation), more than half of "
+        f"alpha={evidence.alpha:g}"
     )
     return Finding("tiny", "caution", says, tuple(own))
 
@@ -683,8 +689,8 @@ def _saturated(evidence: Evidence) -> Finding | None:
     if not tied or evidence.threshold >= highest:
         return None
     says = (
-        f"the threshold of {listed(tied)} is the upper bound {highest:g} of the score, where "
-        "scores are tied; the shared threshold lies below and covers none of these"
+        f"the threshold of {listed(tied)} is {highest:g}, the largest score there is, where many "
+        "scores are tied. The shared threshold lies below and covers nobody with that score"
     )
     return Finding("saturated", "caution", says, tuple(tied))
 
@@ -695,7 +701,7 @@ def _dominance(evidence: Evidence) -> Finding | None:
     if name is None or evidence.weights == "equally":
         return None
     share = evidence.some[name].n / evidence.N
-    says = f"{name} holds {share:.0%} of all points: its threshold outweighs all others together"
+    says = f"{name} holds {share:.0%} of all points. Its threshold outweighs all others together"
     return Finding("dominance", "caution", says, (name,))
 
 

@@ -412,8 +412,8 @@ class ReleaseRecord:
         levels = ", ".join(f"{each:g}" for each in alphas)
         if alpha is None and len(alphas) > 1:
             raise InputError(
-                f"the round has several levels; pass {{cure}}, one of {levels}",
-                cure=("alpha", "--alpha"),
+                f"the round has several levels, {levels}",
+                cure=("pass alpha, one of them", "pass --alpha, one of them"),
             )
         if alpha is not None and (not fits(alpha, float) or alpha not in alphas):
             raise InputError(
@@ -493,10 +493,10 @@ class ReleaseRecord:
         if value is None:
             raise InputError(
                 f"{self.round.method.name} leaves the threshold to the agent's own calibration "
-                "data, which no file of a release holds: pass {cure}",
+                "data, which no file of a release holds",
                 cure=(
-                    "calibration=Outputs(probs, labels, ids) to predict_set",
-                    "the file that was calibrated with, --calibration FILE",
+                    "pass calibration=Outputs(probs, labels, ids) to predict_set",
+                    "pass the file that was calibrated with, --calibration FILE",
                 ),
             )
         return value

@@ -57,7 +57,7 @@ def test_the_inputs_are_not_changed():
     [
         ({}, {}, "at least one"),
         ({"a b": [0.1]}, {}, "letters of any script, digits"),
-        ({"a": [0.1, np.nan]}, {}, "row 1 is NaN"),
+        ({"a": [0.1, np.nan]}, {}, "row 1: scores must be numbers or .inf, got NaN"),
         ({"a": [[[0.1]]]}, {}, "shape"),
         ({"a": ["x"]}, {}, "array of numbers"),
         ({"a": [0.1]}, {"alpha": 5}, "for 95 % coverage write 0.05"),
@@ -66,7 +66,11 @@ def test_the_inputs_are_not_changed():
         ({"a": [0.1]}, {"score": "lacc"}, "unknown score"),
         ({"a": [1.5]}, {"score": "lac"}, "scores must lie between 0 and 1"),
         ({"a": [0.1]}, {"rule": "top5"}, "rule must be one of"),
-        ({"a": [0.1]}, {"alpha": 0.9}, "for 90 % coverage write 0.1; if 10 % coverage is what"),
+        (
+            {"a": [0.1]},
+            {"alpha": 0.9},
+            "for 90 % coverage write 0.1.; for 10 % coverage pass allow_large",
+        ),
         ({"a": [0.1]}, {"alpha": [0.1, 0.9]}, "alpha must be at most 0.5, got 0.9"),
         ({"a": [0.1]}, {"method": "FedWQ-CP"}, "did you mean 'fedwq-cp'"),
         ({"a": [0.1], "b": [[0.1, 0.2]]}, {}, r"'b': scores .* per row, got shape \(1, 2\)"),
@@ -287,7 +291,7 @@ def test_a_secure_quantile_shows_the_server_no_agents_counts():
         ({"a": [1.0]}, [], "q must be at least one number, got none"),
         ({"a": [1.0]}, 1e-17, "q must be at least 1e-15, got 1e-17: take the smallest value"),
         ({"a": [], "b": []}, 0.5, "at least one value, got none of any agent"),
-        ({"a": [1.0], "b": [np.nan]}, 0.5, "agent 'b': values must be finite numbers"),
+        ({"a": [1.0], "b": [np.nan]}, 0.5, "agent 'b': row 0: values must be finite numbers"),
         ({"a": [[1.0]]}, 0.5, r"agent 'a': values must have shape \(n,\)"),
         ([1.0], 0.5, "values must map names to values"),
     ],
@@ -312,7 +316,7 @@ def test_an_error_of_one_agents_data_still_carries_row_field_and_cures():
         found[name] = caught.value
     assert {error.where for error in found.values()} == {"agent 'a'"}
     assert (found["row"].row, found["values"].row) == (1, 1)
-    assert found["row"].reason == "scores must be numbers or +inf, {row} is NaN or -inf"
+    assert found["row"].reason == "scores must be numbers or +inf, got NaN or -inf"
     assert "array 'labels' of the .npz" in found["labels"].by_files
     assert found["range"].field == "threshold"
 

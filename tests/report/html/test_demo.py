@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("sklearn")
 
 from fedwqcp.demo.demo import ACTS, METHODS, RESULTS_FILE, save_results
+from fedwqcp.demo.text import advised, closing, demo_text
 from fedwqcp.errors import InputError
 from fedwqcp.report.html import ReportOptions, load_page, write
 from fedwqcp.report.html.page import Cards, Gallery, Table, Text
-from fedwqcp.report.terminal import advised, closing, demo_text
 from four_hospitals import results
 from pages import Read
 

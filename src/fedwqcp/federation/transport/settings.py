@@ -149,7 +149,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         alphas=as_alphas(
             [_number("alpha", part) for part in _split(given.alpha)],
             allow_large=given.allow_large_alpha,
-            cure=("allow-large-alpha = true",) * 2,
+            allowed_by=("allow-large-alpha = true",) * 2,
         ),
         agents=agents,
         quorum=given.quorum or len(agents),

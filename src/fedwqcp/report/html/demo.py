@@ -18,6 +18,7 @@ from fedwqcp.demo.demo import (
     Results,
     load_results,
 )
+from fedwqcp.demo.text import advised, closing, newcomer_excludes_nothing, simulated_cells
 from fedwqcp.quantile import least_sample
 from fedwqcp.report.html.charts import answers_chart, interval_chart
 from fedwqcp.report.html.page import (
@@ -43,12 +44,6 @@ from fedwqcp.report.html.page import (
     sentence,
     verdict_rule,
 )
-from fedwqcp.report.terminal import (
-    advised,
-    closing,
-    newcomer_excludes_nothing,
-    simulated_cells,
-)
 
 
 def demo_page(path: Path, options: ReportOptions) -> Page | None:
@@ -71,7 +66,6 @@ def demo_page(path: Path, options: ReportOptions) -> Page | None:
 
 
 def _view(results: Results, act: str) -> View:
-    """Return one act."""
     found = results.of(act)
     names = list(dict.fromkeys(map(_name, found)))
     chosen = next((_name(f) for f in found if f.method == "auto"), names[0])
@@ -211,7 +205,6 @@ def _simulated(results: Results) -> list[Block]:
 
 
 def _comparison(results: Results, act: str) -> Table:
-    """Return all methods side by side."""
     found = results.of(act)
     agents = list(dict.fromkeys(f.agent for f in found))
     last = "mean length" if act == "clinics" else "one answer"
@@ -228,7 +221,6 @@ def _comparison(results: Results, act: str) -> Table:
 
 
 def _cards(found: Sequence[MethodResult], nominal: float) -> Cards:
-    """Return the hospitals as cards, by method."""
     groups: dict[str, list[Card]] = {}
     for f in found:
         tone, word = against_nominal(f.rate.low, f.rate.high, nominal)
@@ -257,7 +249,6 @@ def _facts(f: MethodResult) -> list[tuple[str, str]]:
 
 
 def _interval_chart(results: Results, act: str, chosen: str) -> Block:
-    """Draw coverage with intervals."""
     rows = []
     for f in results.of(act):
         spread = results.spread_of(act, f.method, f.agent)
@@ -293,7 +284,6 @@ def _patients(results: Results, *, hard: bool) -> Section:
 
 
 def _patient(p: Patient, place: int, names: dict[str, str]) -> ExamplePoint:
-    """Return one patient."""
     says = f"The model gives disease {_percent(p.disease)}. True answer: {p.truth}."
     sets = [
         ExampleSet((name,), [(c, c == p.truth) for c in p.sets[method]])
@@ -415,15 +405,12 @@ def _name(found: MethodResult) -> str:
 
 
 def _percent(share: float) -> str:
-    """Write a share in whole per cent."""
     return f"{100 * share:.0f} %"
 
 
 def _interval(f: MethodResult) -> str:
-    """Write the exact interval."""
     return f"[{100 * f.rate.low:.0f}, {100 * f.rate.high:.0f}]"
 
 
 def _length(own: Sequence[MethodResult]) -> str:
-    """Write the mean length of intervals."""
     return number(fmean(inf if f.size is None else f.size for f in own))

@@ -220,7 +220,6 @@ def _facts(found: MonitorFiles) -> list[tuple[str, str]]:
 
 
 def _agents(found: MonitorFiles) -> Section:
-    """Return a card for each agent."""
     lows = [each.low for each in found.agents if each.n >= MIN_COUNT]
     start = max(0.0, min([*(each.floor for each in found.agents), *lows]) - 0.03)
     return Section(
@@ -236,7 +235,6 @@ def _agents(found: MonitorFiles) -> Section:
 
 
 def _card(each: Standing, found: MonitorFiles, start: float) -> Card:
-    """Return how one agent stands."""
     tone, word = _TONES[each.status]
     if each.status == "ok" and each.n < MIN_COUNT:
         tone, word = "plain", "too few rows"
@@ -305,7 +303,6 @@ def _marks(each: Standing, found: MonitorFiles) -> tuple[list[int], list[int]]:
 
 
 def _classes(found: MonitorFiles) -> Section:
-    """Return how the watched classes stand, the worst first."""
     ranked = sorted(found.classes, key=lambda each: _rank(each, found))
     rows = [_line(each, found) for each in ranked[:LINES]]
     left = len(ranked) - len(rows)
@@ -333,7 +330,6 @@ def _rank(each: Standing, found: MonitorFiles) -> tuple[bool, bool, float]:
 
 
 def _line(each: Standing, found: MonitorFiles) -> tuple[str, ...]:
-    """Return the cells of one class."""
     standing = "ok" if each.alarm is None else f"ALARM at row {each.alarm:,}"
     if _key(each) in found.hidden or each.coverage is None:
         few = "under 10" if each.n else "0"
@@ -399,7 +395,6 @@ def _advice(found: MonitorFiles, name: str) -> list[str]:
 
 
 def _alarm_table(found: MonitorFiles) -> Table:
-    """Return all alarms of the log."""
     now = set(map(_key, found.alarms))
     rows = [
         (

@@ -110,11 +110,11 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
     if options.agent is not None and options.agent not in round.agents:
         known = ", ".join(round.agents)
         raise InputError(
-            f"agent {options.agent!r} is not in the round; its agents: {known}; what a site that "
-            "took no part covers is measured by {cure}",
+            f"agent {options.agent!r} is not in the round; its agents: {known}",
             cure=(
-                "release.measure(None, ...)",
-                "`fedwqcp agent predict --new-site` with labels in the outputs",
+                "release.measure(None, ...) measures a site that took no part",
+                "`fedwqcp agent predict --new-site` measures a site that took no part, with labels "
+                "in the outputs",
             ),
         )
     if options.examples and options.agent is None:
@@ -426,7 +426,6 @@ def _thresholds_sentence(release: Release, alpha: float) -> str:
 def _agents_section(
     release: Release, plan: Plan, alpha: float, sent: Sequence[_OwnThreshold], out: Collection[str]
 ) -> Section:
-    """Return a card for each agent of the roster."""
     by_agent: dict[str, list[_OwnThreshold]] = {agent.name: [] for agent in release.agents}
     for own in sent:
         by_agent[own.agent].append(own)
@@ -589,7 +588,6 @@ def _case(
 
 
 def _coverage(case: _Case) -> AgentCoverage:
-    """Return the agent's coverage and size."""
     release = case.release
     if isinstance(release.score, MultiLabel):
         raise InputError(
@@ -624,7 +622,6 @@ def _coverage(case: _Case) -> AgentCoverage:
 
 
 def _scores_section(case: _Case, scores: Floats) -> Section:
-    """Return the agent's calibration scores with both thresholds."""
     bars = metrics.histogram(scores)
     own = float(conformal_quantile(scores, case.alpha))
     released = np.unique(case.threshold).tolist()
@@ -775,7 +772,6 @@ def _examples_section(case: _Case, most: int) -> Section:
 
 
 def _example_set(method: str, sets: LabelSets | Intervals, row: int, truth: float) -> ExampleSet:
-    """Return one set."""
     ends = sets[row]
     if isinstance(sets, LabelSets):
         members = zip(sets.names(row), ends, strict=True)
