@@ -30,7 +30,7 @@ from fedwqcp.errors import (
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import check_signature, ed25519
-from fedwqcp.methods import PerAgentQuestions, Terms, UnfitAnswerError
+from fedwqcp.methods import PerAgentQuestions, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, SharedThreshold, Summary
 from fedwqcp.wire.release import AgentRecord
@@ -333,14 +333,16 @@ def check_answers(
         raise MalformedMessageError(
             answer.agent, "answers", "must hold one summary for each question"
         )
-    bound = list(earlier or (None,) * len(plan.tasks))
-    for at, (summary, question) in enumerate(zip(answers, questions, strict=True)):
+    bound = []
+    earlier = earlier or (None,) * len(answers)
+    each = zip(answers, questions, earlier, plan.task_terms, strict=True)
+    for summary, question, before, terms in each:
         if summary is None or question is None:
+            bound.append(before)
             continue
         _check_claims(answer.agent, plan, summary)
-        terms = Terms(plan.tasks[at].alpha, plan.round.n_classes, *plan.bounds)
         try:
-            bound[at] = plan.method.check(question, summary, bound[at], terms)
+            bound.append(plan.method.check(question, summary, before, terms))
         except InputError as error:
             field = error.field or "answers"
             raise ImplausibleValueError(answer.agent, field, error.reason) from None

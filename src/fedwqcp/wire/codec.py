@@ -75,19 +75,23 @@ def _to_wire(thing: object) -> object:
 
 def _from_wire(read: Any) -> Any:
     """Turn what msgspec read into a message; dataclasses check themselves as they are built."""
-    if isinstance(read, msgspec.Struct):
-        if isinstance(read, _NoKind):
-            raise InputError("must be one that the round's method sends", field="kind")
-        values = msgspec.structs.astuple(read)
-        built = [x if type(x) in _SCALARS else _from_wire(x) for x in values]
-        return read.message_class(*built)  # type: ignore[attr-defined]  # all but _NoKind have it
-    if isinstance(read, tuple):
+    kind = type(read)
+    if kind in _SCALARS:
+        return read
+    if kind is tuple:
         if _SCALARS.issuperset(map(type, read)):  # long lists of numbers are most of a long message
             return read
         return tuple([_from_wire(part) for part in read])
-    if isinstance(read, dict):
+    if kind is dict:
         return {key: _from_wire(part) for key, part in read.items()}
-    return inf if read is _Infinity.INF else read
+    if kind is _Infinity:
+        return inf
+    if kind is _NoKind:
+        raise InputError("must be one that the round's method sends", field="kind")
+    values = list(msgspec.structs.astuple(read))
+    for at in read.compound:
+        values[at] = _from_wire(values[at])
+    return read.message_class(*values)
 
 
 class _NoKind(msgspec.Struct, tag_field="kind", tag="-"):
@@ -133,7 +137,10 @@ def _struct(cls: Any, kinds: Kinds) -> Any:
         omit_defaults=True,  # so that what `encode` wrote reads back to the same bytes
         tag_field=tag and "kind",
         tag=tag,
-        namespace={"message_class": cls},
+        namespace={
+            "message_class": cls,
+            "compound": tuple(at for at, field in enumerate(fields) if field[1] not in _SCALARS),
+        },
     )
 
 
