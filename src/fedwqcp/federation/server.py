@@ -112,15 +112,14 @@ class Server:
         try:
             answer = decode(data, Answer, self.plan.kinds, sender)
             sender = answer.agent if isinstance(sender, Path) else sender
-            self._check_sender(answer, sender)
+            state = self._check_sender(answer, sender)
             proved = True
-            bound = self._admit(answer)
+            bound = self._admit(answer, state)
         except MessageError as refusal:
             return self.refuse(refusal, proved=proved)
         except Exception as error:
             _log.error("an answer of %r was refused: %s", str(sender), traced(error))
             return self.refuse(internal(sender, error), proved=proved)
-        state = self._states[answer.agent]
         state.step, state.last, state.bound = self.step, answer.answers, bound
         if self.step == 0:
             state.first = answer.answers
@@ -206,10 +205,11 @@ class Server:
                 found[self.round.group_names[task.group]] = out
         return found
 
-    def _check_sender(self, answer: Answer, sender: str) -> None:
+    def _check_sender(self, answer: Answer, sender: str) -> _AgentState:
         """Refuse an answer of another agent or other terms, or without its agent's signature."""
         agent = answer.agent
-        if agent not in self._states:
+        state = self._states.get(agent)
+        if state is None:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
         if agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
@@ -218,14 +218,15 @@ class Server:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
         asked = self._ask(self._positions[agent]) if self.round.keys and self.step else b""
         check_signature(answer, self.plan, asked)
+        return state
 
-    def _admit(self, answer: Answer) -> tuple[Any, ...]:
+    def _admit(self, answer: Answer, state: _AgentState) -> tuple[Any, ...]:
         """Check an answer against the agent's earlier ones; return what binds later ones."""
         agent = answer.agent
-        if self.step == self._states[agent].step:
+        if self.step == state.step:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         questions = self._dialogue.questions(self._positions[agent])
-        return check_answers(answer, self.plan, questions, self._states[agent].bound)
+        return check_answers(answer, self.plan, questions, state.bound)
 
     def _lose(self, refusal: MessageError) -> None:
         """Record that an answer was admitted, but does not fit the others."""
