@@ -7,7 +7,7 @@ It does no input or output of its own. A transport sends what `asks` gives, hand
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -199,7 +199,7 @@ class Server:
         """Return who took no part in each group, by its name."""
         used, found = list(self._positions), {}
         for number, task in enumerate(self.plan.tasks):
-            there = self._dialogue.places(number)
+            there = self._dialogue.places[number]
             if there is not None and task.group is not None:
                 out = tuple(name for at, name in enumerate(used) if at not in there)
                 found[self.round.group_names[task.group]] = out
@@ -404,7 +404,8 @@ class _Dialogue:
         self._tasks: list[TaskDialogue[Question | PerAgentQuestions, Sequence[Any]]] = [
             TaskDialogue(plan.method.exchange(task.alpha)) for task in plan.tasks
         ]
-        self._places: list[dict[int, int] | None] = [None] * len(plan.tasks)
+        # for each task, who takes part in it and their places among the answers; None for all
+        self.places: list[dict[int, int] | None] = [None] * len(plan.tasks)
         self._share()
 
     @property
@@ -417,13 +418,6 @@ class _Dialogue:
         """The outcomes of all tasks, once the dialogue has ended."""
         return tuple(task.outcome for task in self._tasks if task.outcome is not None)
 
-    def places(self, at: int) -> Mapping[int, int] | None:
-        """Return who takes part in a task, with their places among the answers; None for all.
-
-        An agent without a point of the task's group takes no part.
-        """
-        return self._places[at]
-
     def questions(self, position: int) -> tuple[Question | None, ...]:
         """Return what one agent is asked now."""
         if self._same is not None:
@@ -432,7 +426,7 @@ class _Dialogue:
 
     def _question(self, at: int, position: int) -> Question | None:
         """Return what one agent is asked in one task."""
-        ask, places = self._tasks[at].question, self._places[at]
+        ask, places = self._tasks[at].question, self.places[at]
         if places is not None and position not in places:
             return None
         if isinstance(ask, PerAgentQuestions):
@@ -443,7 +437,7 @@ class _Dialogue:
         """Keep the questions once where all agents get the same: there may be a million agents."""
         asks = tuple(task.question for task in self._tasks)
         each = any(isinstance(ask, PerAgentQuestions) for ask in asks)
-        each = each or any(places is not None for places in self._places)
+        each = each or any(places is not None for places in self.places)
         self._same: tuple[Question | None, ...] | None = None if each else asks  # type: ignore[assignment]  # of all agents
 
     def hear(self, answers: Sequence[tuple[Summary | None, ...]]) -> None:
@@ -459,7 +453,7 @@ class _Dialogue:
         there: Sequence[int] = range(len(answers))
         if self._plan.round.by is not None and any(answer is None for answer in answers):
             there = [place for place, answer in enumerate(answers) if answer is not None]
-            self._places[at] = {place: at for at, place in enumerate(there)}
+            self.places[at] = {place: at for at, place in enumerate(there)}
             if not there:  # nobody has a point of the group: nothing can be excluded
                 task.question, task.outcome = None, SharedThreshold(inf)
                 return
