@@ -327,23 +327,19 @@ def check_answers(
     binds its later answers is returned.
     """
     answers = answer.answers
-    fits = len(answers) == len(questions)
-    for summary, question in zip(answers, questions, strict=False):
-        fits = fits and (summary is None) is (question is None)
+    fits = [part is None for part in answers] == [part is None for part in questions]
     if not fits and not (answer.step == 0 and _leaves_groups_out(answers, plan)):
         raise MalformedMessageError(
             answer.agent, "answers", "must hold one summary for each question"
         )
-    bound = []
-    earlier = earlier or (None,) * len(answers)
-    each = zip(answers, questions, earlier, plan.task_terms, strict=True)
-    for summary, question, before, terms in each:
+    bound = list(earlier) or [None] * len(answers)
+    for at, summary in enumerate(answers):
+        question = questions[at]
         if summary is None or question is None:
-            bound.append(before)
             continue
         _check_claims(answer.agent, plan, summary)
         try:
-            bound.append(plan.method.check(question, summary, before, terms))
+            bound[at] = plan.method.check(question, summary, bound[at], plan.task_terms[at])
         except InputError as error:
             field = error.field or "answers"
             raise ImplausibleValueError(answer.agent, field, error.reason) from None
