@@ -283,9 +283,9 @@ def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
 
     The description of a field says what it must hold.
     """
-    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
-    for key in table.keys() - types.keys():
-        raise InputError(f"{source}: unknown key {key!r}{known_hint(key, types)}")
+    known: tuple[str, ...] = kind.__struct_encode_fields__  # type: ignore[attr-defined]  # a struct
+    for key in table.keys() - set(known):
+        raise InputError(f"{source}: unknown key {key!r}{known_hint(key, known)}")
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
@@ -293,6 +293,7 @@ def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
     key = place.partition("[")[0]
     if key not in table:
         raise InputError(f"{source}: {reason}")
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
     (about,) = filter(None, (getattr(part, "description", "") for part in types[key].__metadata__))
     got = f", got {shown(table[key])}" if place == key else ""
     raise InputError(f"{source}: {key} must be {about}{got}")

@@ -172,6 +172,16 @@ def fits(value: object, hint: Any) -> bool:
 
     What may be an array is any value here, and a number of NumPy is a number.
     """
+    if hint is str:
+        # a lone surrogate cannot be written as UTF-8
+        return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
+    if hint is bool:
+        return isinstance(value, bool | np.bool_)
+    if hint in (int, float):
+        number: Any = value if isinstance(value, Integral if hint is int else Real) else True
+        most = float_info.max
+        huge = isinstance(number, int | Fraction) and not -most <= number <= most
+        return not isinstance(number, bool) and not huge
     origin, parts = _origin(hint), get_args(hint)
     if hint is Any or _is_array(hint):
         return True
@@ -180,8 +190,10 @@ def fits(value: object, hint: Any) -> bool:
     if origin is Literal:
         return any(type(value) is type(part) and value == part for part in parts)
     if origin is Mapping:
-        return isinstance(value, Mapping) and all(
-            fits(key, parts[0]) and fits(each, parts[1]) for key, each in value.items()
+        keys, values = parts
+        return isinstance(value, Mapping) and (
+            all(fits(key, keys) for key in value)
+            and (_is_array(values) or all(fits(each, values) for each in value.values()))
         )
     if origin is Sequence:
         if _is_column(value):
@@ -193,16 +205,6 @@ def fits(value: object, hint: Any) -> bool:
         return listed and all(fits(each, parts[0]) for each in value)  # type: ignore[attr-defined]  # it is one
     if origin is not None:
         return callable(value) if origin is Callable else isinstance(value, origin)
-    if hint is bool:
-        return isinstance(value, bool | np.bool_)
-    if hint in (int, float):
-        number: Any = value if isinstance(value, Integral if hint is int else Real) else True
-        most = float_info.max
-        huge = isinstance(number, int | Fraction) and not -most <= number <= most
-        return not isinstance(number, bool) and not huge
-    if hint is str:
-        # a lone surrogate cannot be written as UTF-8
-        return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
     return isinstance(value, hint)
 
 

@@ -29,7 +29,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.methods import Calibration, Method
+from fedwqcp.methods import Calibration, Method, Terms
 from fedwqcp.quantile import Overflow
 from fedwqcp.registry import Setting, settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
@@ -115,6 +115,11 @@ class Plan:
     def bounds(self) -> tuple[float, float]:
         """The range of the score."""
         return self.score.bounds(self.round.n_classes)
+
+    @cached_property
+    def task_terms(self) -> tuple[Terms, ...]:
+        """What the answers of each task are checked against."""
+        return tuple(Terms(task.alpha, self.round.n_classes, *self.bounds) for task in self.tasks)
 
     def answer(
         self, agent: str, answers: tuple[Summary | None, ...], step: int = 0, signature: str = ""

@@ -7,7 +7,7 @@ It does no input or output of its own. A transport sends what `asks` gives, hand
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -30,7 +30,7 @@ from fedwqcp.errors import (
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import check_signature, ed25519
-from fedwqcp.methods import PerAgentQuestions, Terms, UnfitAnswerError
+from fedwqcp.methods import PerAgentQuestions, UnfitAnswerError
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Outcome, Question, Round, SharedThreshold, Summary
 from fedwqcp.wire.release import AgentRecord
@@ -112,15 +112,14 @@ class Server:
         try:
             answer = decode(data, Answer, self.plan.kinds, sender)
             sender = answer.agent if isinstance(sender, Path) else sender
-            self._check_sender(answer, sender)
+            state = self._check_sender(answer, sender)
             proved = True
-            bound = self._admit(answer)
+            bound = self._admit(answer, state)
         except MessageError as refusal:
             return self.refuse(refusal, proved=proved)
         except Exception as error:
             _log.error("an answer of %r was refused: %s", str(sender), traced(error))
             return self.refuse(internal(sender, error), proved=proved)
-        state = self._states[answer.agent]
         state.step, state.last, state.bound = self.step, answer.answers, bound
         if self.step == 0:
             state.first = answer.answers
@@ -200,16 +199,17 @@ class Server:
         """Return who took no part in each group, by its name."""
         used, found = list(self._positions), {}
         for number, task in enumerate(self.plan.tasks):
-            there = self._dialogue.places(number)
+            there = self._dialogue.places[number]
             if there is not None and task.group is not None:
                 out = tuple(name for at, name in enumerate(used) if at not in there)
                 found[self.round.group_names[task.group]] = out
         return found
 
-    def _check_sender(self, answer: Answer, sender: str) -> None:
+    def _check_sender(self, answer: Answer, sender: str) -> _AgentState:
         """Refuse an answer of another agent or other terms, or without its agent's signature."""
         agent = answer.agent
-        if agent not in self._states:
+        state = self._states.get(agent)
+        if state is None:
             raise WrongRoundError(agent, "agent", "is not in the roster of this round")
         if agent != sender:
             raise WrongRoundError(sender, "agent", f"the message names {agent!r} as its sender")
@@ -218,14 +218,15 @@ class Server:
             raise WrongRoundError(agent, "agent", "takes no further part in this round")
         asked = self._ask(self._positions[agent]) if self.round.keys and self.step else b""
         check_signature(answer, self.plan, asked)
+        return state
 
-    def _admit(self, answer: Answer) -> tuple[Any, ...]:
+    def _admit(self, answer: Answer, state: _AgentState) -> tuple[Any, ...]:
         """Check an answer against the agent's earlier ones; return what binds later ones."""
         agent = answer.agent
-        if self.step == self._states[agent].step:
+        if self.step == state.step:
             raise WrongRoundError(agent, "agent", "has already answered; the first answer stands")
         questions = self._dialogue.questions(self._positions[agent])
-        return check_answers(answer, self.plan, questions, self._states[agent].bound)
+        return check_answers(answer, self.plan, questions, state.bound)
 
     def _lose(self, refusal: MessageError) -> None:
         """Record that an answer was admitted, but does not fit the others."""
@@ -326,21 +327,19 @@ def check_answers(
     binds its later answers is returned.
     """
     answers = answer.answers
-    fits = len(answers) == len(questions)
-    for summary, question in zip(answers, questions, strict=False):
-        fits = fits and (summary is None) is (question is None)
+    fits = [part is None for part in answers] == [part is None for part in questions]
     if not fits and not (answer.step == 0 and _leaves_groups_out(answers, plan)):
         raise MalformedMessageError(
             answer.agent, "answers", "must hold one summary for each question"
         )
-    bound = list(earlier or (None,) * len(plan.tasks))
-    for at, (summary, question) in enumerate(zip(answers, questions, strict=True)):
+    bound = list(earlier) or [None] * len(answers)
+    for at, summary in enumerate(answers):
+        question = questions[at]
         if summary is None or question is None:
             continue
         _check_claims(answer.agent, plan, summary)
-        terms = Terms(plan.tasks[at].alpha, plan.round.n_classes, *plan.bounds)
         try:
-            bound[at] = plan.method.check(question, summary, bound[at], terms)
+            bound[at] = plan.method.check(question, summary, bound[at], plan.task_terms[at])
         except InputError as error:
             field = error.field or "answers"
             raise ImplausibleValueError(answer.agent, field, error.reason) from None
@@ -401,7 +400,8 @@ class _Dialogue:
         self._tasks: list[TaskDialogue[Question | PerAgentQuestions, Sequence[Any]]] = [
             TaskDialogue(plan.method.exchange(task.alpha)) for task in plan.tasks
         ]
-        self._places: list[dict[int, int] | None] = [None] * len(plan.tasks)
+        # for each task, who takes part in it and their places among the answers; None for all
+        self.places: list[dict[int, int] | None] = [None] * len(plan.tasks)
         self._share()
 
     @property
@@ -414,13 +414,6 @@ class _Dialogue:
         """The outcomes of all tasks, once the dialogue has ended."""
         return tuple(task.outcome for task in self._tasks if task.outcome is not None)
 
-    def places(self, at: int) -> Mapping[int, int] | None:
-        """Return who takes part in a task, with their places among the answers; None for all.
-
-        An agent without a point of the task's group takes no part.
-        """
-        return self._places[at]
-
     def questions(self, position: int) -> tuple[Question | None, ...]:
         """Return what one agent is asked now."""
         if self._same is not None:
@@ -429,7 +422,7 @@ class _Dialogue:
 
     def _question(self, at: int, position: int) -> Question | None:
         """Return what one agent is asked in one task."""
-        ask, places = self._tasks[at].question, self._places[at]
+        ask, places = self._tasks[at].question, self.places[at]
         if places is not None and position not in places:
             return None
         if isinstance(ask, PerAgentQuestions):
@@ -440,7 +433,7 @@ class _Dialogue:
         """Keep the questions once where all agents get the same: there may be a million agents."""
         asks = tuple(task.question for task in self._tasks)
         each = any(isinstance(ask, PerAgentQuestions) for ask in asks)
-        each = each or any(places is not None for places in self._places)
+        each = each or any(places is not None for places in self.places)
         self._same: tuple[Question | None, ...] | None = None if each else asks  # type: ignore[assignment]  # of all agents
 
     def hear(self, answers: Sequence[tuple[Summary | None, ...]]) -> None:
@@ -456,7 +449,7 @@ class _Dialogue:
         there: Sequence[int] = range(len(answers))
         if self._plan.round.by is not None and any(answer is None for answer in answers):
             there = [place for place, answer in enumerate(answers) if answer is not None]
-            self._places[at] = {place: at for at, place in enumerate(there)}
+            self.places[at] = {place: at for at, place in enumerate(there)}
             if not there:  # nobody has a point of the group: nothing can be excluded
                 task.question, task.outcome = None, SharedThreshold(inf)
                 return

@@ -833,15 +833,6 @@ def check_label_target(target: Target) -> None:
         raise InputError("target must hold finite numbers of at least 0, not all 0")
 
 
-def check_asked(question: Question, kinds: tuple[type[Question], ...]) -> None:
-    """Refuse a question that the settings do not need."""
-    if not isinstance(question, kinds):
-        known = ", ".join(kind.kind for kind in kinds) or "nothing"
-        raise InputError(
-            f"the server must ask what this method's settings need ({known}), got {question.kind!r}"
-        )
-
-
 def check_probes(asked: int, most: int) -> None:
     """Refuse a question with more probes than the search asks at a time."""
     if asked > most:

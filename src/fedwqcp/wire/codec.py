@@ -36,8 +36,10 @@ from fedwqcp.wire.release import ReleaseRecord
 Kinds: TypeAlias = tuple[type[Payload], ...]
 """The kinds of payload that may occur in a message."""
 
-_SCALARS = frozenset({str, int, float, bool, type(None)})
-"""Types that are the same in JSON and in a message, but for the float +inf."""
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""Types that are the same in JSON and in a message."""
+_SCALARS = _PLAIN | {float}
+"""The same, but for the float +inf."""
 
 
 class _Infinity(Enum):
@@ -48,14 +50,14 @@ class _Infinity(Enum):
 
 def _to_wire(thing: object) -> object:
     """Turn a message or a part of it into what JSON knows; NaN and -inf are refused."""
+    if type(thing) in _PLAIN:
+        return thing
     if isinstance(thing, float):
         if thing == inf:
             return _Infinity.INF
         if not -inf < thing < inf:
             raise InputError(f"only numbers and +inf can travel, got {thing}")
         return float(thing)
-    if type(thing) in _SCALARS:
-        return thing
     if isinstance(thing, tuple):
         # long lists of numbers are most of a long message
         if set(map(type, thing)) == {float} and all(map(isfinite, thing)):
@@ -65,29 +67,35 @@ def _to_wire(thing: object) -> object:
         return {key: _to_wire(part) for key, part in thing.items()}
     if dataclasses.is_dataclass(thing):
         cls: Any = type(thing)
-        fields = {name: _to_wire(getattr(thing, name)) for name in _hints(cls)}
-        for name in _optional(cls):
-            if not fields[name]:
-                del fields[name]
-        return {"kind": thing.kind, **fields} if isinstance(thing, Payload) else fields
+        fields: dict[str, object] = {"kind": thing.kind} if isinstance(thing, Payload) else {}
+        optional = _optional(cls)
+        for name in _hints(cls):
+            value = getattr(thing, name)
+            if name not in optional or value:
+                fields[name] = value if type(value) in _PLAIN else _to_wire(value)
+        return fields
     return thing
 
 
 def _from_wire(read: Any) -> Any:
     """Turn what msgspec read into a message; dataclasses check themselves as they are built."""
-    if isinstance(read, msgspec.Struct):
-        if isinstance(read, _NoKind):
-            raise InputError("must be one that the round's method sends", field="kind")
-        values = msgspec.structs.astuple(read)
-        built = [x if type(x) in _SCALARS else _from_wire(x) for x in values]
-        return read.message_class(*built)  # type: ignore[attr-defined]  # all but _NoKind have it
-    if isinstance(read, tuple):
+    kind = type(read)
+    if kind in _SCALARS:
+        return read
+    if kind is tuple:
         if _SCALARS.issuperset(map(type, read)):  # long lists of numbers are most of a long message
             return read
         return tuple([_from_wire(part) for part in read])
-    if isinstance(read, dict):
+    if kind is dict:
         return {key: _from_wire(part) for key, part in read.items()}
-    return inf if read is _Infinity.INF else read
+    if kind is _Infinity:
+        return inf
+    if kind is _NoKind:
+        raise InputError("must be one that the round's method sends", field="kind")
+    values = list(msgspec.structs.astuple(read))
+    for at in read.compound:
+        values[at] = _from_wire(values[at])
+    return read.message_class(*values)
 
 
 class _NoKind(msgspec.Struct, tag_field="kind", tag="-"):
@@ -133,7 +141,10 @@ def _struct(cls: Any, kinds: Kinds) -> Any:
         omit_defaults=True,  # so that what `encode` wrote reads back to the same bytes
         tag_field=tag and "kind",
         tag=tag,
-        namespace={"message_class": cls},
+        namespace={
+            "message_class": cls,
+            "compound": tuple(at for at, field in enumerate(fields) if field[1] not in _SCALARS),
+        },
     )
 
 

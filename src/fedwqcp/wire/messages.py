@@ -696,7 +696,7 @@ class Ask:
     questions: tuple[Question | None, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What one agent answers in one step.
 

@@ -409,17 +409,20 @@ class ReleaseRecord:
         the round has one.
         """
         alphas, alpha = self.round.alphas, plain(alpha)
-        levels = ", ".join(f"{each:g}" for each in alphas)
-        if alpha is None and len(alphas) > 1:
-            raise InputError(
-                f"the round has several levels, {levels}",
-                cure=("pass alpha, one of them", "pass --alpha, one of them"),
-            )
-        if alpha is not None and (not fits(alpha, float) or alpha not in alphas):
+        if alpha is None and len(alphas) == 1:
+            at = 0
+        elif fits(alpha, float) and alpha in alphas:
+            at = alphas.index(alpha)
+        else:
+            levels = ", ".join(f"{each:g}" for each in alphas)
+            if alpha is None:
+                raise InputError(
+                    f"the round has several levels, {levels}",
+                    cure=("pass alpha, one of them", "pass --alpha, one of them"),
+                )
             raise InputError(
                 f"alpha must be a level of the round, one of {levels}, got {shown(alpha)}"
             )
-        at = 0 if alpha is None else alphas.index(alpha)
         groups = len(self.round.group_names) or 1
         columns = len(self.outcomes) // (groups * len(alphas))
         first = (at * groups + group) * columns

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from fedwqcp.errors import InputError
@@ -75,7 +75,12 @@ class Request:
 
     def fields(self) -> dict[str, str | bytes | float]:
         """Return the fields that travel."""
-        return {**asdict(self), "seconds": float(self.seconds)}
+        return {
+            "nonce": self.nonce,
+            "round": self.round,
+            "body": self.body,
+            "seconds": float(self.seconds),
+        }
 
 
 @dataclass(frozen=True)

@@ -607,7 +607,13 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
         raise ClassesError(f"all agents must have the same classes: {each}", field="n_classes")
     found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
     n_classes = len(classes) or next(iter(known), max(found, default=None))
-    return {n: replace(cal, n_classes=n_classes, classes=classes) for n, cal in cals.items()}
+    agreed = n_classes, classes
+    return {
+        name: cal
+        if (cal.n_classes, cal.classes) == agreed
+        else replace(cal, n_classes=n_classes, classes=classes)
+        for name, cal in cals.items()
+    }
 
 
 def _group_names(
