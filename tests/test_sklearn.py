@@ -246,6 +246,19 @@ def test_conformalize_and_fit_are_the_same(iris):
     assert one.threshold_ == other.threshold_ == fw.conformal_quantile(scores, 0.2)
 
 
+def test_score_is_the_old_name_of_conformity_score(iris):
+    with pytest.warns(
+        DeprecationWarning, match="score is deprecated: write conformity_s"
+    ) as caught:
+        agent = ConformalClassifier(iris[2], score=fw.LAC())
+    assert caught[0].filename == __file__
+    assert agent.get_params()["conformity_score"] == clone(agent).conformity_score == fw.LAC()
+    with pytest.warns(DeprecationWarning, match="conformity_score"):
+        assert ConformalRegressor(None, score=fw.CQR()).conformity_score == fw.CQR()
+    with pytest.raises(TypeError, match="unexpected argument 'scores'"):
+        ConformalRegressor(None, scores=fw.CQR())
+
+
 def test_score_is_the_coverage(iris):
     X, y, model = iris
     agent = ConformalClassifier(model, fw.LAC()).fit(X[1::4], y[1::4])
@@ -345,6 +358,8 @@ class NearestToSum(SumOfFeatures):
 
 BOTH = {
     "check_estimators_unfitted": "predict is the estimator's own and needs no threshold",
+    "check_do_not_raise_errors_in_init_or_set_params": "score= is taken as a keyword until the "
+    "next release, and others are refused",
     "check_n_features_in": "n_features_in_ is the estimator's, known before fit",
     "check_n_features_in_after_fitting": "n_features_in_ is the estimator's, known before fit",
 }

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -242,6 +243,16 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         return np.asarray(table[group_places(groups, names, n)])
 
 
+def _renamed(conformity_score: Any, old: dict[str, Any]) -> Any:
+    """Return the score, also where it comes under its old name."""
+    if unknown := set(old) - {"score"}:
+        raise TypeError(f"unexpected argument {min(unknown)!r}")
+    if not old:
+        return conformity_score
+    warnings.warn("score is deprecated: write conformity_score", DeprecationWarning, stacklevel=3)
+    return old["score"]
+
+
 def _registered(score: Score) -> Score | None:
     """Return a score that a release can name; None for one of the caller's own."""
     try:
@@ -300,9 +311,10 @@ class ConformalClassifier(_Conformal):
         alpha: float = 0.1,
         *,
         allow_empty: bool = True,
+        **old: Any,
     ) -> None:
         self.estimator = estimator
-        self.conformity_score = conformity_score
+        self.conformity_score = _renamed(conformity_score, old)
         self.rule = rule
         self.key = key
         self.alpha = alpha
@@ -485,9 +497,10 @@ class ConformalRegressor(_Conformal):
         estimator: Any,
         conformity_score: IntervalScore | None = None,
         alpha: float = 0.1,
+        **old: Any,
     ) -> None:
         self.estimator = estimator
-        self.conformity_score = conformity_score
+        self.conformity_score = _renamed(conformity_score, old)
         self.alpha = alpha
 
     def calibration(

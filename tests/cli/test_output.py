@@ -176,6 +176,17 @@ def test_figures_and_pages(folder, monkeypatch):
     assert call_json("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("bench reproduce", "reproduce"), ("bench liars", "byzantine"), ("data list", "data")],
+)
+def test_a_command_that_moved_says_where_to(old, new):
+    words = [sys.executable, "-m", "fedwqcp", *old.split()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert f"`fedwqcp-lab {new}`" in done.stderr
+
+
 def test_keys_for_trying_out(folder):
     pytest.importorskip("cryptography")
     facts = call_json("certs", "keys", "--agent", "a")

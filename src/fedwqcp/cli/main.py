@@ -43,6 +43,15 @@ from fedwqcp.report.figures import draw_demo, require_matplotlib
 
 DEMO_WIDTH = 80
 """Columns of the demo where the output is no terminal."""
+MOVED = {
+    "bench run": "run",
+    "bench reproduce": "reproduce",
+    "bench stress": "stress",
+    "bench liars": "byzantine",
+    "data": "data",
+    "report tables": "tables",
+}
+"""Commands that moved to the laboratory, by what they are called there."""
 
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 
@@ -65,7 +74,14 @@ app.add_typer(keys, name="keys", help="Keys that sign answers.")
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line, or say what a command that moved is called now."""
+    for old, new in MOVED.items():
+        if sys.argv[1 : 1 + len(words := old.split())] == words:
+            typer.echo(
+                f"error: `fedwqcp {old}` is now `fedwqcp-lab {new}`: pip install fedwqcp-lab",
+                err=True,
+            )
+            sys.exit(2)
     run(app)
 
 
