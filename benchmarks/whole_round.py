@@ -111,7 +111,8 @@ def command(words: str) -> Callable[[], object]:
 
 def parts() -> dict[tuple[str, int, str], str]:
     """Return what functions do, by file, line and name, as the profiler knows them."""
-    from fedwqcp.cli import agent, output
+    from fedwqcp import sets
+    from fedwqcp.cli import agent
     from fedwqcp.federation import outputs
     from fedwqcp.scores import LabelScore
 
@@ -121,8 +122,8 @@ def parts() -> dict[tuple[str, int, str], str]:
         LabelScore.of: "scores",
         LabelScore.invert: "sets",
         LabelScore.measure: "coverage and sizes",
-        agent._table: "the table of sets as text",
-        output.rates_of: "coverage, and scipy's import for its interval",
+        sets.as_csv: "the table of sets as text",
+        agent._rates: "coverage, and scipy's import for its interval",
     }
     codes = {function.__code__: part for function, part in functions.items()}
     return {(c.co_filename, c.co_firstlineno, c.co_name): part for c, part in codes.items()}

@@ -167,7 +167,7 @@ def test_outputs_that_do_not_fit_are_refused() -> None:
     one, two = torch.tensor([1.0]), torch.tensor([1.0, 2.0])
     for work, reason in (
         (lambda: score.of(one, two), "y must be a tensor of shape"),
-        (lambda: score.of(torch.tensor([np.inf]), one), "row 0: .* must be"),
+        (lambda: score.of(torch.tensor([np.inf]), one), "row 0: .* must be finite numbers"),
         (lambda: score.invert(one, np.nan), "NaN"),
         (lambda: score.invert(one, "high"), "number or an array of numbers"),
         (lambda: score.invert(one, two), "does not fit"),

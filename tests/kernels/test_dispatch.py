@@ -588,7 +588,7 @@ def test_large_outputs_are_the_same(backend: str, score: IntervalScore, monkeypa
     for row in (7, 12, 249):
         wrong = outputs.copy()
         wrong[row] = np.nan
-        with pytest.raises(InputError, match=f"row {row}: .* must be"):
+        with pytest.raises(InputError, match=f"row {row}: .* must be finite numbers"):
             score.invert(wrong, 1.0)
 
 

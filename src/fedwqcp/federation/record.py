@@ -37,6 +37,8 @@ START = "0" * 64
 def save(release: Release, path: str | Path) -> None:
     """Write a release to a file, whole or not at all.
 
+    The file also holds what every agent sent. For sites, save ``release.public()``.
+
     Parameters
     ----------
     release : Release
