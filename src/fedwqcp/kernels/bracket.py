@@ -116,10 +116,8 @@ def cross(
     scratch, ids = np.zeros(SCRATCH.end, dtype), np.zeros(IDS, np.int64)
     scratch[:PIVOTS] = pivots
     u, penalties, q, by_row = random
-    if by_row:
-        given = own_limits(penalties, q, dtype)
-    else:
-        given = long_limits(limits, dtype, u.size > 0)
+    shared = not by_row
+    given = long_limits(limits, dtype, u.size > 0) if shared else own_limits(penalties, q, dtype)
     if u.size:
         given = given._replace(exact=np.array(penalties))
     undecided = cross_rows(probs, labels, given, (u, q), out, (scratch, ids))

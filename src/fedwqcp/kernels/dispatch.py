@@ -19,8 +19,8 @@ SAPS (limits by top)   as above                 numba.cross_short_rows or numba.
 =====================  =======================  =================================================
 
 Where two loops are named, the first is quick and leaves some rows undecided; the second is exact.
-Thresholds by label go to ``own_thresholds.py``. So do thresholds by row, but for limits on the mass
-of long rows, where `bracket.cross` takes them and numpy decides the rest.
+Thresholds by row take the same paths; numpy decides what `bracket.cross` leaves. Thresholds by
+label go to ``own_thresholds.py``, and those by row of long rows in SAPS.
 """
 
 from __future__ import annotations
@@ -427,9 +427,10 @@ class _Search(NamedTuple):
     @property
     def kind(self) -> str:
         """What one compilation of it serves."""
-        if self.path == "exact":
+        path = self.path
+        if path == "exact":
             return _exact_kind(self.probs)
-        if self.path == "short":
+        if path == "short":
             return f"short {self.probs.shape[1]}"
         return f"bracket {self.probs.dtype}"
 

@@ -158,7 +158,7 @@ def _line(penalties: Floats) -> tuple[int, float]:
 
 
 @jit_inline
-def u_of(given: Thresholds, i: Int) -> float:
+def u_of(given: Thresholds, i: Int) -> Any:
     """Return u of one row."""
     return given.u[i] if given.u.size else 1.0
 

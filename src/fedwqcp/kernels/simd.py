@@ -64,6 +64,7 @@ from fedwqcp.kernels.vectors import (
     to_int64,
     trailing_zeros,
     transpose,
+    write,
 )
 
 Vector: TypeAlias = Any
@@ -357,7 +358,7 @@ def count_scores(
 ) -> tuple[Any, Vector]:
     """Count the labels whose scores are within a threshold; return what `count_masses` does."""
     mass, none, C = broadcast(np.float32(0)), broadcast(np.int32(0)), len(columns) - 1
-    zero, one, total = mass, broadcast(np.float32(1)), mass
+    one, total = broadcast(np.float32(1)), mass
     for j in range(C):
         total = total + as_float32(columns[j])
     off = select(total < one, one - total, total - one)
@@ -368,6 +369,17 @@ def count_scores(
         mass = mass + as_float32(columns[j])
         seen = add_label(j, columns[j], columns[j + 1], (score <= low, score <= high), seen)
     return seen, total
+
+
+@jit_inline
+def list_rows(first: Int, left: Int, listed: Any, n: Int) -> Int:
+    """List those of sixteen rows whose bits are set behind n others, as far as there is room."""
+    while left:
+        if n < LISTED:
+            write(listed, n, first + trailing_zeros(left))
+        n += 1
+        left &= left - np.uint64(1)
+    return n
 
 
 @jit
@@ -393,6 +405,7 @@ def cross_short(
     to_sizes, to_covered, to_mask = pointer(sizes), pointer(covered), pointer(mask)
     bounds = pointer(limits.surely), pointer(limits.maybe)
     u = broadcast(np.float32(1))
+    to_list = pointer(listed)
     flat, every = pointer(probs.view(np.uint32)), broadcast(np.int32(C))
     undecided, behind = np.int64(0), broadcast(np.uint32(NOTHING - 1))
     grouped = grouped_rows(n, C)
@@ -426,17 +439,10 @@ def cross_short(
                 here = movemask(same & (lane_index() < every))
                 label[i + k] = trailing_zeros(here) if here else -1
         store(to_sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
-        left = movemask(logical_not(sure))
-        while left:
-            if undecided < listed.size:
-                listed[undecided] = i + trailing_zeros(left)
-            undecided += 1
-            left &= left - np.uint64(1)
+        undecided = list_rows(i, movemask(logical_not(sure)), to_list, undecided)
     for row in range(grouped, n):
         sizes[row] = -1
-        if undecided < listed.size:
-            listed[undecided] = row
-        undecided += 1
+        undecided = list_rows(row, np.uint64(1), to_list, undecided)
     return undecided
 
 
