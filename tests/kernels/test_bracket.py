@@ -100,7 +100,7 @@ def undecided(
     for dtype in (np.float32, np.float64)[p.dtype == np.float64 :]:
         out = Crossings.allocate(len(p), p.shape[1] if masked else 0, False, not masked)
         penalties = penalty * np.arange(p.shape[1] + 1)
-        random = NOT_RANDOM._replace(u=u, penalties=penalties, threshold=q)
+        random = NOT_RANDOM._replace(u=u, penalties=penalties, threshold=np.array([q]))
         pivots = bracket.first_pivots(p.shape[1])
         left = bracket.cross(p, y, limits, random, out, pivots, dtype)
         assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()

@@ -24,7 +24,7 @@ def undecided(
     out = Crossings.allocate(len(p), C if masked else 0, False, not masked)
     scratch = np.empty(simd.SCRATCH_LENGTH, np.float32), (0,) * C
     limits = _limits(APS(randomized=False), q, C)
-    left = simd.cross(p, y, limits, u, out, scratch)
+    left = simd.cross(p, y, limits, NOT_RANDOM._replace(u=u), out, scratch)
     assert left.tolist() == np.flatnonzero(out.sizes < 0).tolist()
     return len(left)
 

@@ -115,14 +115,12 @@ def cross(
     out = out._replace(masses=NO_MASSES)
     scratch, ids = np.zeros(SCRATCH.end, dtype), np.zeros(IDS, np.int64)
     scratch[:PIVOTS] = pivots
-    u, penalties, q = random
-    if isinstance(q, np.ndarray):
-        given = own_limits(penalties, q, dtype)
-    else:
-        given = long_limits(limits, dtype, u.size > 0)
+    u, penalties, q, by_row = random
+    shared = not by_row
+    given = long_limits(limits, dtype, u.size > 0) if shared else own_limits(penalties, q, dtype)
     if u.size:
         given = given._replace(exact=np.array(penalties))
-    undecided = cross_rows(probs, labels, given, (u, np.array(q, ndmin=1)), out, (scratch, ids))
+    undecided = cross_rows(probs, labels, given, (u, q), out, (scratch, ids))
     pivots[:] = scratch[:PIVOTS]  # whichever thread comes last: any pivots will do
     return np.flatnonzero(out.sizes < 0) if undecided else NO_ROWS
 

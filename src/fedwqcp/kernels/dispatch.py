@@ -19,8 +19,8 @@ SAPS (limits by top)   as above                 numba.cross_short_rows or numba.
 =====================  =======================  =================================================
 
 Where two loops are named, the first is quick and leaves some rows undecided; the second is exact.
-Thresholds by label go to ``own_thresholds.py``. So do thresholds by row, but for limits on the mass
-of long rows, where `bracket.cross` takes them and numpy decides the rest.
+Thresholds by row take the same paths; numpy decides what `bracket.cross` leaves. Thresholds by
+label go to ``own_thresholds.py``, and those by row of long rows in SAPS.
 """
 
 from __future__ import annotations
@@ -388,11 +388,17 @@ def _cross(
         check(probs)
         out.sizes[:], out.covered[:], out.mask[:] = n_classes, True, True
         return out
-    if random.u.size:
-        random = random._replace(u=_contiguous(random.u))
-    search = _Search(_read_only(probs), _read_only(y), limits, random, out)
+    search = _Search(_read_only(probs), _read_only(y), limits, _for_loops(random), out)
     in_turns(search.kind, n, probs.size, search.compiled, search.plain)
     return out
+
+
+def _for_loops(random: RandomPart) -> RandomPart:
+    """Return the same in the layout for which loops are compiled."""
+    u, penalties, q, by_row = random
+    if not penalties.size:
+        return random
+    return RandomPart(_contiguous(u), _read_only(penalties), _contiguous(q), by_row)
 
 
 Path: TypeAlias = Literal["exact", "short", "bracket"]
@@ -421,9 +427,10 @@ class _Search(NamedTuple):
     @property
     def kind(self) -> str:
         """What one compilation of it serves."""
-        if self.path == "exact":
+        path = self.path
+        if path == "exact":
             return _exact_kind(self.probs)
-        if self.path == "short":
+        if path == "short":
             return f"short {self.probs.shape[1]}"
         return f"bracket {self.probs.dtype}"
 
@@ -452,7 +459,7 @@ class _Search(NamedTuple):
             return _cross_exactly(loops, p, y, self.limits, random, part)
         if path == "short":
             scratch = _scratch(loops, p.shape[1])
-            undecided = loops.simd.cross(p, y, self.limits, random.u, part, scratch)
+            undecided = loops.simd.cross(p, y, self.limits, random, part, scratch)
         else:
             given = p, y, self.limits, random, part, pivots
             undecided = loops.bracket.cross(*given, p.dtype.type)
@@ -485,8 +492,7 @@ class _Search(NamedTuple):
             for some in self._copied(undecided[part]):
                 y, out = self._copies(some)
                 p = _contiguous(self.probs[some])
-                random = self.random.of(some)
-                random = random._replace(u=_read_only(random.u))
+                random = _for_loops(self.random.of(some))
                 left = loops.bracket.cross(p, y, self.limits, random, out, pivots, np.float64)
                 self.out.put(some, out)
                 self._decide_exactly(some[left])
@@ -502,13 +508,13 @@ class _Search(NamedTuple):
             in_turns("bracket again", undecided.size, size, again, exactly)
 
     def _decide_exactly(self, undecided: Integers) -> None:
-        """Fill in some rows by the exact loop, or by numpy where rows have own thresholds."""
+        """Fill in some rows by the exact loop, or by numpy if long rows have own thresholds."""
 
         def compiled(loops: Loops, part: slice) -> bool:
             valid = True
             for some in self._copied(undecided[part]):
                 y, out = self._copies(some)
-                p, random = _contiguous(self.probs[some]), self.random.of(some)
+                p, random = _contiguous(self.probs[some]), _for_loops(self.random.of(some))
                 valid &= _cross_exactly(loops, p, y, self.limits, random, out)
                 self.out.put(some, out)
             return valid
@@ -521,7 +527,7 @@ class _Search(NamedTuple):
             self.out.put(some, out)
 
         n, n_classes = undecided.size, self.probs.shape[1]
-        if isinstance(self.random.threshold, np.ndarray):
+        if self.random.by_row and n_classes > SHORT:
             plain(slice(0, n))
         else:
             in_turns(_exact_kind(self.probs), n, n * n_classes, compiled, plain)
@@ -572,9 +578,7 @@ def _cross_exactly(
     """Fill in any rows; return whether they are surely probabilities."""
     n, n_classes = probs.shape
     if n_classes <= SHORT:
-        if random.u.size:
-            random = random._replace(u=_read_only(random.u), penalties=_read_only(random.penalties))
-        given = (limits.reals(), limits.by_top), tuple(random), out, network(n_classes)
+        given = (limits.reals(), limits.by_top), tuple(random[:3]), out, network(n_classes)
         return bool(loops.numba.cross_short_rows(probs, labels, *given))
     if not random.u.size:
         return bool(loops.numba.cross_long_rows(probs, labels, limits.pair(), out))
@@ -599,16 +603,15 @@ def within_each(
 ) -> Sets:
     """Check probabilities and find sets where each label, shape (C,), or row, (n, 1), has its q.
 
-    Without true labels the sets are marked, otherwise coverage and sizes are found. ``random`` has
-    a u for every row, which is 1 where nothing is random.
+    Without true labels the sets are marked, otherwise coverage and sizes are found.
     """
     n, n_classes = probs.shape
-    if q.ndim == 2 and not by_top and SHORT < n_classes <= LONG:
-        return _within_rows(probs, q[:, 0], random, labels)
+    if random.by_row and n_classes <= (SHORT if by_top else LONG):
+        return _within_rows(probs, random, by_top, labels)
     probs, y = _read_only(probs), np.empty(0, np.int64) if labels is None else _read_only(labels)
     mask = np.empty((n, n_classes) if labels is None else (0, 0), np.bool_)
     out = Sets(mask, np.empty(y.size, np.bool_), np.empty(n, np.int64))
-    random = random._replace(u=_contiguous(random.u))
+    random = _for_loops(random)
     short, step = n_classes <= SHORT_SIMD, max(LANES, COPIED // n_classes)
 
     def compiled(loops: Loops, rows: slice) -> bool:
@@ -636,10 +639,10 @@ def within_each(
         for block in blocks(rows.stop - rows.start, n_classes):
             part = slice(rows.start + block.start, rows.start + block.stop)
             found, p = out.of(part), probs[part]
-            if q.ndim == 2:
-                given = random._replace(threshold=q[:, 0]).of(part)
+            if random.by_row:
                 cut = Crossings(np.empty((3, 0)), found.sizes, y[:0], found.covered, found.mask)
-                cross_by_value(p, y[part], Limits(np.empty(0, np.int64), by_top), given, cut)
+                limits = Limits(np.empty(0, np.int64), by_top)
+                cross_by_value(p, y[part], limits, random.of(part), cut)
                 continue
             within = mask_by_label(p, q, random.of(part), by_top)
             found.sizes[:] = np.count_nonzero(within, axis=1)
@@ -653,27 +656,27 @@ def within_each(
 
 
 def _within_rows(
-    probs: Probabilities, q: Floats, random: RandomPart, labels: Labels | None
+    probs: Probabilities, random: RandomPart, by_top: bool, labels: Labels | None
 ) -> Sets:
-    """Do so where each row has its threshold: a set is the first few labels of its row.
-
-    Rows whose threshold no score passes are searched with another one, which checks them.
-    """
+    """Do so where each row has its threshold: a set is the first few labels of its row."""
     n, n_classes = probs.shape
-    all_fit = np.flatnonzero(q >= 1 + random.penalties[-1])
-    q = np.maximum(q, -1.0)
-    q[all_fit] = 0.5
     out = Crossings.allocate(n, n_classes if labels is None else 0, False, labels is not None)
-    y = np.empty(0, np.int64) if labels is None else labels
-    random = random._replace(u=_contiguous(random.u), threshold=q)
-    no_limits = Limits(np.zeros(n_classes + 1, np.int64), False)
-    search = _Search(_read_only(probs), _read_only(y), no_limits, random, out)
+    y, all_fit = np.empty(0, np.int64) if labels is None else labels, np.empty(0, np.int64)
+    if n_classes > SHORT:
+        # Rows whose threshold no score passes are searched with another one, which checks them.
+        all_fit = np.flatnonzero(random.threshold >= 1 + random.penalties[-1])
+        q = np.maximum(random.threshold, -1.0)
+        q[all_fit] = 0.5
+        random = random._replace(u=random.u if random.u.size else np.ones(n), threshold=q)
+    no_limits = Limits(np.zeros(n_classes + 1, np.int64), by_top)
+    search = _Search(_read_only(probs), _read_only(y), no_limits, _for_loops(random), out)
     in_turns(search.kind, n, probs.size, search.compiled, search.plain)
     found = Sets(out.mask, out.covered, out.sizes)
-    found.sizes[all_fit] = n_classes
-    for filled in (found.mask, found.covered):
-        if filled.size:
-            filled[all_fit] = True
+    if all_fit.size:
+        found.sizes[all_fit] = n_classes
+        for filled in (found.mask, found.covered):
+            if filled.size:
+                filled[all_fit] = True
     return found
 
 
@@ -800,8 +803,8 @@ def _warm_up_rows(probs: Probabilities) -> None:
         in_turns(search.kind, n, probs.size, search.compiled, search.plain)
         pivots = np.array([0.1, 0.2, 0.3, 0.4]) if search.path == "bracket" else None
         search._decide(np.arange(n), pivots)
-    random = RandomPart(np.ones(n), np.zeros(n_classes + 1), np.nan)
-    within_each(probs, np.full(n_classes, 0.5), random, False, labels)
+    q = np.full(n_classes, 0.5)
+    within_each(probs, q, RandomPart(np.ones(n), np.zeros(n_classes + 1), q), False, labels)
 
 
 def _warm_up_intervals(out: Floats) -> None:

@@ -516,8 +516,8 @@ def cross_long_row(
     return valid
 
 
-Random: TypeAlias = tuple[Floats, Floats, float]
-"""The fields of `RandomPart`."""
+Random: TypeAlias = tuple[Floats, Floats, Floats]
+"""The first fields of `RandomPart`."""
 
 # Crossings of short rows: many rows are sorted side by side ---------------------------------------
 #
@@ -565,11 +565,11 @@ def count_fitting(
         total[i], top[i], n[i] = 0.0, round_fixed(side[0, i]), 0
     for k in range(C):
         limit = at[k + 1]
-        if u.size == 0 and by_top:
+        if penalties.size == 0 and by_top:
             for i in range(ROWS):
                 total[i] += round_fixed(side[k, i])
                 n[i] += top[i] <= limit
-        elif u.size == 0:
+        elif penalties.size == 0:
             for i in range(ROWS):
                 total[i] += round_fixed(side[k, i])
                 n[i] += total[i] <= limit
@@ -578,13 +578,13 @@ def count_fitting(
                 total[i] += round_fixed(side[k, i])
                 most = min(top[i], 1.0)
                 score = u[i] * most if k == 0 else most + (k - 1 + u[i]) * penalties[2]
-                n[i] += score <= threshold
+                n[i] += score <= threshold[i]
         else:
             for i in range(ROWS):
                 before = min(total[i], 1.0)
                 total[i] += round_fixed(side[k, i])
                 upto = 1.0 if k == C - 1 else min(total[i], 1.0)
-                n[i] += (before + u[i] * (upto - before)) + penalties[k + 1] <= threshold
+                n[i] += (before + u[i] * (upto - before)) + penalties[k + 1] <= threshold[i]
     valid = True
     for i in range(ROWS):
         valid &= (abs(total[i] - 1) <= SURE) & (side[C - 1, i] >= 0)
@@ -672,7 +672,7 @@ def cross_short_rows(
     rows, C = probs.shape
     masses, sizes, label, covered, mask = out
     u, penalties, threshold = random
-    some_u = np.ones(ROWS if u.size else 0)
+    some_u, some_q = np.ones(ROWS), np.full(ROWS, threshold[0])
     side = np.empty((C + 5, ROWS), probs.dtype)
     side[:], side[0], side[C + 1] = 1.0 / C, 2.0, -1.0
     n, room = np.empty(ROWS, np.int64), (np.empty(ROWS), np.empty(ROWS))
@@ -683,7 +683,9 @@ def cross_short_rows(
         sort_columns(side[1 : C + 1], network)
         for i in range(len(u[some])):
             some_u[i] = u[start + i]
-        random_part = (some_u, penalties, threshold)
+        for i in range(len(threshold[some]) if threshold.size > 1 else 0):
+            some_q[i] = threshold[start + i]
+        random_part = (some_u, penalties, some_q)
         valid &= count_fitting(side[1 : C + 1], limits, random_part, room, n)
         part = Crossings(masses[:, some], sizes[some], label[some], covered[some], mask[some])
         write_rows(probs[some], labels[some], (side, n), part)

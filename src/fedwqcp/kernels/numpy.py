@@ -210,21 +210,23 @@ def limits_of(within: Callable[[Integers], Bools], guess: Floats, by_top: bool) 
 
 
 class RandomPart(NamedTuple):
-    """One uniform per row, and what else decides with it; without uniforms, `Limits` decide."""
+    """What scores are made of, and compared with; without penalties, `Limits` decide instead."""
 
     u: Floats
-    """Shape (n,), or (0,) where nothing is random."""
+    """Shape (n,), or (0,) where nothing is random, which means 1."""
     penalties: Floats
-    """Shape (C + 1,): the score at ranks 0 to C where all masses are 0."""
-    threshold: Floats | float
-    """One for all, or shape (n,)."""
+    """Shape (C + 1,): the score at ranks 0 to C where all masses are 0; or (0,)."""
+    threshold: Floats
+    """Shape (n,), or (1,) for all rows."""
+    by_row: bool = False
+    """Whether each row has its own."""
 
     def of(self, rows: slice | Integers) -> RandomPart:
         """Return the part of some rows."""
-        if not self.u.size:
+        if not self.penalties.size:
             return self
-        own = self.threshold[rows] if isinstance(self.threshold, np.ndarray) else self.threshold
-        return self._replace(u=self.u[rows], threshold=own)
+        own = self.threshold[rows] if self.by_row else self.threshold
+        return self._replace(u=self.u[rows] if self.u.size else self.u, threshold=own)
 
     def fits(self, place: Ranked, by_top: bool) -> Bools:
         """Tell which labels are within the threshold: of one row each, or of one row a column.
@@ -232,16 +234,19 @@ class RandomPart(NamedTuple):
         Operations are those of the scores' own formulas, in their order, and of the exact loops.
         """
         before, upto, rank, top = place
+        u = self.u if self.u.size else 1.0
         if by_top:
-            steps = top + (rank - 2 + self.u) * self.penalties[min(2, len(self.penalties) - 1)]
-            return np.where(rank == 1, self.u * top, steps) <= self.threshold
-        mass = before + self.u * (upto - before)
+            steps = top + (rank - 2 + u) * self.penalties[min(2, len(self.penalties) - 1)]
+            return np.where(rank == 1, u * top, steps) <= self.threshold
+        mass = before + u * (upto - before)
         return mass + self.penalties[np.minimum(rank, len(self.penalties) - 1)] <= self.threshold
 
 
 _NOTHING = np.empty(0)
 _NOTHING.flags.writeable = False
-NOT_RANDOM = RandomPart(_NOTHING, _NOTHING, np.nan)
+_NO_THRESHOLD = np.array([np.nan])
+_NO_THRESHOLD.flags.writeable = False
+NOT_RANDOM = RandomPart(_NOTHING, _NOTHING, _NO_THRESHOLD)
 
 
 # Crossings by sorting -----------------------------------------------------------------------------
@@ -264,7 +269,7 @@ def cross_by_value(
         mass[k] += mass[k - 1]
     if C > SHORT:
         np.cumsum(mass, axis=0, out=mass)
-    if random.u.size:
+    if random.penalties.size:
         fitting = _count_random(mass, limits, random)
     else:
         fitting = ((mass[0] if limits.by_top else mass) <= limits.reals()[1:, None]).sum(axis=0)
@@ -311,7 +316,7 @@ def cross_by_order(
     np.minimum(upto, ONE, out=upto)
     upto[C] = ONE
     top = np.minimum(ordered[0], ONE)
-    if random.u.size:
+    if random.penalties.size:
         n = _count_random(_real(upto[1:]), limits, random)
     else:
         n = ((top if limits.by_top else upto[1:]) <= limits.at[1:, None]).sum(axis=0)

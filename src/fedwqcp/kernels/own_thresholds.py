@@ -1,7 +1,7 @@
 """Sets where labels, or rows, have thresholds of their own: every label is bounded, few are scored.
 
-Long rows with one threshold each are searched for their crossing instead (``bracket.py``), unless
-the largest probability leads (SAPS).
+Rows with one threshold each are searched for their crossing instead (``simd.py``, ``bracket.py``),
+unless they are long and the largest probability leads (SAPS).
 
 With one threshold for each label a set is not the first few labels of its row, so there is no
 crossing to look for. Still few labels need their rank. One pass over a row with four pivots gives
@@ -33,7 +33,7 @@ from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import LANES, PIVOTS, Integers, Sets
 from fedwqcp.kernels.bracket import Row
 from fedwqcp.kernels.numba import SURE, Bool, Int, jit, jit_inline, jit_part, rank_row
-from fedwqcp.kernels.simd import grouped_rows
+from fedwqcp.kernels.simd import UNIT, grouped_rows
 from fedwqcp.kernels.vectors import (
     as_uint32,
     bit_or,
@@ -66,9 +66,6 @@ from fedwqcp.kernels.vectors import (
 Vector: TypeAlias = Any
 Pointer: TypeAlias = Any
 Singles: TypeAlias = npt.NDArray[np.float32]
-
-UNIT = 2.0**-24
-"""A sum in float32 of at most 1 loses less than this each time."""
 
 LEAST = 2.0**-28
 """No pivot lies below: down to here, labels are in the same order as in fixed point."""
@@ -104,7 +101,7 @@ class Thresholds(NamedTuple):
     """A bound above this is surely beyond."""
     by_row: bool
     u: Floats
-    """Shape (n,); 1 where nothing is random."""
+    """Shape (n,), or (0,) where nothing is random, which means 1."""
     penalties: Floats
     """Shape (C + 1,): the score at ranks 0 to C where all masses are 0."""
     by_top: bool
@@ -119,9 +116,8 @@ class Thresholds(NamedTuple):
 
     def of(self, rows: slice | Integers) -> Thresholds:
         """Return those of some rows."""
-        if not self.by_row:
-            return self._replace(u=self.u[rows])
-        return self._replace(exact=self.exact[rows], u=self.u[rows])
+        u = self.u[rows] if self.u.size else self.u
+        return self._replace(u=u, exact=self.exact[rows] if self.by_row else self.exact)
 
 
 def thresholds(q: Floats, u: Floats, penalties: Floats, by_top: bool) -> Thresholds:
@@ -161,6 +157,12 @@ def _line(penalties: Floats) -> tuple[int, float]:
     return free, float(penalties[-1]) / (last - free) if free < last else 0.0
 
 
+@jit_inline
+def u_of(given: Thresholds, i: Int) -> Any:
+    """Return u of one row."""
+    return given.u[i] if given.u.size else 1.0
+
+
 @jit_part
 def is_within(
     row: Probabilities, y: Int, q: Any, u: Any, rule: tuple[Floats, Bool]
@@ -180,11 +182,10 @@ def is_within(
 
 @jit_part
 def score_row(i: Int, probs: Probabilities, labels: Labels, given: Thresholds, out: Sets) -> Bool:
-    """Fill in one row by the exact scores of its labels."""
-    rule, valid, size = (given.penalties, given.by_top), True, np.int64(0)
+    """Fill in one row by the exact scores of its labels, each of which has its threshold."""
+    rule, u, valid, size = (given.penalties, given.by_top), u_of(given, i), True, np.int64(0)
     for j in range(probs.shape[1]):
-        q = given.exact[i if given.by_row else j]
-        within, valid = is_within(probs[i], j, q, given.u[i], rule)
+        within, valid = is_within(probs[i], j, given.exact[j], u, rule)
         size += within
         if out.mask.size:
             out.mask[i, j] = within
@@ -684,7 +685,7 @@ def score_sorted(
     near, which, order, ends = lists
     mass, rank, top, off = start
     exact, penalties, by_top, by_row = given.exact, given.penalties, given.by_top, given.by_row
-    rule, u, size, hits, valid = (penalties, by_top), given.u[i], np.int64(0), np.int64(0), True
+    rule, u, size, hits, valid = (penalties, by_top), u_of(given, i), np.int64(0), np.int64(0), True
     sort_listed(m, near, order, ends)
     ranked, step, slack = by_top | (given.line[1] > 0), penalties[2], given.slack
     marked, first, own = marks
@@ -740,7 +741,7 @@ def settle(
             within, beyond = score_listed(places[k], start, terms, limits, work)
         if not (within | beyond):
             q, rule = given.exact[i if given.by_row else y], (given.penalties, given.by_top)
-            within, good = is_within(probs[i], y, q, given.u[i], rule)
+            within, good = is_within(probs[i], y, q, u_of(given, i), rule)
             valid &= good
         size, hits = size + within, hits + (within & (y == own))
         marked[first + y] = within
@@ -813,7 +814,7 @@ def score_long(
     """
     n, C = probs.shape
     mask, covered, sizes = out
-    exact, by_row, us, rule = given.exact, given.by_row, given.u, (given.penalties, given.by_top)
+    exact, by_row, rule = given.exact, given.by_row, (given.penalties, given.by_top)
     marks = mask.reshape(-1) if mask.size else memory.marks
     near, which, room, scratch = memory.x, memory.label, memory.doubts, memory.bins
     listed = Lists(pointer(near), pointer(memory.q), pointer(which))
@@ -826,7 +827,7 @@ def score_long(
     masked, labelled, rounded = mask.size > 0, labels.size > 0, probs.itemsize > quick.itemsize
     early, late, valid = np.int64(0), np.int64(0), True
     for i in range(n):
-        row, at, u = Row(pointer(quick), i * C, C, tail), i * C if masked else 0, us[i]
+        row, at, u = Row(pointer(quick), i * C, C, tail), i * C if masked else 0, u_of(given, i)
         mass, top, unsigned = first_pass(row, to_scratch)
         if not (unsigned and abs(mass - np.float32(1)) < SURE):
             return False
@@ -908,15 +909,6 @@ def check_columns(columns: Any) -> tuple[Vector, Vector, Bool]:
     return off, top, movemask(wrong) == 0
 
 
-@jit_inline
-def limits_of_rows(q: Vector, slack: float, most: float) -> tuple[Vector, Vector]:
-    """Do what `limits_of_row` does for sixteen rows."""
-    near, one, zero = to_float32(q), broadcast(np.float32(1)), broadcast(np.float32(0))
-    far = select(near < zero, one - near, one + near) * broadcast(np.float32(slack))
-    fit, none = q >= broadcast(most), broadcast(np.float32(inf))
-    return select(fit, none, near - far), select(fit, none, near + far)
-
-
 @jit
 def score_short(
     probs: Probabilities,
@@ -926,10 +918,13 @@ def score_short(
     out: Sets,
     classes: tuple[int, ...],
 ) -> Bool:
-    """Do what `score_long` does, for rows of as many labels as ``classes`` has, at most 15."""
+    """Do what `score_long` does, for rows of as many labels as ``classes`` has, at most 15.
+
+    Each label has its threshold.
+    """
     n, C = probs.shape[0], len(classes)
     mask, covered, sizes = out
-    by_row, rounded = given.by_row, probs.itemsize > quick.itemsize
+    rounded = probs.itemsize > quick.itemsize
     bits, places = np.zeros(LANES, np.uint32), np.zeros(LANES, np.uint32)
     for j in range(LANES):
         places[j] = 1 << j
@@ -940,17 +935,14 @@ def score_short(
         off, top, good = check_columns(columns)
         if not good:
             return False
-        terms = terms_of(given, to_float32(load(pointer(given.u), i)), top)
+        u = to_float32(load(pointer(given.u), i)) if given.u.size else one
+        terms = terms_of(given, u, top)
         off = off + broadcast(np.float32((C + 24) * UNIT))
-        low, high, found, size, unsure = zero, zero, none, zero, zero > one
-        if by_row:
-            q = load(pointer(given.exact), i)
-            low, high = limits_of_rows(q, given.slack, given.most)
+        found, size, unsure = none, zero, zero > one
         for j in range(C):
             mass, rank = place_column(columns, j)
-            if not by_row:
-                low = broadcast(read(pointer(given.low), j))
-                high = broadcast(read(pointer(given.high), j))
+            low = broadcast(read(pointer(given.low), j))
+            high = broadcast(read(pointer(given.high), j))
             within, beyond = judge((columns[j], mass, rank), terms, (low, high), off)
             unsure = unsure | logical_not(within | beyond)
             if rounded:  # equals in float32 need not be equal

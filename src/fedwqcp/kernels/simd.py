@@ -13,6 +13,7 @@ as `numba` says; rows for which that is not enough go to its exact loops.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -32,7 +33,7 @@ from fedwqcp.kernels.numba import (
     rank_some,
     write_ends,
 )
-from fedwqcp.kernels.numpy import Limits
+from fedwqcp.kernels.numpy import Limits, RandomPart
 from fedwqcp.kernels.vectors import (
     as_float32,
     as_float64,
@@ -63,6 +64,7 @@ from fedwqcp.kernels.vectors import (
     to_int64,
     trailing_zeros,
     transpose,
+    write,
 )
 
 Vector: TypeAlias = Any
@@ -131,10 +133,6 @@ def rank_labels(
 # Short rows of float32: sixteen of them at a time, a lane for each --------------------------------
 
 OWN, LABEL, SCRATCH_LENGTH = 0, LANES, 2 * LANES
-NEAR = np.float32(2.0**-20)
-"""With a random part, rows whose sums are this near to 1 are decided: so much less or more weighs a
-label that is capped at mass 1, or ranked last."""
-
 """Where in the scratch buffer one number of each of sixteen rows begins, and their labels; and its
 length."""
 
@@ -262,53 +260,134 @@ class ShortLimits(NamedTuple):
     """How near to 1 the sum of a row must be."""
 
 
+NEAR = np.float32(2.0**-20)
+"""With a random part, rows whose sums are this near to 1 are decided: so much less or more weighs a
+label that is capped at mass 1, or ranked last."""
+
+
 @lru_cache(maxsize=64)
 def short_limits(limits: Limits, randomized: bool) -> ShortLimits:
     """Return the limits as `cross_short` takes them."""
     at, n_classes = limits.reals(randomized), len(limits.at) - 1
-    slack = (n_classes + 4) * 2.0**-24  # a sum of so many float32 errs by less
+    slack = (n_classes + 4) * UNIT  # a sum of so many float32 errs by less
     if randomized:
-        slack += 4 * 2.0**-24 + float(NEAR)
+        slack += 4 * UNIT + float(NEAR)
     surely, maybe = (at - slack).astype(np.float32), (at + slack).astype(np.float32)
     return ShortLimits(surely, maybe, NEAR if randomized else np.float32(SURE))
 
 
+@lru_cache(maxsize=16)
+def no_limits(n_classes: int) -> ShortLimits:
+    """Return what `cross_short` takes where each row has its threshold."""
+    none = np.zeros(n_classes + 1, np.float32)
+    return ShortLimits(none, none, np.float32(SURE))
+
+
+class ShortScores(NamedTuple):
+    """What scores of short rows are made of, beside their masses."""
+
+    u: Floats
+    """Shape (n,), or (0,) where nothing is random."""
+    penalties: Any
+    """Shape (C + 1,), float32; or (0,) where limits decide."""
+    q: Floats
+    """Thresholds of shape (n,), unless limits decide."""
+    most: float
+    """No score is larger."""
+
+
+UNIT = 2.0**-24
+"""A sum in float32 of at most 1 loses less than this each time."""
+
 LISTED = 256
 """So many undecided rows are listed as they are met; where there are more, sizes are searched."""
+
+NO_PENALTIES = np.empty(0, np.float32)
 
 NOTHING = np.uint32(2**32 - 1)
 """More than the bits of any number."""
 
 
 @jit_inline
-def count_fitting(
-    columns: Any, limits: tuple[Any, Any, Any], u: Vector
-) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return how many labels fit, the bits of the least and of the next, and whether it is sure.
+def limits_of_rows(q: Vector, off: Vector, slack: float, most: float) -> tuple[Vector, Vector]:
+    """Return up to where a score surely is within a row's threshold, and from where beyond.
 
-    Columns are sorted; behind those of all labels comes one that no label has. It is not sure where
-    rounding may matter, or where equals lie on both sides of the crossing.
+    ``off`` is what sums may lack of 1; for each unit of the threshold and once more, rounding takes
+    less than the slack.
     """
-    surely, maybe, near = limits
-    mass, n, most = broadcast(np.float32(0)), broadcast(np.int32(0)), broadcast(np.int32(0))
-    least, beyond, C = broadcast(NOTHING), columns[0], len(columns) - 1
+    near, one, zero = to_float32(q), broadcast(np.float32(1)), broadcast(np.float32(0))
+    far = off + select(near < zero, one - near, one + near) * broadcast(np.float32(slack))
+    fit, none = q >= broadcast(most), broadcast(np.float32(inf))
+    return select(fit, none, near - far), select(fit, none, near + far)
+
+
+@jit_inline
+def add_label(
+    j: Int, x: Vector, following: Vector, where: tuple[Vector, Vector], seen: Any
+) -> tuple[Vector, Vector, Vector, Vector]:
+    """Count one label of sixteen rows where it surely fits, or may fit.
+
+    Return how many do and may, the bits of the least that fits and of the one that follows it.
+    """
+    n, most, least, beyond = seen
+    rank, (fits, may) = broadcast(np.int32(j + 1)), where
+    n, most = select(fits, rank, n), select(may, rank, most)
+    return n, most, select(fits, x, least), select(fits, following, beyond)
+
+
+@jit_inline
+def count_masses(columns: Any, u: Vector, limits: tuple[Any, Any]) -> tuple[Any, Vector]:
+    """Count the labels within the limits of their ranks; return what was seen, and the sums.
+
+    Columns are sorted; behind those of all labels comes one that no label has.
+    """
+    surely, maybe = limits
+    mass, none = broadcast(np.float32(0)), broadcast(np.int32(0))
+    seen = none, none, broadcast(NOTHING), columns[0]
+    for j in range(len(columns) - 1):
+        score = fma(u, as_float32(columns[j]), mass)
+        mass = mass + as_float32(columns[j])
+        low, high = broadcast(read(surely, j + 1)), broadcast(read(maybe, j + 1))
+        seen = add_label(j, columns[j], columns[j + 1], (score <= low, score <= high), seen)
+    return seen, mass
+
+
+@jit_inline
+def count_scores(
+    columns: Any, u: Vector, penalties: Any, q: Vector, most: float
+) -> tuple[Any, Vector]:
+    """Count the labels whose scores are within a threshold; return what `count_masses` does."""
+    mass, none, C = broadcast(np.float32(0)), broadcast(np.int32(0)), len(columns) - 1
+    one, total = broadcast(np.float32(1)), mass
     for j in range(C):
-        x, rank = columns[j], broadcast(np.int32(j + 1))
-        score, mass = fma(u, as_float32(x), mass), mass + as_float32(x)
-        fits = score <= broadcast(read(surely, j + 1))
-        n, least = select(fits, rank, n), select(fits, x, least)
-        beyond = select(fits, columns[j + 1], beyond)
-        most = select(score <= broadcast(read(maybe, j + 1)), rank, most)
-    tied = (least == beyond) | ((least <= broadcast(EXACT)) & (n < broadcast(np.int32(C))))
-    sure = (columns[0] <= broadcast(WHOLE)) & sum_is_sure(mass, near)
-    return n, least, beyond, sure & (n == most) & logical_not(tied)
+        total = total + as_float32(columns[j])
+    off = select(total < one, one - total, total - one)
+    low, high = limits_of_rows(q, off, (2 * C + 16) * UNIT, most)
+    seen = none, none, broadcast(NOTHING), columns[0]
+    for j in range(C):
+        score = fma(u, as_float32(columns[j]), mass) + broadcast(read(penalties, j + 1))
+        mass = mass + as_float32(columns[j])
+        seen = add_label(j, columns[j], columns[j + 1], (score <= low, score <= high), seen)
+    return seen, total
+
+
+@jit_inline
+def list_rows(first: Int, left: Int, listed: Any, n: Int) -> Int:
+    """List those of sixteen rows whose bits are set behind n others, as far as there is room."""
+    while left:
+        if n < LISTED:
+            write(listed, n, first + trailing_zeros(left))
+        n += 1
+        left &= left - np.uint64(1)
+    return n
 
 
 @jit
 def cross_short(
     probs: Probabilities,
     labels: Labels,
-    limits: tuple[ShortLimits, Floats],
+    limits: ShortLimits,
+    scores: ShortScores,
     out: tuple[Integers, Labels, Bools, Bools],
     listed: Integers,
     scratch: Scratch,
@@ -316,26 +395,33 @@ def cross_short(
     """Fill in `Crossings` of contiguous rows, masses apart; return how many rows are undecided.
 
     Each lane sorts its row in registers. Undecided rows have size -1: those that are not surely
-    probabilities or that float32 does not decide, and the last few; the first of them are listed.
-    With the limits come the random parts, or none.
+    probabilities, where rounding may matter, or where equals lie on both sides of the crossing, and
+    the last few; the first of them are listed.
     """
     buffer, classes = scratch
     C, n = len(classes), len(probs)
     sizes, label, covered, mask = out
     rows, lanes, side = pointer(probs), pointer(buffer), pointer(buffer.view(np.uint32))
     to_sizes, to_covered, to_mask = pointer(sizes), pointer(covered), pointer(mask)
-    (at_most, at_least, near), u = limits
-    bounds, part = (pointer(at_most), pointer(at_least), near), broadcast(np.float32(1))
-    parts = pointer(u)
-    flat = pointer(probs.view(np.uint32))
+    bounds = pointer(limits.surely), pointer(limits.maybe)
+    u = broadcast(np.float32(1))
+    to_list = pointer(listed)
+    flat, every = pointer(probs.view(np.uint32)), broadcast(np.int32(C))
     undecided, behind = np.int64(0), broadcast(np.uint32(NOTHING - 1))
     grouped = grouped_rows(n, C)
     for i in range(0, grouped, LANES):
-        columns = sort_descending(transpose(flat, i * C, classes))
-        if u.size:
-            part = to_float32(load(parts, i))
-        found, least, beyond, sure = count_fitting((*columns, behind), bounds, part)
-        store(to_sizes, i, to_int64(found))
+        columns = (*sort_descending(transpose(flat, i * C, classes)), behind)
+        if scores.u.size:
+            u = to_float32(load(pointer(scores.u), i))
+        if scores.penalties.size:
+            q = load(pointer(scores.q), i)
+            seen, total = count_scores(columns, u, pointer(scores.penalties), q, scores.most)
+        else:
+            seen, total = count_masses(columns, u, bounds)
+        found, most, least, beyond = seen
+        tied = (least == beyond) | ((least <= broadcast(EXACT)) & (found < every))
+        sure = (columns[0] <= broadcast(WHOLE)) & sum_is_sure(total, limits.near)
+        sure = sure & (found == most) & logical_not(tied)
         if labels.size:
             for k in range(LANES):
                 buffer[OWN + k] = read(rows, (i + k) * C + labels[i + k])
@@ -346,25 +432,17 @@ def cross_short(
                 one = load(flat, (i + k) * C)
                 store(to_mask, (i + k) * C, one >= broadcast(read(side, OWN + k)))
         if label.size:
-            sure = sure & ((beyond > broadcast(EXACT)) | (found == broadcast(np.int32(C))))
+            sure = sure & ((beyond > broadcast(EXACT)) | (found == every))
             store(side, OWN, beyond)
             for k in range(LANES):
                 same = load(flat, (i + k) * C) == broadcast(read(side, OWN + k))
-                here = movemask(same & (lane_index() < broadcast(np.int32(C))))
+                here = movemask(same & (lane_index() < every))
                 label[i + k] = trailing_zeros(here) if here else -1
-        left = movemask(logical_not(sure))
-        while left:
-            row = i + trailing_zeros(left)
-            sizes[row] = -1
-            if undecided < listed.size:
-                listed[undecided] = row
-            undecided += 1
-            left &= left - np.uint64(1)
+        store(to_sizes, i, to_int64(select(sure, found, broadcast(np.int32(-1)))))
+        undecided = list_rows(i, movemask(logical_not(sure)), to_list, undecided)
     for row in range(grouped, n):
         sizes[row] = -1
-        if undecided < listed.size:
-            listed[undecided] = row
-        undecided += 1
+        undecided = list_rows(row, np.uint64(1), to_list, undecided)
     return undecided
 
 
@@ -372,13 +450,20 @@ def cross(
     probs: Probabilities,
     labels: Labels,
     limits: Limits,
-    u: Floats,
+    random: RandomPart,
     out: Crossings,
     scratch: Scratch,
 ) -> Integers:
     """Fill in crossings of short contiguous rows, masses apart; return which are undecided."""
-    given, listed = (short_limits(limits, u.size > 0), u), np.empty(LISTED, np.int64)
-    undecided = cross_short(probs, labels, given, out[1:], listed, scratch)
+    u, penalties, q, by_row = random
+    if by_row:
+        own = no_limits(probs.shape[1])
+        scores = ShortScores(u, penalties.astype(np.float32), q, 1 + float(penalties[-1]))
+    else:
+        own, scores = short_limits(limits, u.size > 0), ShortScores(u, NO_PENALTIES, q, inf)
+    listed = np.empty(LISTED, np.int64)
+    given = own, scores, out[1:], listed, scratch
+    undecided = cross_short(probs, labels, *given)
     return listed[:undecided] if undecided <= LISTED else np.flatnonzero(out.sizes < 0)
 
 

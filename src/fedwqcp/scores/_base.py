@@ -324,7 +324,8 @@ class RankedScore(LabelScore):
             return super()._mask(p, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
         if rule == "leq":
-            return dispatch.mask_within(p, limit, self._random_part(float(q), p.shape[1], u))
+            random = NOT_RANDOM if u is None else self._random_part(q, p.shape[1], u)
+            return dispatch.mask_within(p, limit, random)
         found = dispatch.find_crossings(p, limit, masked=True)
         assert found.mask is not None  # it was asked for
         rows = np.flatnonzero(self._includes_crossing(found, float(q), rule, u))
@@ -341,7 +342,8 @@ class RankedScore(LabelScore):
             return super()._measure(p, y, q, rule, u)
         limit = _limits(self, float(q), p.shape[1])
         if rule == "leq":
-            return dispatch.count_within(p, limit, y, self._random_part(float(q), p.shape[1], u))
+            random = NOT_RANDOM if u is None else self._random_part(q, p.shape[1], u)
+            return dispatch.count_within(p, limit, y, random)
         found = dispatch.find_crossings(p, limit, labels=y)
         assert found.covered is not None  # labels were given
         more = self._includes_crossing(found, float(q), rule, u)
@@ -354,16 +356,15 @@ class RankedScore(LabelScore):
 
     def _within_each(self, p: Probabilities, y: Labels | None, q: Floats, u: Floats | None) -> Sets:
         """Find the sets, or coverage and sizes, where thresholds differ by label or by row."""
-        random = self._random_part(np.nan, p.shape[1], np.ones(len(p)) if u is None else u)
+        random = self._random_part(q, p.shape[1], u)
         return dispatch.within_each(p, q, random, self._grows_with == "top", y)
 
-    def _random_part(self, q: float, n_classes: int, u: Floats | None) -> RandomPart:
-        """Return what a kernel needs of the random part: u, and what each rank adds."""
-        if u is None:
-            return NOT_RANDOM
+    def _random_part(self, q: Floats, n_classes: int, u: Floats | None) -> RandomPart:
+        """Return what a kernel needs to compute scores: u, and what each rank adds."""
         nothing = np.zeros(n_classes + 1)
         ranks = np.arange(n_classes + 1)
-        return RandomPart(u, self._formula(Ranked(nothing, nothing, ranks, nothing), 1.0), q)
+        penalties = self._formula(Ranked(nothing, nothing, ranks, nothing), 1.0)
+        return RandomPart(NOT_RANDOM.u if u is None else u, penalties, q.reshape(-1), q.ndim == 2)
 
     def _includes_crossing(self, found: Crossing, q: float, rule: Rule, u: Floats | None) -> Bools:
         """Tell where the crossing label, the first beyond its limit, belongs to the set."""
