@@ -308,7 +308,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         (
             "methods/test_fedls_cp.py::"
             "test_other_agents_move_a_distribution_by_the_share_that_is_borrowed",
-            "methods/test_fedls_cp.py::test_without_loans_other_agents_change_nothing",
+            "methods/test_fedls_cp.py::test_without_shrinkage_other_agents_change_nothing",
             "methods/test_fedls_cp.py::"
             "test_another_agent_moves_the_mixture_by_its_share_of_the_points",
         ),
