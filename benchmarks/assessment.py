@@ -28,7 +28,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 import fedwqcp as fw
 from fedwqcp.quantile import conformal_rank, tail_ranks
 from fedwqcp.theory import judge
-from fedwqcp.theory.rules import own_suffices
+from fedwqcp.theory.method_choice import own_suffices
 from fedwqcp_lab.comparison import markdown_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))

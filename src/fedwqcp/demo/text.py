@@ -10,7 +10,7 @@ from textwrap import wrap
 from fedwqcp.demo.demo import ACTS, FEW, SIMULATED, MethodResult, Results, Spread
 from fedwqcp.quantile import least_sample
 from fedwqcp.registry import typed
-from fedwqcp.theory.rules import RULES
+from fedwqcp.theory.method_choice import RULES
 
 
 def demo_text(results: Results) -> str:

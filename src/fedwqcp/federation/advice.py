@@ -18,7 +18,7 @@ from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import least_sample
 from fedwqcp.theory import Advice, advise, diagnose_release
 from fedwqcp.theory.diagnosis import VERDICTS
-from fedwqcp.theory.rules import DEMAND, RULES
+from fedwqcp.theory.method_choice import DEMAND, RULES
 from fedwqcp.wire.messages import MOST_TAIL, Begin, LocalQuantile, SharedThresholdWithin, Summary
 
 _CHOSEN = (

@@ -22,7 +22,7 @@ from fedwqcp.theory.diagnosis import (
     diagnose_release,
     judge,
 )
-from fedwqcp.theory.rules import Advice, advise
+from fedwqcp.theory.method_choice import Advice, advise
 
 __all__ = [
     "Advice",

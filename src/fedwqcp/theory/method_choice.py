@@ -1,4 +1,4 @@
-"""The rules by which a method is advised, from the assessment of a first round."""
+"""Which method is advised, and by which rule, from the assessment of a first round."""
 
 from __future__ import annotations
 

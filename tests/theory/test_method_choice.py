@@ -15,7 +15,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.theory import advise, diagnose
-from fedwqcp.theory.rules import label_shift, own_suffices
+from fedwqcp.theory.method_choice import label_shift, own_suffices
 from fedwqcp.wire.messages import LocalQuantile
 
 ALPHA = 0.1
