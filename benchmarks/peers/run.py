@@ -5,7 +5,7 @@
 
 One thread, steady state: loops are compiled before (first calls: first_call.py). Repeats are
 interleaved; medians and minima are shown. Extra memory is the peak of the process above what it
-held before. The floor is one read of the input (a sum), plus one write of the output where there is
+held before. "One read" is a sum of the input, plus one write of the output where there is
 one; while time is measured, freed memory stays with the process, for all alike.
 Then: two threads beside one, how time grows (growth.py), and every goal, met or missed. Writes
 benchmarks/results/peers.json and peers.md, with --page growth.md and a summary into the
@@ -338,9 +338,9 @@ def _version(name: str) -> str:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Times over the floor, and extra memory."""
+    """Times over one read, and extra memory."""
     lines = [
-        "| case | floor | who | median | minimum | over the floor | extra memory | faster by |",
+        "| case | one read | who | median | minimum | times one read | extra memory | faster by |",
         "|" + "---|" * 8,
     ]
     for case, entries in results.items():
