@@ -69,6 +69,15 @@ def ask_agent(
     return agent.answer(encode(Ask("r", step, (question,))))
 
 
+def refusal_of(method: Method[Any], question: Question, n_classes: int | None = None) -> str:
+    """What an agent says where the method never asks such a question, or where it asks for less."""
+    kinds = [kind for kind, _ in method.schedule(2, n_classes)]
+    if type(question) in kinds:
+        return "the server must ask"
+    name = fw.methods.name_of(method)
+    return f"{name} with these settings {'sends nothing' if question.kind == 'begin' else 'asks'}"
+
+
 def samples(
     min_agents: int = 1, max_agents: int = 5, min_size: int = 0, infinite: bool = False
 ) -> st.SearchStrategy[dict[str, npt.NDArray[np.float64]]]:

@@ -68,6 +68,17 @@ def test_own_thresholds_of_any_rows(kind: str, n_classes: int) -> None:
         assert_own_thresholds(score, Labelled(p.astype(np.float32)[::2], labels[::2], u[::2]))
 
 
+@always_compiled
+@pytest.mark.parametrize("n_classes", [10, 65])
+def test_no_score_is_within_a_negative_threshold_however_small(n_classes: int) -> None:
+    """With u = 0 the first label has score 0, and float32 knows no number so near to it."""
+    p, u = np.eye(n_classes, dtype=np.float32), np.zeros(n_classes)
+    for q in (-5e-324, np.full((n_classes, 1), -1e-46), np.full(n_classes, -1e-300)):
+        assert not APS().invert(p, q, u=u).mask.any()
+        assert not APS().measure(p, np.arange(n_classes), q, u=u)[1].any()
+    assert APS().measure(p, np.arange(n_classes), 0.0, u=u)[0].all()
+
+
 @pytest.mark.parametrize("n_classes", [10, 60])
 def test_one_row_with_its_own_threshold(backend: str, n_classes: int) -> None:
     for k, probs in enumerate(many_rows(n_classes, 1)):

@@ -16,7 +16,19 @@ from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods._sketches import PooledScores, order_sketch
 from fedwqcp.methods.fcp import FCP, CountAt, Counts
 from strategies import alphas
-from worked import ABC, EMPTY, A, B, C, ask_agent, kth_smallest, pooled, samples, threshold
+from worked import (
+    ABC,
+    EMPTY,
+    A,
+    B,
+    C,
+    ask_agent,
+    kth_smallest,
+    pooled,
+    refusal_of,
+    samples,
+    threshold,
+)
 
 EXACT = ["bisection", "exact"]
 ALL = ["bisection", "order", "kll", "tdigest", "exact"]
@@ -252,8 +264,9 @@ def test_counts_at_an_agent() -> None:
 )
 @pytest.mark.parametrize("method", [FCP(probes=2), FCP(sketch="order")])
 def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:
-    with pytest.raises(FedwqcpError, match=r"the server must ask|fcp with .* asks"):
-        ask_agent(method, fw.Calibration(B), CountAt((0.1, 0.2, 0.3)))
+    question = CountAt((0.1, 0.2, 0.3))
+    with pytest.raises(FedwqcpError, match=refusal_of(method, question)):
+        ask_agent(method, fw.Calibration(B), question)
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,8 @@ def cross(
     scratch, ids = np.zeros(SCRATCH.end, dtype), np.zeros(IDS, np.int64)
     scratch[:PIVOTS] = pivots
     u, penalties, q, by_row = random
+    q = np.where(q < 0, -1.0, q)  # no score is negative; float32 would round some thresholds to 0
+    q.flags.writeable = False
     shared = not by_row
     given = long_limits(limits, dtype, u.size > 0) if shared else own_limits(penalties, q, dtype)
     if u.size:

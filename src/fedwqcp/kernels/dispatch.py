@@ -665,7 +665,7 @@ def _within_rows(
     if n_classes > SHORT:
         # Rows whose threshold no score passes are searched with another one, which checks them.
         all_fit = np.flatnonzero(random.threshold >= 1 + random.penalties[-1])
-        q = np.maximum(random.threshold, -1.0)
+        q = random.threshold.copy()
         q[all_fit] = 0.5
         random = random._replace(u=random.u if random.u.size else np.ones(n), threshold=q)
     no_limits = Limits(np.zeros(n_classes + 1, np.int64), by_top)

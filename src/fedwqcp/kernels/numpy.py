@@ -217,7 +217,7 @@ class RandomPart(NamedTuple):
     penalties: Floats
     """Shape (C + 1,): the score at ranks 0 to C where all masses are 0; or (0,)."""
     threshold: Floats
-    """Shape (n,), or (1,) for all rows."""
+    """Shape (1,) for all rows, (n,) by row, or (C,) by label, which no crossing loop reads."""
     by_row: bool = False
     """Whether each row has its own."""
 

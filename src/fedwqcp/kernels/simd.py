@@ -396,7 +396,7 @@ def cross_short(
 
     Each lane sorts its row in registers. Undecided rows have size -1: those that are not surely
     probabilities, where rounding may matter, or where equals lie on both sides of the crossing, and
-    the last few; the first of them are listed.
+    the last few; the first LISTED of them are listed, in an array of as many.
     """
     buffer, classes = scratch
     C, n = len(classes), len(probs)

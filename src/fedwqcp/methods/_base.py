@@ -354,7 +354,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
 
     @abstractmethod
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> S:
-        """Answer a question at an agent.
+        """Answer a question at an agent, which has checked it against `schedule`.
 
         Parameters
         ----------
