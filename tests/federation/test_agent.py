@@ -129,7 +129,7 @@ def test_samples_leave_only_where_they_are_allowed(monkeypatch):
     with pytest.raises(InputError, match="can reveal 4 of 4 scores of single people; this agent"):
         Agent("a", ROUND, CAL).answer()
     with pytest.raises(
-        InputError, match=r"sends all scores of single people: .*; or allow it with"
+        InputError, match=r"sends all scores of single people; choose .*, or allow it with"
     ):
         Agent("a", ROUND, CAL, limit=None).answer()
     agents = {name: Agent(name, ROUND, CAL, allow_samples=True) for name in ("a", "b")}

@@ -194,9 +194,11 @@ class Agent:
             raise InputError(f"only a Summary can leave an agent, got {type(summary).__name__}")
         if summary.reveals == "samples" and not self._allow_samples:
             raise InputError(
-                f"{round.method.name} with these settings sends all scores of single people: "
-                "choose settings that do not",
-                cure=("or allow it with allow_samples=True", "or allow it with --allow-samples"),
+                f"{round.method.name} with these settings sends all scores of single people",
+                cure=(
+                    "choose settings that do not, or allow it with allow_samples=True",
+                    "choose settings that do not, or allow it with --allow-samples",
+                ),
             )
         return summary
 

@@ -106,9 +106,12 @@ def read_batches(
         name = row.get("agent", agent)
         if not name:
             raise InputError(
-                "must belong to one agent: name it in a column 'agent' of every row",
+                "must belong to one agent",
                 row=place,
-                cure=("or with agent=", "or with --agent"),
+                cure=(
+                    "name it in a column 'agent' of every row, or with agent=",
+                    "name it in a column 'agent' of every row, or with --agent",
+                ),
             ).from_row_one()
         if agent is not None and name != agent:
             raise InputError(
