@@ -67,20 +67,21 @@ def closing(results: Results) -> str:
     holding = {name: own for name, own in rows.items() if min(s.mean for s in own) > nominal - 0.01}
     found = results.of("four", "auto")[0]
     if not rows or not holding or "auto" in holding:
-        use = f"Use {found.chosen} here{_settings(results)}, as advised"
-        promise = f"Guarantee: {found.guarantee}"
+        said = f"Use {found.chosen} here{_settings(results)}, as advised. "
+        said += f"Guarantee: {found.guarantee}"
+        if rows:  # in another split, another method may have been advised
+            said += f"; {_measured(rows['auto'], 'what was advised')}"
         silent = [name for name in holding if name != "auto" and not _sent_by(results, name)]
         if "auto" not in holding or not silent:
-            measured = f"; {_measured(rows['auto'])}" if rows else ""
-            return f"{use}. {promise}{measured}."
+            return f"{said}."
         other, own = holding[silent[0]], rows["auto"]
         covered = _percents(s.mean for s in other)
         more = fmean(s.one for s in other) > fmean(s.one for s in own)
         varies = fmean(s.sd for s in other) > fmean(s.sd for s in own)
         proved = results.of("four", silent[0])[0].guarantee
         return (
-            f"{use}. {promise}; {_measured(own)}. {silent[0]}, which sends nothing, covers "
-            f"{covered} %{' with one answer more often' * more}{', but varies more' * varies}. "
+            f"{said}. {silent[0]}, which sends nothing, covers {covered} %"
+            f"{' with one answer more often' * more}{', but varies more' * varies}. "
             f"Guarantee: {proved}. Both assume new patients like the calibration patients."
         )
     best = max(
@@ -117,8 +118,8 @@ def _sent_by(results: Results, method: str) -> int:
     return max(f.bytes_up for f in results.of("four", method))
 
 
-def _measured(own: Sequence[Spread]) -> str:
-    return f"over {own[0].splits} splits it covers {_percents(s.mean for s in own)} %"
+def _measured(own: Sequence[Spread], what: str = "it") -> str:
+    return f"over {own[0].splits} splits {what} covers {_percents(s.mean for s in own)} %"
 
 
 def _percents(shares: Iterable[float]) -> str:
