@@ -258,3 +258,5 @@ def test_the_readme_says_what_the_committed_table_says():
     own = sorted(mean for (method, _), mean in means.items() if method == "split-cp")
     assert f"covers {means['fedwq-cp', 'Zurich-Basel']} % of the Swiss patients over 200" in text
     assert f"own threshold {own[0]} to {own[-1]} %" in text
+    advised = sorted(mean for (method, _), mean in means.items() if method == "auto")
+    assert f"what is advised covers {advised[0]} to {advised[-1]} %" in text

@@ -64,12 +64,19 @@ def test_the_closing_names_what_holds_at_all_four():
     assert f"sends nothing, where {chosen} leaves Zurich-Basel at 80 %" in said
     assert with_means(auto=(bad, 0.5), split_cp=(bad, 0.6)).startswith(f"Use {chosen} here")
     alone = closing(replace(found, spread=()))
-    assert alone == f"Use {chosen} here (floor=true), because it was advised."
+    promised = "Guarantee: coverage at the target distribution, approximately"
+    assert alone == f"Use {chosen} here (floor=true), as advised. {promised}."
     both = with_means(auto=(good, 0.5), split_cp=(good, 0.6))
+    measured = "over 200 splits what was advised covers 90, 90, 90, 90 %"
+    assert f"as advised. {promised}; {measured}. split-cp" in both
     said = "split-cp, which sends nothing, covers 90, 90, 90, 90 %"
-    assert both.endswith(f"{said} with one answer more often.")  # and varies as much
+    proved = (
+        "Guarantee: coverage at each agent, in finite samples. "
+        "Both assume new patients like the calibration patients."
+    )
+    assert both.endswith(f"{said} with one answer more often. {proved}")  # and varies as much
     varied = with_means(auto=(good, 0.5), split_cp=(good, 0.5), sd={"split_cp": 0.06})
-    assert varied.endswith(f"{said}, and varies more.")
+    assert varied.endswith(f"{said}, but varies more. {proved}")
     own = [replace(f, method=f.method.replace("split-cp", "own-cp")) for f in found.found]
     found = replace(found, found=tuple(own))  # known by what it sends, not by its name
     assert "own-cp, which sends nothing" in with_means(auto=(good, 0.5), own_cp=(good, 0.6))

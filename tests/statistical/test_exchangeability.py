@@ -90,6 +90,12 @@ GROUPS = st.lists(st.lists(tied, min_size=1, max_size=4), min_size=1, max_size=3
     "README.md",
     "coverage at each agent whose test data are like its calibration data; nothing is sent",
 )
+@pytest.mark.guarantee("README.md", "is proved at each hospital whose new patients are like its")
+@pytest.mark.guarantee(
+    "docs/explanation/four-hospitals.md",
+    "it is proved at each hospital whose new patients are like its",
+)
+@pytest.mark.guarantee("README.md", "For a guarantee at each site whose new patients are like its")
 @pytest.mark.guarantee("split-cp", "1 - alpha <= P(Y in C_k(X))")
 @pytest.mark.guarantee("split-cp", "it is at most 1 - alpha + 1/(n_k + 1)")
 @given(SAMPLE, levels, st.sampled_from(["propagate", "exclude"]))
@@ -187,6 +193,9 @@ def test_fcp_promises_nothing_at_a_single_agent():
 @pytest.mark.guarantee(
     "docs/explanation/which-method.md",
     "coverage if all agents' scores are independent and identically distributed",
+)
+@pytest.mark.guarantee(
+    "README.md", "coverage if all agents' scores are independent and identically distributed"
 )
 @pytest.mark.guarantee("fedcp-qq", "P(Y in C(X)) is at least this expected coverage")
 @pytest.mark.parametrize(

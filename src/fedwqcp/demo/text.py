@@ -29,7 +29,7 @@ def demo_text(results: Results) -> str:
             f"{site.trained:>6}{site.calibration:>11}{site.test:>6}"
         )
     for text in ("", _sent(results), "", _legend(results, level)):
-        lines += wrap(text, 80) or [""]
+        lines += wrap(text, 80, break_on_hyphens=False) or [""]
     lines.append(
         f"{'':<18}{''.join(f'{site.name:<13}' for site in results.sites)}{'one answer':>10}"
     )
@@ -46,7 +46,7 @@ def demo_text(results: Results) -> str:
         advised(results),
         closing(results),
     ):
-        lines += wrap(text, 80) or [""]
+        lines += wrap(text, 80, break_on_hyphens=False) or [""]
     return "\n".join(lines)
 
 
@@ -57,7 +57,7 @@ def advised(results: Results, act: str = "four") -> str:
 
 
 def closing(results: Results) -> str:
-    """Say what to use at the four hospitals, and why.
+    """Say what to use at the four hospitals, with its guarantee, and why.
 
     That is what was advised, unless its mean coverage over many splits misses what was asked for
     at a hospital by more than a point and another method's does not. Of several such methods it is
@@ -67,17 +67,22 @@ def closing(results: Results) -> str:
     holding = {name: own for name, own in rows.items() if min(s.mean for s in own) > nominal - 0.01}
     found = results.of("four", "auto")[0]
     if not rows or not holding or "auto" in holding:
-        use = f"Use {found.chosen} here{_settings(results)}, because it was advised"
+        said = f"Use {found.chosen} here{_settings(results)}, as advised. "
+        said += f"Guarantee: {found.guarantee}"
+        if rows:  # in another split, another method may have been advised
+            said += f"; {_measured(rows['auto'], 'what was advised')}"
         silent = [name for name in holding if name != "auto" and not _sent_by(results, name)]
         if "auto" not in holding or not silent:
-            return f"{use} and {_measured(rows['auto'])}." if rows else f"{use}."
+            return f"{said}."
         other, own = holding[silent[0]], rows["auto"]
         covered = _percents(s.mean for s in other)
         more = fmean(s.one for s in other) > fmean(s.one for s in own)
         varies = fmean(s.sd for s in other) > fmean(s.sd for s in own)
+        proved = results.of("four", silent[0])[0].guarantee
         return (
-            f"{use} and {_measured(own)}. {silent[0]}, which sends nothing, covers {covered} %"
-            f"{' with one answer more often' if more else ''}{', and varies more' * varies}."
+            f"{said}. {silent[0]}, which sends nothing, covers {covered} %"
+            f"{' with one answer more often' * more}{', but varies more' * varies}. "
+            f"Guarantee: {proved}. Both assume new patients like the calibration patients."
         )
     best = max(
         holding,
@@ -113,8 +118,8 @@ def _sent_by(results: Results, method: str) -> int:
     return max(f.bytes_up for f in results.of("four", method))
 
 
-def _measured(own: Sequence[Spread]) -> str:
-    return f"over {own[0].splits} splits it covers {_percents(s.mean for s in own)} %"
+def _measured(own: Sequence[Spread], what: str = "it") -> str:
+    return f"over {own[0].splits} splits {what} covers {_percents(s.mean for s in own)} %"
 
 
 def _percents(shares: Iterable[float]) -> str:
@@ -174,7 +179,7 @@ def _sent(results: Results) -> str:
         return f"{min(sizes)} to {max(sizes)} bytes"
 
     return (
-        f"What left a hospital: with FedWQ-CP a threshold and a count, {span('fedwq-cp')}; with "
+        f"A hospital sent: with FedWQ-CP a threshold and a count, {span('fedwq-cp')}; with "
         f"the advised method, assessment included, {span('auto')}. No patient, no model."
     )
 
@@ -247,10 +252,7 @@ def _clinics(results: Results) -> str:
         covered = _percents(f.rate.coverage for f in own)
         length = fmean(f.size or inf for f in own)
         said.append(f"{row_name(own[0])} {covered} %, length {length:.0f}")
-    return (
-        f"Regression (scikit-learn's diabetes data, {len(results.clinics)} clinics by age): "
-        f"{'; '.join(said)}."
-    )
+    return f"Regression (diabetes data, {len(results.clinics)} clinics by age): {'; '.join(said)}."
 
 
 def _row(name: str, cells: Sequence[str], last: str) -> str:
