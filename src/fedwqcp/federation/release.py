@@ -116,7 +116,7 @@ class Release(ReleaseRecord):
     a      used          0.6       198
     b      used          0.6       198
     >>> print(release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]]))
-    2 sets of labels out of 2, mean size 1.5
+    2 sets, of 2 possible labels; mean size 1.5
     size  1  2
     sets  1  1
     row 0: 1
