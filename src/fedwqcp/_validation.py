@@ -261,6 +261,32 @@ def as_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
         raise InputError(f"{what} must be a rectangular array: one entry for each row") from None
 
 
+def check_no_id_missing(ids: npt.ArrayLike) -> None:
+    """Refuse a missing id by its row: all rows without one would share a uniform."""
+    array = as_array(ids, "ids")
+    if isinstance(ids, list | tuple) and array.ndim == 1 and array.dtype.kind == "U":
+        array = np.array(ids, dtype=object)  # NumPy wrote NaN as the text "nan"
+    if array.dtype == object:
+        missing = np.array([_is_missing(value) for value in array.flat], dtype=bool)
+    elif array.dtype.kind == "f":
+        missing = np.isnan(array)
+    else:
+        missing = array == "" if array.dtype.kind in "UT" else np.zeros(0, bool)
+    if missing.any():
+        raise InputError(
+            "ids must be integers or text in every row, this one is missing: fill it, or take the "
+            "row out",
+            row=int(missing.argmax()),
+        )
+
+
+def _is_missing(value: object) -> bool:
+    """Tell whether a value stands for none, in Python, NumPy or pandas."""
+    if isinstance(value, int | str):
+        return value == ""
+    return value is None or str(value) in ("nan", "NaT", "<NA>")
+
+
 def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | None:
     """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
     import difflib

@@ -27,6 +27,7 @@ from fedwqcp._validation import (
     as_labels,
     as_optional_classes,
     check_arguments,
+    check_no_id_missing,
     check_same_classes,
     classifier_columns,
     listed,
@@ -90,7 +91,7 @@ class Outputs:
     Raises
     ------
     InputError
-        If a part has another number of rows, or NumPy cannot read it.
+        If a part has another number of rows, an id is missing, or NumPy cannot read a part.
 
     Examples
     --------
@@ -159,6 +160,8 @@ class Outputs:
                 )
             if part is not None and what == "ids" and part.ndim != 1:
                 raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
+            if given is not None and what == "ids":
+                check_no_id_missing(given)
             fields[what] = part
         for name, value in fields.items():
             object.__setattr__(self, name, value)
