@@ -758,5 +758,8 @@ def numbered(prefix: str, columns: Collection[str]) -> tuple[str, ...]:
             f"1 - p{found[0]}"
         )
     if found != list(range(len(found))):
-        raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
+        came = named((f"{prefix}{number}" for number in found), 12)
+        raise InputError(
+            f"columns must be {prefix}0, {prefix}1, ... from 0 without a gap, got {came}"
+        )
     return tuple(f"{prefix}{i}" for i in found)

@@ -210,6 +210,23 @@ def test_an_empty_calibration_file_holds_none_of_the_test_rows(three_sites):
     assert printed["measured"]
 
 
+def test_errors_about_rows_and_columns_name_the_file(three_sites):
+    released("split-cp")
+    calibrate = ("agent", "calibrate", "--round", "round.json", "--agent", "st-mary", "--outputs")
+    bad = {
+        "gap.csv": ("p1,p2,p3,label\n0.2,0.3,0.5,1\n", "columns must be p0, p1, ... from 0 "
+                    "without a gap, got p1, p2, p3"),
+        "logits.csv": ("p0,p1,p2,label\n0.2,0.3,0.5,1\n-2,3,5,1\n", "line 3: probabilities must"),
+        "two.csv": ("p0,p1,label\n0.2,0.8,1\n", "the round has 3 classes, the outputs have 2"),
+    }  # fmt: skip
+    for name, (text, says) in bad.items():
+        Path(name).write_text(text)
+        assert refusal(*calibrate, name, code=2).startswith(f"{name}: {says}")
+        said = [predict("--calibration", "st-mary.npz", "--outputs", name),
+                predict("--calibration", name)]  # fmt: skip
+        assert all(said_by(each).startswith(f"{name}: {says}") for each in said)
+
+
 def test_notes_of_labels_from_one_and_of_missing_ids(one_agent):
     assert "label 0" not in answer("fedwq-cp")
     np.savez("cal.npz", probs=np.full((40, 3), 1 / 3), labels=1 + np.arange(40) % 2, ids=range(40))

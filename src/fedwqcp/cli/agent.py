@@ -108,7 +108,8 @@ def calibrate(
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
     read = model_outputs.load_outputs(outputs, labels, terms.classes)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
-    cal = prediction.calibration_of(terms, used)
+    with model_outputs.in_file(outputs, labels):
+        cal = prediction.calibration_of(terms, used)
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(
         name,
@@ -199,11 +200,19 @@ def predict(
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = model_outputs.for_prediction(terms.round, name, new, kept)
     again = _read_again(terms.round, calibration, calibration_labels, own)
-    cal = None if again is None else prediction.calibration_of(terms.round, again)
+    cal = None
+    if calibration is not None and again is not None:
+        with model_outputs.in_file(calibration, calibration_labels):
+            cal = prediction.calibration_of(terms.round, again)
     ready = new if own is None else model_outputs.probabilities(new, own)
-    sets = prediction.predict(
-        terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty
-    )
+    with model_outputs.in_file(outputs):
+        prediction.check_classes(terms.round, ready)
+    try:
+        sets = prediction.predict(
+            terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty
+        )
+    except InputError as error:  # a row is one of the outputs
+        raise error if error.row is None else error.within(str(outputs)) from None
     found = _rates(name, terms.round, sets, new)
     rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")

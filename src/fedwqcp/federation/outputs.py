@@ -6,7 +6,8 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -232,13 +233,25 @@ def load_outputs(
             f"{path}: an id must name one row; {again} of the rows repeat an earlier id"
         )
     if labels is not None:
-        found = replace(found, labels=_array(labels))
+        beside = _array(labels)
+        with in_file(labels):
+            found = replace(found, labels=beside)
     if classes is None:
         return found
+    with in_file(path, labels):
+        try:
+            return found.in_classes(classes)
+        except InputError as error:
+            raise error if found.first_line is None else error.at_line(found.first_line) from None
+
+
+@contextmanager
+def in_file(path: Path, labels: Path | None = None) -> Iterator[None]:
+    """Let errors name the file of outputs that they are about, and that of its labels."""
     try:
-        return found.in_classes(classes)
+        yield
     except InputError as error:
-        raise error if found.first_line is None else error.at_line(found.first_line) from None
+        raise error.within(str(path) if labels is None else f"{path}, {labels}") from None
 
 
 LABELS_BESIDE = (
@@ -487,9 +500,10 @@ def _from_npz(path: Path) -> Outputs:
     if own.ndim != 1 or own.dtype.kind != "U":
         raise InputError(f"{path}: 'classes' must be a list of names, one for each column")
     names, logits = tuple(map(str, own)), kind == "logits"
-    return Outputs(
-        arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
-    )
+    with in_file(path):
+        return Outputs(
+            arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
+        )
 
 
 def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
@@ -554,7 +568,9 @@ def _from_columns(
 ) -> Outputs:
     """Sort the columns of a table into outputs, labels, ids and features."""
     columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
-    names = output_columns(columns) or classifier_columns("z", columns)
+    with in_file(path):
+        names = output_columns(columns) or classifier_columns("z", columns)
+        of_labels, of_features = numbered("y", columns), numbered("x", columns)
     by_class = _class_columns(columns, classes)
     if classes and names and len(by_class) == len(classes):
         raise InputError(
@@ -562,7 +578,8 @@ def _from_columns(
             "of the two"
         )
     if classes and by_class and not names:
-        check_same_classes(by_class, classes)
+        with in_file(path):
+            check_same_classes(by_class, classes)
         names = classes
     by_name = classes is None and not names and len(by_class) > 1
     if by_name:
@@ -580,7 +597,7 @@ def _from_columns(
     values = _stacked(path, columns, names)
     assert values is not None  # there are names
     label = next((name for name in ("label", "y") if name in columns), None)
-    labels = _stacked(path, columns, numbered("y", columns))
+    labels = _stacked(path, columns, of_labels)
     labels = None if labels is None else _whole(labels)
     if label is not None and classes != () and not _all_numbers(columns[label]):
         labels = _texts(path, columns, label)
@@ -590,7 +607,7 @@ def _from_columns(
         values[:, 0] if len(names) == 1 else values,
         labels,
         _texts(path, columns, "id"),
-        features=_stacked(path, columns, numbered("x", columns)),
+        features=_stacked(path, columns, of_features),
         groups=_texts(path, columns, "group"),
         logits=names[0] == "z0" and not by_class,
         classes=names if by_name or names == classes else (),
