@@ -61,6 +61,12 @@ _MEANT = {
 """Names that people give to the columns of ids, labels and groups; only the keys are read."""
 _PREFIX = r"(?:p|prob|proba|probability|score|class)"
 _MEANT_P = re.compile(rf"{_PREFIX}[ _-]?(\d+)", re.I)
+_MEANT_ARRAY = {
+    "probs": re.compile("prob|softmax", re.I),
+    "logits": re.compile("logit", re.I),
+    "outputs": re.compile("pred|output|y_?hat", re.I),
+}
+"""Parts of names that people give to the array of outputs in an archive."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -229,9 +235,12 @@ def load_outputs(
         case _:
             raise InputError(f"outputs must be one of .npz, .npy, .csv, .parquet, got {path.name}")
     if found.ids is not None and (again := found.ids.size - np.unique(found.ids).size):
-        raise InputError(
-            f"{path}: an id must name one row; {again} of the rows repeat an earlier id"
-        )
+        first = np.unique(found.ids, return_index=True)[1]
+        error = InputError(
+            f"an id must name one row; {again} of the rows repeat an earlier id, this one first",
+            row=int(np.setdiff1d(np.arange(found.ids.size), first)[0]),
+        ).within(str(path))
+        raise error if found.first_line is None else error.at_line(found.first_line)
     if labels is not None:
         beside = _array(labels)
         with in_file(labels):
@@ -402,23 +411,25 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     texts = text_ids(ids)
-    if outputs.ids is not None and (again := _repeated(texts, outputs.values)):
+    if outputs.ids is not None and (again := _repeated(texts, outputs.values)).size:
         raise InputError(
-            f"an id must name one row; {again} of the rows repeat the id of a row with other values"
+            f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
+            "values, this one first",
+            row=int(again[0]),
         )
     return uniforms(key, texts)
 
 
-def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
-    """Count the rows that repeat the id of a row with other values; equal rows may share one.
+def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return the rows that repeat the id of a row with other values; equal rows may share one.
 
     Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
     """
     if len(set(ids.tolist())) == len(ids):
-        return 0
+        return np.empty(0, np.intp)
     _, first, which = np.unique(ids, return_index=True, return_inverse=True)
     same = values == values[first[which.reshape(-1)]]
-    return int(np.count_nonzero(~same.reshape(len(ids), -1).all(axis=1)))
+    return np.flatnonzero(~same.reshape(len(ids), -1).all(axis=1))
 
 
 def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[Any]:
@@ -490,7 +501,16 @@ def _from_npz(path: Path) -> Outputs:
     kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
     if kind is None:
         known = ", ".join(sorted(arrays)) or "nothing"
-        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
+        meant = next(
+            (
+                f"; did you mean {name!r} by {key!r}?"
+                for name, pattern in _MEANT_ARRAY.items()
+                for key in sorted(arrays)
+                if pattern.search(key)
+            ),
+            "",
+        )
+        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}{meant}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
     groups = arrays.get("groups", arrays.get("group"))
     ids, x = arrays.get("ids", arrays.get("id")), arrays.get("features")
