@@ -267,7 +267,8 @@ def check_no_id_missing(ids: npt.ArrayLike) -> None:
     if isinstance(ids, list | tuple) and array.ndim == 1 and array.dtype.kind == "U":
         array = np.array(ids, dtype=object)  # NumPy wrote NaN as the text "nan"
     if array.dtype == object:
-        missing = np.array([_is_missing(value) for value in array.flat], dtype=bool)
+        found = [id == "" if isinstance(id, str) else _is_missing(id) for id in array.flat]
+        missing = np.array(found, dtype=bool)
     elif array.dtype.kind == "f":
         missing = np.isnan(array)
     else:
@@ -278,13 +279,6 @@ def check_no_id_missing(ids: npt.ArrayLike) -> None:
             "row out",
             row=int(missing.argmax()),
         )
-
-
-def _is_missing(value: object) -> bool:
-    """Tell whether a value stands for none, in Python, NumPy or pandas."""
-    if isinstance(value, int | str):
-        return value == ""
-    return value is None or str(value) in ("nan", "NaT", "<NA>")
 
 
 def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | None:
