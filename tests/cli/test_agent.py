@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from command_line import call, call_process, refusal
+from command_line import call, call_json, call_process, refusal
 from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import ClassesError, FedwqcpError, InputError
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
@@ -250,6 +250,27 @@ def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
     (three_sites / "release.json").write_text(json.dumps(whole))
     for more in ((), ("--calibration", "st-mary.npz")):
         assert refused(predict(*more), "release.json: outcomes: must be of the kinds", 2)
+
+
+def test_predicting_says_which_threshold_was_used_and_what_it_was_found_with(three_sites):
+    released("split-cp")
+    by_site = {}
+    for site in ("st-mary", SITES[1]):  # nothing tells whose calibration file it is
+        said = predict("--calibration", f"{site}.npz")
+        cal = np.load(f"{site}.npz")
+        own = np.sort(1 - cal["probs"][np.arange(60), cal["labels"]])[54]  # ceil(61 * 0.9) = 55
+        assert f"\nthreshold {own:.4g}, found with the 60 points of {site}.npz\n" in said
+        by_site[site] = own
+    assert len(set(by_site.values())) == 2
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
+    facts = call_json(*words, "--agent", "st-mary", "--calibration", "st-mary.npz")
+    assert facts["threshold"] == [pytest.approx(by_site["st-mary"])] * 2
+    shared = released("fedwq-cp", round="shared.json", out="shared-release.json")
+    (value,) = {each["value"] for each in json.loads(shared)["outcomes"]}
+    for more in ((), ("--calibration", "st-mary.npz")):  # which then only finds equal rows
+        assert f"\nthreshold {value:.4g}, from the release\n" in predict(
+            *more, release="shared-release.json"
+        )
 
 
 def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):

@@ -185,15 +185,8 @@ def predict(
     terms = load(release)
     if round is not None:
         prediction.check_same_round(terms, folder.read_round(round))
-    named_by = context.get_parameter_source("agent")
-    if new_site and agent is not None and named_by is not None:
-        if named_by.name == "COMMANDLINE":
-            raise InputError("--new-site is for a site that took no part: leave --agent out")
-        if terms.round.expects(agent):
-            raise InputError(
-                f"--new-site is for a site that took no part, and FEDWQCP_AGENT names {agent!r}, "
-                "which did: leave --new-site out, or unset FEDWQCP_AGENT"
-            )
+    if new_site and agent is not None:
+        _check_took_no_part(context, agent, terms.round)
     who = None if new_site else _name(agent, terms.round, newcomer=True)
     name = who or "new-site"
     new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
@@ -224,12 +217,16 @@ def predict(
     output.say(f"{len(sets)} sets in {out}{said}")
     group = new.groups if terms.round.by == "group" else None
     features = None if ready.features is None else np.asarray(ready.features, dtype=np.float64)
-    threshold = prediction.thresholds(terms, who, alpha, cal, features, group=group)
+    threshold = np.asarray(
+        prediction.thresholds(terms, who, alpha, cal, features, group=group), dtype=np.float64
+    )
+    if threshold.size:
+        output.say(f"threshold {_span(threshold)}, {_source(terms.round, calibration, cal)}")
     notes = [
         *_servers_record(release, terms),
         *(_unnamed(terms.round, new) if terms.round.classes else ()),
         *_without_ids(terms.round, new),
-        *_excludes_nothing(terms.round, sets, np.asarray(threshold)),
+        *_excludes_nothing(terms.round, sets, threshold),
         *([f"note: {said}"] if who and (said := prediction.unanswered_note(terms, who)) else ()),
     ]
     for line in notes:
@@ -241,8 +238,35 @@ def predict(
     _say_rates(found, level, output)
     if note:
         output.say(f"note: {note}", style="yellow")
+    ends = [threshold.min(), threshold.max()] if threshold.size else []
     facts = {"size": size, "empty": empty, "measured": found, "like_calibration": rows}
-    output.done(agent=name, sets=out, n=len(sets), notes=notes, **facts)
+    output.done(agent=name, sets=out, n=len(sets), threshold=ends, notes=notes, **facts)
+
+
+def _check_took_no_part(context: typer.Context, agent: str, round: Round) -> None:
+    """Refuse the name of an agent beside --new-site."""
+    named_by = context.get_parameter_source("agent")
+    if named_by is not None and named_by.name == "COMMANDLINE":
+        raise InputError("--new-site is for a site that took no part: leave --agent out")
+    if named_by is not None and round.expects(agent):
+        raise InputError(
+            f"--new-site is for a site that took no part, and FEDWQCP_AGENT names {agent!r}, "
+            "which did: leave --new-site out, or unset FEDWQCP_AGENT"
+        )
+
+
+def _span(threshold: Floats) -> str:
+    """Write a threshold, or the least and the largest of several."""
+    ends = (float(threshold.min()), float(threshold.max()))
+    low, high = ("+inf" if end == inf else f"{end:.4g}" for end in ends)
+    return low if low == high else f"{low} to {high}"
+
+
+def _source(round: Round, path: Path | None, cal: Calibration | None) -> str:
+    """Say what the threshold of an agent was found with."""
+    if path is None or cal is None or not Plan.of(round).method.predicts_from_own_data:
+        return "from the release"
+    return f"found with the {cal.n} points of {path}"
 
 
 def _read_again(
