@@ -550,6 +550,7 @@ def test_an_error_names_flags_and_no_python(one_agent):
     said = call_process(one_agent, "agent", "calibrate", "--round", "round.json",
                         "--outputs", "cal.npz", code=2)  # fmt: skip
     assert "widen its limit with --max-share and --min-class, or lift it with --allow-s" in said
+    assert "ask the server for a method or --setting that reveals less (SECURITY.md" in said
     assert "=True" not in said
     said = call_process(one_agent, "server", "open", "--alpha", 0.9, "--agents", "roster.toml",
                         "--out", "other.json", code=2)  # fmt: skip
