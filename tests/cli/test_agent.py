@@ -228,7 +228,9 @@ def test_errors_about_rows_and_columns_name_the_file(three_sites):
 
 
 def test_notes_of_labels_from_one_and_of_missing_ids(one_agent):
-    assert "label 0" not in answer("fedwq-cp")
+    said = answer("fedwq-cp")
+    assert "label 0" not in said
+    assert "If calibration and test files both have none, guarantees hold as with ids" in said
     np.savez("cal.npz", probs=np.full((40, 3), 1 / 3), labels=1 + np.arange(40) % 2, ids=range(40))
     (one_agent / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
     for file in one_agent.glob("*.json"):

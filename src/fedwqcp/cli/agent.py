@@ -309,7 +309,9 @@ def _without_ids(round: Round, outputs: Outputs) -> Iterator[str]:
     if outputs.ids is None and Plan.of(round).score.randomized:
         yield (
             f"note: the outputs have no ids (a column id, or an array ids): the random part of "
-            f"score {round.score.name!r} is a hash of each row's outputs instead"
+            f"score {round.score.name!r} is a hash of each row's outputs instead. If calibration "
+            "and test files both have none, guarantees hold as with ids; rows with equal outputs "
+            "then share their random part"
         )
 
 
