@@ -23,17 +23,17 @@ def test_sets_of_labels_by_hand() -> None:
 
 def test_printed_sets_show_counts_of_sizes_and_the_first_rows() -> None:
     assert str(SETS) == (
-        "3 sets of labels out of 3, mean size 1\nsize  0  1  2\nsets  1  1  1\n"
+        "3 sets, of 3 possible labels; mean size 1\nsize  0  1  2\nsets  1  1  1\n"
         "row 0: 0 2\nrow 1: (empty)\nrow 2: 1"
     )
     lines = str(LabelSets(np.tri(40, 40, -1) > 0)).splitlines()
     assert lines[:2] == [
-        "40 sets of labels out of 40, mean size 19.5",
+        "40 sets, of 40 possible labels; mean size 19.5",
         "sizes 0 to 39, median 19.5; 1 empty",
     ]
     assert (len(lines), lines[-2:]) == (13, ["row 9: 0 1 2 3 4 5 6 7 8", "..."])
     assert str(LabelSets(np.ones((1, 12), bool))).endswith("8 9 ... (12 labels)")
-    assert str(LabelSets(np.zeros((0, 3), bool))) == "no sets of labels out of 3"
+    assert str(LabelSets(np.zeros((0, 3), bool))) == "no sets, of 3 possible labels"
 
 
 def test_printed_intervals_show_lengths_and_the_first_rows() -> None:

@@ -261,6 +261,26 @@ def as_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
         raise InputError(f"{what} must be a rectangular array: one entry for each row") from None
 
 
+def check_no_id_missing(ids: npt.ArrayLike) -> None:
+    """Refuse a missing id by its row: all rows without one would share a uniform."""
+    array = as_array(ids, "ids")
+    if isinstance(ids, list | tuple) and array.ndim == 1 and array.dtype.kind == "U":
+        array = np.array(ids, dtype=object)  # NumPy wrote NaN as the text "nan"
+    if array.dtype == object:
+        found = [id == "" if isinstance(id, str) else _is_missing(id) for id in array.flat]
+        missing = np.array(found, dtype=bool)
+    elif array.dtype.kind == "f":
+        missing = np.isnan(array)
+    else:
+        missing = array == "" if array.dtype.kind in "UT" else np.zeros(0, bool)
+    if missing.any():
+        raise InputError(
+            "ids must be integers or text in every row, this one is missing: fill it, or take the "
+            "row out",
+            row=int(missing.argmax()),
+        )
+
+
 def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | None:
     """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
     import difflib
@@ -732,5 +752,8 @@ def numbered(prefix: str, columns: Collection[str]) -> tuple[str, ...]:
             f"1 - p{found[0]}"
         )
     if found != list(range(len(found))):
-        raise InputError(f"columns {prefix}0, {prefix}1, ... must be numbered without a gap")
+        came = named((f"{prefix}{number}" for number in found), 12)
+        raise InputError(
+            f"columns must be {prefix}0, {prefix}1, ... from 0 without a gap, got {came}"
+        )
     return tuple(f"{prefix}{i}" for i in found)

@@ -212,7 +212,7 @@ class RoundError(FedwqcpError):
 
 
 class QuorumError(RoundError):
-    """Too few agents answered soundly for the round to release anything."""
+    """Too few agents sent a valid answer for the round to release anything."""
 
 
 class MissingExtraError(FedwqcpError, ImportError):

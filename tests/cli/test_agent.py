@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from command_line import call, call_process, refusal
+from command_line import call, call_json, call_process, refusal
 from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import ClassesError, FedwqcpError, InputError
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
@@ -210,8 +210,27 @@ def test_an_empty_calibration_file_holds_none_of_the_test_rows(three_sites):
     assert printed["measured"]
 
 
+def test_errors_about_rows_and_columns_name_the_file(three_sites):
+    released("split-cp")
+    calibrate = ("agent", "calibrate", "--round", "round.json", "--agent", "st-mary", "--outputs")
+    bad = {
+        "gap.csv": ("p1,p2,p3,label\n0.2,0.3,0.5,1\n", "columns must be p0, p1, ... from 0 "
+                    "without a gap, got p1, p2, p3"),
+        "logits.csv": ("p0,p1,p2,label\n0.2,0.3,0.5,1\n-2,3,5,1\n", "line 3: probabilities must"),
+        "two.csv": ("p0,p1,label\n0.2,0.8,1\n", "the round has 3 classes, the outputs have 2"),
+    }  # fmt: skip
+    for name, (text, says) in bad.items():
+        Path(name).write_text(text)
+        assert refusal(*calibrate, name, code=2).startswith(f"{name}: {says}")
+        said = [predict("--calibration", "st-mary.npz", "--outputs", name),
+                predict("--calibration", name)]  # fmt: skip
+        assert all(said_by(each).startswith(f"{name}: {says}") for each in said)
+
+
 def test_notes_of_labels_from_one_and_of_missing_ids(one_agent):
-    assert "label 0" not in answer("fedwq-cp")
+    said = answer("fedwq-cp")
+    assert "label 0" not in said
+    assert "If calibration and test files both have none, guarantees hold as with ids" in said
     np.savez("cal.npz", probs=np.full((40, 3), 1 / 3), labels=1 + np.arange(40) % 2, ids=range(40))
     (one_agent / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
     for file in one_agent.glob("*.json"):
@@ -233,6 +252,27 @@ def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
     (three_sites / "release.json").write_text(json.dumps(whole))
     for more in ((), ("--calibration", "st-mary.npz")):
         assert refused(predict(*more), "release.json: outcomes: must be of the kinds", 2)
+
+
+def test_predicting_says_which_threshold_was_used_and_what_it_was_found_with(three_sites):
+    released("split-cp")
+    by_site = {}
+    for site in ("st-mary", SITES[1]):  # nothing tells whose calibration file it is
+        said = predict("--calibration", f"{site}.npz")
+        cal = np.load(f"{site}.npz")
+        own = np.sort(1 - cal["probs"][np.arange(60), cal["labels"]])[54]  # ceil(61 * 0.9) = 55
+        assert f"\nthreshold {own:.4g}, found with the 60 points of {site}.npz\n" in said
+        by_site[site] = own
+    assert len(set(by_site.values())) == 2
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
+    facts = call_json(*words, "--agent", "st-mary", "--calibration", "st-mary.npz")
+    assert facts["threshold"] == [pytest.approx(by_site["st-mary"])] * 2
+    shared = released("fedwq-cp", round="shared.json", out="shared-release.json")
+    (value,) = {each["value"] for each in json.loads(shared)["outcomes"]}
+    for more in ((), ("--calibration", "st-mary.npz")):  # which then only finds equal rows
+        assert f"\nthreshold {value:.4g}, from the release\n" in predict(
+            *more, release="shared-release.json"
+        )
 
 
 def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
@@ -512,6 +552,7 @@ def test_an_error_names_flags_and_no_python(one_agent):
     said = call_process(one_agent, "agent", "calibrate", "--round", "round.json",
                         "--outputs", "cal.npz", code=2)  # fmt: skip
     assert "widen its limit with --max-share and --min-class, or lift it with --allow-s" in said
+    assert "ask the server for a method or --setting that reveals less (SECURITY.md" in said
     assert "=True" not in said
     said = call_process(one_agent, "server", "open", "--alpha", 0.9, "--agents", "roster.toml",
                         "--out", "other.json", code=2)  # fmt: skip

@@ -296,6 +296,10 @@ def test_a_round_says_how_to_find_out_and_then_does(tmp_path):
     more = made("lac", methods.get("fedwq-cp", tail=16))
     found = call("advise", saved(more, tmp_path, "more.record.json"))
     assert "use split-cp for score lac. Averaging is unsafe" in found
+    assert found.splitlines()[-1] == (
+        "This method was chosen from these data: with the same calibration points its guarantee is "
+        "approximate at most, whatever the next release says; with new points it holds as stated"
+    )
 
 
 def test_what_is_in_use_needs_no_new_round(tmp_path):

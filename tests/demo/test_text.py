@@ -33,7 +33,8 @@ def test_the_demo_says_what_each_hospital_has_sent_and_got():
     assert f"a threshold and a count, {min(sizes)} to {max(sizes)} bytes" in said
     for f in found.of("four"):
         rate = f.rate
-        assert f"{100 * rate.coverage:.0f} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]" in said
+        end = ",<90]*" if 0.895 < rate.high < 0.9 else f", {100 * rate.high:.0f}]"
+        assert f"{100 * rate.coverage:.0f} [{100 * rate.low:.0f}{end}" in said
     spread = found.spread_of("four", "fedwq-cp", "Zurich-Basel")
     assert f"{100 * spread.mean:.0f} ± {100 * spread.sd:.0f}" in said
     assert "Budapest with 8 calibration patients (9 are needed)" in said
@@ -91,6 +92,8 @@ def test_a_coverage_whose_interval_lies_below_has_a_star_that_is_explained():
     said = "* the interval lies below 90; the draw of calibration patients can do that too."
     assert said in " ".join(cells.split())
     assert cells.count("]*") == len(low)
+    assert ", 90]*" not in cells  # 89.97 is below 90 and is shown so
+    assert any(0.895 < f.rate.high < 0.9 for f in low)
 
 
 def test_without_a_spread_the_demo_shows_this_split_alone():

@@ -203,6 +203,17 @@ def test_an_archive_without_outputs_says_what_it_holds(tmp_path):
         load_outputs(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("y_prob", "probs"), ("probabilities", "probs"), ("Logit", "logits"), ("y_pred", "outputs")],
+)
+def test_an_archive_under_other_names_says_how_to_name_the_array(tmp_path, name, meant):
+    path = tmp_path / "cal.npz"
+    np.savez(path, **{name: PROBS, "y_true": [0, 1]})
+    with pytest.raises(InputError, match=f"did you mean '{meant}' by '{name}'"):
+        load_outputs(path)
+
+
 def test_objects_are_never_unpickled(tmp_path):
     path = tmp_path / "cal.npz"
     np.savez(path, probs=np.array([{"a": 1}], dtype=object))
@@ -341,7 +352,10 @@ def test_a_bad_row_of_an_array_is_named_by_its_index(tmp_path):
 def test_repeated_ids_are_counted_and_never_shown(tmp_path):
     path = tmp_path / "cal.csv"
     path.write_text("p0,p1,id\n0.5,0.5,Miller\n0.5,0.5,Smith\n0.5,0.5,Miller\n0.5,0.5,Miller\n")
-    with pytest.raises(InputError, match="an id must name one row; 2 of the rows repeat") as caught:
+    with pytest.raises(
+        InputError,
+        match=r"cal\.csv: line 4: an id must name one row; 2 of the rows repeat an earlier id",
+    ) as caught:
         load_outputs(path)
     assert "Miller" not in str(caught.value)
 

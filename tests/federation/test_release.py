@@ -387,7 +387,9 @@ def test_one_id_for_many_rows_is_refused_and_equal_rows_may_share_one():
     rng = np.random.default_rng(0)
     probs = rng.dirichlet([1, 2, 3], 50)
     labels = rng.integers(3, size=50)
-    with pytest.raises(InputError, match="an id must name one row; 49 of the rows repeat the id"):
+    with pytest.raises(
+        InputError, match="row 1: an id must name one row; 49 of the rows repeat the id"
+    ):
         fw.calibrate({"a": fw.Outputs(probs, labels, ids=["x"] * 50)}, alpha=0.1, score="aps")
     release = fw.calibrate(
         {"a": fw.Outputs(probs, labels, ids=np.arange(50))}, alpha=0.1, score="aps"

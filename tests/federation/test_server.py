@@ -167,7 +167,7 @@ def test_a_missed_quorum_says_who_and_why():
     server.receive(answer(agent="b", summary=LocalQuantile(0.5, 101)), "b")
     with pytest.raises(
         QuorumError,
-        match=r"1 of 3 agents answered soundly, the round needs 2; refused: b \(n: .+\); "
+        match=r"1 of 3 agents sent a valid answer, the round needs 2; refused: b \(n: .+\); "
         r"no answer: c\. Get the missing answers, or open a round with a smaller quorum: `quorum`",
     ):
         server.close_step()

@@ -173,7 +173,7 @@ def test_an_unsound_answer_is_refused_by_name_and_the_quorum_decides(fault, tmp_
     assert field in found.release.refused["south"]
     assert "south" in found.stored, "an agent that was refused still gets the release"
     assert audit(tmp_path / "record").matches
-    with pytest.raises(QuorumError, match="2 of 3 agents answered soundly"):
+    with pytest.raises(QuorumError, match="2 of 3 agents sent a valid answer"):
         calibrate(grid(tmp_path / "again", tamper), terms(quorum=3), timeouts=QUICK)
 
 
@@ -342,7 +342,7 @@ def test_a_round_that_misses_its_quorum_can_be_run_again(tmp_path):
 
 
 def test_nobody_online_ends_with_a_clear_error():
-    with pytest.raises(QuorumError, match="0 of 3 agents answered soundly"):
+    with pytest.raises(QuorumError, match="0 of 3 agents sent a valid answer"):
         calibrate(InProcessGrid({}, {}), terms(), timeouts=QUICK)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.methods import RobustThreshold
-from fedwqcp.report.terminal import Scale, always_left_out, released, scale
+from fedwqcp.report.terminal import Scale, always_left_out, guarantee_line, released, scale
 from fedwqcp.wire.messages import SharedThreshold
 
 TEN = np.arange(1, 11) / 10
@@ -124,6 +124,15 @@ def test_places_are_no_names_where_a_release_hides_who_has_no_point_of_a_group()
     release = fw.calibrate(agents, method=method, alpha=0.2, by="label")
     assert released(release)[0].left_out == ("byzantine",)
     assert released(release.public())[0].left_out == ()
+
+
+def test_an_assumption_is_not_stated_as_a_fact() -> None:
+    own = fw.calibrate({"a": TEN}, method="split-cp", alpha=0.2)
+    said = guarantee_line(own)
+    assert said.startswith("guarantee: coverage at each agent, in finite samples, if: each agent's")
+    assert said in " ".join(repr(own).split())  # wrapped there
+    none = fw.calibrate({"a": TEN}, method="fedwq-cp", alpha=0.2)
+    assert guarantee_line(none).startswith("guarantee: none (in finite samples nothing is proved")
 
 
 def test_a_bar_drawn_by_hand():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import Outputs
 from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
 
 MANY = np.arange(100_000)
@@ -113,6 +114,18 @@ def test_ids_that_are_no_text_are_refused(ids) -> None:
     """7.0 would be another id than 7, and all rows without one would share a uniform."""
     with pytest.raises(InputError, match="ids must be integers"):
         text_ids(ids)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [["a", float("nan"), "b"], ("a", "", None), ["a", None], np.array(["a", ""]), [7.0, np.nan],
+     np.array(["a", np.nan], object)],
+)  # fmt: skip
+def test_a_missing_id_is_refused_by_its_row(ids) -> None:
+    for read in (text_ids, lambda ids: Outputs([[0.5, 0.5]] * len(ids), ids=ids)):
+        with pytest.raises(InputError, match=r"^row 1: ids must .* this one is missing") as caught:
+            read(ids)
+        assert caught.value.row == 1
 
 
 @pytest.mark.parametrize("ids", [[0.5], [[1, 2]], 3, [None], [True]])

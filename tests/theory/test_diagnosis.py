@@ -370,7 +370,7 @@ def test_it_prints_as_a_report() -> None:
     )
     assert lines[1].startswith(
         "  [caution] coverage: at the shared threshold 0.171 it is not shown that enough "
-        "people are covered at weak"
+        "points are covered at weak"
     )
     assert lines[2].startswith("  [caution] dominance: strong holds 90%")
     assert len(lines) == 3

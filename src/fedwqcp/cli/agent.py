@@ -108,7 +108,8 @@ def calibrate(
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
     read = model_outputs.load_outputs(outputs, labels, terms.classes)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
-    cal = prediction.calibration_of(terms, used)
+    with model_outputs.in_file(outputs, labels):
+        cal = prediction.calibration_of(terms, used)
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(
         name,
@@ -184,26 +185,27 @@ def predict(
     terms = load(release)
     if round is not None:
         prediction.check_same_round(terms, folder.read_round(round))
-    named_by = context.get_parameter_source("agent")
-    if new_site and agent is not None and named_by is not None:
-        if named_by.name == "COMMANDLINE":
-            raise InputError("--new-site is for a site that took no part: leave --agent out")
-        if terms.round.expects(agent):
-            raise InputError(
-                f"--new-site is for a site that took no part, and FEDWQCP_AGENT names {agent!r}, "
-                "which did: leave --new-site out, or unset FEDWQCP_AGENT"
-            )
+    if new_site and agent is not None:
+        _check_took_no_part(context, agent, terms.round)
     who = None if new_site else _name(agent, terms.round, newcomer=True)
     name = who or "new-site"
     new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = model_outputs.for_prediction(terms.round, name, new, kept)
     again = _read_again(terms.round, calibration, calibration_labels, own)
-    cal = None if again is None else prediction.calibration_of(terms.round, again)
+    cal = None
+    if calibration is not None and again is not None:
+        with model_outputs.in_file(calibration, calibration_labels):
+            cal = prediction.calibration_of(terms.round, again)
     ready = new if own is None else model_outputs.probabilities(new, own)
-    sets = prediction.predict(
-        terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty
-    )
+    with model_outputs.in_file(outputs):
+        prediction.check_classes(terms.round, ready)
+    try:
+        sets = prediction.predict(
+            terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty
+        )
+    except InputError as error:  # a row is one of the outputs
+        raise error if error.row is None else error.within(str(outputs)) from None
     found = _rates(name, terms.round, sets, new)
     rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
@@ -215,12 +217,16 @@ def predict(
     output.say(f"{len(sets)} sets in {out}{said}")
     group = new.groups if terms.round.by == "group" else None
     features = None if ready.features is None else np.asarray(ready.features, dtype=np.float64)
-    threshold = prediction.thresholds(terms, who, alpha, cal, features, group=group)
+    threshold = np.asarray(
+        prediction.thresholds(terms, who, alpha, cal, features, group=group), dtype=np.float64
+    )
+    if threshold.size:
+        output.say(f"threshold {_span(threshold)}, {_source(terms.round, calibration, cal)}")
     notes = [
         *_servers_record(release, terms),
         *(_unnamed(terms.round, new) if terms.round.classes else ()),
         *_without_ids(terms.round, new),
-        *_excludes_nothing(terms.round, sets, np.asarray(threshold)),
+        *_excludes_nothing(terms.round, sets, threshold),
         *([f"note: {said}"] if who and (said := prediction.unanswered_note(terms, who)) else ()),
     ]
     for line in notes:
@@ -232,8 +238,35 @@ def predict(
     _say_rates(found, level, output)
     if note:
         output.say(f"note: {note}", style="yellow")
+    ends = [threshold.min(), threshold.max()] if threshold.size else []
     facts = {"size": size, "empty": empty, "measured": found, "like_calibration": rows}
-    output.done(agent=name, sets=out, n=len(sets), notes=notes, **facts)
+    output.done(agent=name, sets=out, n=len(sets), threshold=ends, notes=notes, **facts)
+
+
+def _check_took_no_part(context: typer.Context, agent: str, round: Round) -> None:
+    """Refuse the name of an agent beside --new-site."""
+    named_by = context.get_parameter_source("agent")
+    if named_by is not None and named_by.name == "COMMANDLINE":
+        raise InputError("--new-site is for a site that took no part: leave --agent out")
+    if named_by is not None and round.expects(agent):
+        raise InputError(
+            f"--new-site is for a site that took no part, and FEDWQCP_AGENT names {agent!r}, "
+            "which did: leave --new-site out, or unset FEDWQCP_AGENT"
+        )
+
+
+def _span(threshold: Floats) -> str:
+    """Write a threshold, or the least and the largest of several."""
+    ends = (float(threshold.min()), float(threshold.max()))
+    low, high = ("+inf" if end == inf else f"{end:.4g}" for end in ends)
+    return low if low == high else f"{low} to {high}"
+
+
+def _source(round: Round, path: Path | None, cal: Calibration | None) -> str:
+    """Say what the threshold of an agent was found with."""
+    if path is None or cal is None or not Plan.of(round).method.predicts_from_own_data:
+        return "from the release"
+    return f"found with the {cal.n} points of {path}"
 
 
 def _read_again(
@@ -276,7 +309,9 @@ def _without_ids(round: Round, outputs: Outputs) -> Iterator[str]:
     if outputs.ids is None and Plan.of(round).score.randomized:
         yield (
             f"note: the outputs have no ids (a column id, or an array ids): the random part of "
-            f"score {round.score.name!r} is a hash of each row's outputs instead"
+            f"score {round.score.name!r} is a hash of each row's outputs instead. If calibration "
+            "and test files both have none, guarantees hold as with ids; rows with equal outputs "
+            "then share their random part"
         )
 
 

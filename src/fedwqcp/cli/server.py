@@ -441,6 +441,12 @@ def advise(
         output.say(f"{advice.method} asks for no answers: close the round without any")
     if method.predicts_from_own_data:
         output.say("each agent predicts with --calibration, its own calibration outputs")
+    if method.guarantee:
+        output.say(
+            "This method was chosen from these data: with the same calibration points its "
+            "guarantee is approximate at most, whatever the next release says; with new points it "
+            "holds as stated"
+        )
     output.done(advice=advice, command=command, roster=roster)
 
 

@@ -198,13 +198,23 @@ def _method_lines(results: Results, method: str) -> list[str]:
     """Return one method: this split, and many."""
     own = results.of("four", method)
     one = sum(f.one for f in own) / sum(f.tested for f in own)
-    cells = [percent(f) + "*" * (f.rate.high < 1 - results.alpha) for f in own]
+    cells = [_starred(f, 1 - results.alpha) for f in own]
     lines = [_row(row_name(own[0])[:17], cells, f"{100 * one:.0f} %")]
     if known := results.spreads("four", method):
         cells = [f"{100 * s.mean:.0f} ± {100 * s.sd:.0f}" for s in known]
         one = fmean(s.one for s in known)  # every hospital alike
         lines.append(_row(f"  {known[0].splits} splits", cells, f"{100 * one:.0f} %"))
     return lines
+
+
+def _starred(found: MethodResult, nominal: float) -> str:
+    """Write a coverage, with a star where its interval lies below what was asked for."""
+    if found.rate.high >= nominal:
+        return percent(found)
+    end = f"{100 * found.rate.high:.0f}"
+    if float(end) < 100 * nominal:
+        return f"{percent(found)}*"
+    return percent(found).replace(f" {end}]", f"<{end}]*")  # rounded, it would not lie below
 
 
 def _few(results: Results) -> str:

@@ -98,12 +98,14 @@ USUAL_LIMIT = DisclosureLimit()
 def _too_much(what: str) -> InputError:
     """Say that a round would learn too much, and what to do."""
     return InputError(
-        f"{what}. Choose settings that reveal less",
+        what,
         cure=(
-            "or, if this site may, widen its limit with limit=DisclosureLimit(share, min_class), "
-            "or lift it with allow_samples=True",
-            "or, if this site may, widen its limit with --max-share and --min-class, or lift it "
-            "with --allow-samples",
+            "choose settings that reveal less (SECURITY.md lists from how many points each is "
+            "answered), or, if this site may, widen its limit with "
+            "limit=DisclosureLimit(share, min_class), or lift it with allow_samples=True",
+            "ask the server for a method or --setting that reveals less (SECURITY.md lists from "
+            "how many points each is answered), or, if this site may, widen its limit with "
+            "--max-share and --min-class, or lift it with --allow-samples",
         ),
     )
 

@@ -6,7 +6,8 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -27,6 +28,7 @@ from fedwqcp._validation import (
     as_labels,
     as_optional_classes,
     check_arguments,
+    check_no_id_missing,
     check_same_classes,
     classifier_columns,
     listed,
@@ -59,6 +61,12 @@ _MEANT = {
 """Names that people give to the columns of ids, labels and groups; only the keys are read."""
 _PREFIX = r"(?:p|prob|proba|probability|score|class)"
 _MEANT_P = re.compile(rf"{_PREFIX}[ _-]?(\d+)", re.I)
+_MEANT_ARRAY = {
+    "probs": re.compile("prob|softmax", re.I),
+    "logits": re.compile("logit", re.I),
+    "outputs": re.compile("pred|output|y_?hat", re.I),
+}
+"""Parts of names that people give to the array of outputs in an archive."""
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -90,7 +98,7 @@ class Outputs:
     Raises
     ------
     InputError
-        If a part has another number of rows, or NumPy cannot read it.
+        If a part has another number of rows, an id is missing, or NumPy cannot read a part.
 
     Examples
     --------
@@ -159,6 +167,8 @@ class Outputs:
                 )
             if part is not None and what == "ids" and part.ndim != 1:
                 raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
+            if given is not None and what == "ids":
+                check_no_id_missing(given)
             fields[what] = part
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -225,17 +235,32 @@ def load_outputs(
         case _:
             raise InputError(f"outputs must be one of .npz, .npy, .csv, .parquet, got {path.name}")
     if found.ids is not None and (again := found.ids.size - np.unique(found.ids).size):
-        raise InputError(
-            f"{path}: an id must name one row; {again} of the rows repeat an earlier id"
-        )
+        first = np.unique(found.ids, return_index=True)[1]
+        error = InputError(
+            f"an id must name one row; {again} of the rows repeat an earlier id, this one first",
+            row=int(np.setdiff1d(np.arange(found.ids.size), first)[0]),
+        ).within(str(path))
+        raise error if found.first_line is None else error.at_line(found.first_line)
     if labels is not None:
-        found = replace(found, labels=_array(labels))
+        beside = _array(labels)
+        with in_file(labels):
+            found = replace(found, labels=beside)
     if classes is None:
         return found
+    with in_file(path, labels):
+        try:
+            return found.in_classes(classes)
+        except InputError as error:
+            raise error if found.first_line is None else error.at_line(found.first_line) from None
+
+
+@contextmanager
+def in_file(path: Path, labels: Path | None = None) -> Iterator[None]:
+    """Let errors name the file of outputs that they are about, and that of its labels."""
     try:
-        return found.in_classes(classes)
+        yield
     except InputError as error:
-        raise error if found.first_line is None else error.at_line(found.first_line) from None
+        raise error.within(str(path) if labels is None else f"{path}, {labels}") from None
 
 
 LABELS_BESIDE = (
@@ -386,23 +411,25 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     texts = text_ids(ids)
-    if outputs.ids is not None and (again := _repeated(texts, outputs.values)):
+    if outputs.ids is not None and (again := _repeated(texts, outputs.values)).size:
         raise InputError(
-            f"an id must name one row; {again} of the rows repeat the id of a row with other values"
+            f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
+            "values, this one first",
+            row=int(again[0]),
         )
     return uniforms(key, texts)
 
 
-def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> int:
-    """Count the rows that repeat the id of a row with other values; equal rows may share one.
+def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return the rows that repeat the id of a row with other values; equal rows may share one.
 
     Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
     """
     if len(set(ids.tolist())) == len(ids):
-        return 0
+        return np.empty(0, np.intp)
     _, first, which = np.unique(ids, return_index=True, return_inverse=True)
     same = values == values[first[which.reshape(-1)]]
-    return int(np.count_nonzero(~same.reshape(len(ids), -1).all(axis=1)))
+    return np.flatnonzero(~same.reshape(len(ids), -1).all(axis=1))
 
 
 def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[Any]:
@@ -474,7 +501,16 @@ def _from_npz(path: Path) -> Outputs:
     kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
     if kind is None:
         known = ", ".join(sorted(arrays)) or "nothing"
-        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
+        meant = next(
+            (
+                f"; did you mean {name!r} by {key!r}?"
+                for name, pattern in _MEANT_ARRAY.items()
+                for key in sorted(arrays)
+                if pattern.search(key)
+            ),
+            "",
+        )
+        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}{meant}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
     groups = arrays.get("groups", arrays.get("group"))
     ids, x = arrays.get("ids", arrays.get("id")), arrays.get("features")
@@ -484,9 +520,10 @@ def _from_npz(path: Path) -> Outputs:
     if own.ndim != 1 or own.dtype.kind != "U":
         raise InputError(f"{path}: 'classes' must be a list of names, one for each column")
     names, logits = tuple(map(str, own)), kind == "logits"
-    return Outputs(
-        arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
-    )
+    with in_file(path):
+        return Outputs(
+            arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
+        )
 
 
 def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
@@ -551,7 +588,9 @@ def _from_columns(
 ) -> Outputs:
     """Sort the columns of a table into outputs, labels, ids and features."""
     columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
-    names = output_columns(columns) or classifier_columns("z", columns)
+    with in_file(path):
+        names = output_columns(columns) or classifier_columns("z", columns)
+        of_labels, of_features = numbered("y", columns), numbered("x", columns)
     by_class = _class_columns(columns, classes)
     if classes and names and len(by_class) == len(classes):
         raise InputError(
@@ -559,7 +598,8 @@ def _from_columns(
             "of the two"
         )
     if classes and by_class and not names:
-        check_same_classes(by_class, classes)
+        with in_file(path):
+            check_same_classes(by_class, classes)
         names = classes
     by_name = classes is None and not names and len(by_class) > 1
     if by_name:
@@ -577,7 +617,7 @@ def _from_columns(
     values = _stacked(path, columns, names)
     assert values is not None  # there are names
     label = next((name for name in ("label", "y") if name in columns), None)
-    labels = _stacked(path, columns, numbered("y", columns))
+    labels = _stacked(path, columns, of_labels)
     labels = None if labels is None else _whole(labels)
     if label is not None and classes != () and not _all_numbers(columns[label]):
         labels = _texts(path, columns, label)
@@ -587,7 +627,7 @@ def _from_columns(
         values[:, 0] if len(names) == 1 else values,
         labels,
         _texts(path, columns, "id"),
-        features=_stacked(path, columns, numbered("x", columns)),
+        features=_stacked(path, columns, of_features),
         groups=_texts(path, columns, "group"),
         logits=names[0] == "z0" and not by_class,
         classes=names if by_name or names == classes else (),

@@ -29,8 +29,7 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     """Score an agent's calibration points with the round's score."""
     score = Plan.of(round).score
     outputs = outputs.in_classes(round.classes)
-    if isinstance(score, LabelScore | MultiLabel):
-        _check_classes(round, outputs)
+    check_classes(round, outputs)
     return scored(score, round.key, outputs)
 
 
@@ -104,8 +103,8 @@ def predict(
             f"'group'); its groups: {', '.join(round.groups)}"
         )
     threshold = thresholds(release, agent, alpha, calibration, features, group=group)
+    check_classes(round, outputs)
     if isinstance(score, LabelScore):
-        _check_classes(round, outputs)
         rule = set_rule(round.rule, allow_empty)
         u = row_uniforms(round.key, outputs) if score.randomized else None
         sets = score.invert(outputs.values, threshold, rule, u)
@@ -117,7 +116,6 @@ def predict(
             cure=("leave allow_empty=False out", "leave --no-allow-empty out"),
         )
     if isinstance(score, MultiLabel):
-        _check_classes(round, outputs)
         return LabelSets(score.invert(outputs.values, threshold).mask, round.classes)
     if isinstance(score, IntervalScore):
         return score.invert(outputs.values, threshold)
@@ -334,8 +332,10 @@ def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:
         )
 
 
-def _check_classes(round: Round, outputs: Outputs) -> None:
+def check_classes(round: Round, outputs: Outputs) -> None:
     """Refuse outputs with another number of classes than the round's."""
+    if not isinstance(Plan.of(round).score, LabelScore | MultiLabel):
+        return
     classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
     if round.n_classes is not None and classes != round.n_classes:
         row = outputs.values.ndim == 1 and len(outputs.values) == round.n_classes

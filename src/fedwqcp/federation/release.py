@@ -116,7 +116,7 @@ class Release(ReleaseRecord):
     a      used          0.6       198
     b      used          0.6       198
     >>> print(release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]]))
-    2 sets of labels out of 2, mean size 1.5
+    2 sets, of 2 possible labels; mean size 1.5
     size  1  2
     sets  1  1
     row 0: 1
@@ -592,7 +592,7 @@ class Release(ReleaseRecord):
 
     def _promise(self) -> str:
         """Say what is proved."""
-        return f"{self.guarantee.in_words}, if: {self.assumption}" if self.guarantee else "none"
+        return proved(self) if self.guarantee else "none"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """Return the table: who, threshold at each level, bytes."""
@@ -639,6 +639,12 @@ class Release(ReleaseRecord):
             return "none" if isinstance(self.outcomes[0], PerAgentThresholds) else "own data"
         low, high = float(np.min(found)), float(np.max(found))
         return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def proved(release: ReleaseRecord) -> str:
+    """Say what is proved of a release and under which assumption, or why nothing is."""
+    said, why = release.guarantee.in_words, release.assumption
+    return f"{said}, if: {why}" if release.guarantee else f"{said} ({why})"
 
 
 def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:

@@ -290,7 +290,7 @@ class Server:
         parts = [("refused", refused), ("no answer", silent)]
         said = "; ".join(f"{what}: {named(names, 12)}" for what, names in parts if names)
         return (
-            f"{len(self._positions)} of {len(self._states)} agents answered soundly, the round "
+            f"{len(self._positions)} of {len(self._states)} agents sent a valid answer, the round "
             f"needs {self.round.quorum}; {said}. Get the missing answers, or open a round with a "
             "smaller quorum: `quorum` in the roster or the run configuration, or --quorum"
         )

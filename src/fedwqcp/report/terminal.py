@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, inf
 from typing import Literal
 
-from fedwqcp.federation.release import Release
+from fedwqcp.federation.release import Release, proved
 from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
@@ -201,5 +201,5 @@ def _loss_note(loss: float) -> str:
 
 
 def guarantee_line(release: Release) -> str:
-    """Say what is proved of a release, and under which assumption."""
-    return f"guarantee: {release.guarantee.in_words} ({release.assumption})"
+    """Say what is proved of a release and under which assumption, or why nothing is."""
+    return f"guarantee: {proved(release)}"

@@ -14,6 +14,7 @@ from fedwqcp._validation import (
     as_array,
     as_floats,
     check_arguments,
+    check_no_id_missing,
     fits,
     plain,
     shown,
@@ -118,13 +119,14 @@ def text_ids(ids: npt.ArrayLike) -> npt.NDArray[np.str_]:
     Raises
     ------
     InputError
-        If an id is neither an integer nor text: 7.0 would be another id than 7.
+        If an id is missing, or neither an integer nor text: 7.0 would be another id than 7.
 
     Examples
     --------
     >>> text_ids([7, 12]).tolist()
     ['7', '12']
     """
+    check_no_id_missing(ids)
     array = as_array(ids, "ids")
     if array.dtype == object and not all(map(_is_id, array.flat)):
         raise InputError("ids must be integers or text in every row, got something else")

@@ -605,7 +605,7 @@ def _clipped(evidence: Evidence) -> Finding | None:
     says = (
         f"{listed(own)} sent a finite threshold with fewer than the {evidence.needed} points that "
         f"alpha={evidence.alpha:g} needs. It was clipped to the largest score, so it covers too "
-        f"few people. Identical agents would cover {mean:.3f} on average"
+        f"few points. Identical agents would cover {mean:.3f} on average"
     )
     severity: Severity = "unsafe" if mean < least_coverage(evidence.alpha) else "caution"
     return Finding("clipped", severity, says, tuple(own))
@@ -632,13 +632,13 @@ def _coverage(evidence: Evidence) -> Finding | None:
         lost = {name: 1 - coverage[name][1] for name, is_ in verdicts.items() if is_ == "unsafe"}
         first = max(lost, key=lambda name: lost[name])
         says = (
-            f"{t} too few people are covered by their sets at {named(lost)}. At {first} the sets "
+            f"{t} too few points are covered by their sets at {named(lost)}. At {first} the sets "
             f"miss at least {lost[first]:.1%} of the points where alpha={alpha:g} is asked"
         )
         return Finding("coverage", "unsafe", says, tuple(lost))
     open_ = tuple(name for name, is_ in verdicts.items() if is_ != "safe")
     says = (
-        f"{t} it is not shown that enough people are covered at {named(open_)}; "
+        f"{t} it is not shown that enough points are covered at {named(open_)}; "
         f"{at_most(worst, missed[worst], alpha)}"
     )
     if evidence.epsilon is None and not evidence.tails:
@@ -673,7 +673,7 @@ def _tiny(evidence: Evidence) -> Finding | None:
         return None
     worst = max(noise(s.n, evidence.alpha) for s in own.values())
     says = (
-        f"few points at {listed(own)}. How many people such a threshold covers is largely chance: "
+        f"few points at {listed(own)}. How many points such a threshold covers is largely chance: "
         f"its coverage varies by up to {worst:.3f} (standard deviation), more than half of "
         f"alpha={evidence.alpha:g}"
     )

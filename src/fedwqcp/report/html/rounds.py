@@ -25,7 +25,7 @@ from fedwqcp.federation.predict import (
 )
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
-from fedwqcp.federation.release import Release, known_rows
+from fedwqcp.federation.release import Release, known_rows, proved
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT
 from fedwqcp.quantile import conformal_quantile, conformal_rank
@@ -154,7 +154,7 @@ def _page(release: Release, whose: str, views: Sequence[View]) -> Page:
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
-            ("Guarantee", f"{release.guarantee.in_words} ({release.assumption})"),
+            ("Guarantee", proved(release)),
         ),
         views=list(views),
     )

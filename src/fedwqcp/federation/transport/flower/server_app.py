@@ -121,7 +121,7 @@ def calibrate(
     Raises
     ------
     QuorumError
-        If too few agents answered soundly in time; the round can be run again under a new id.
+        If too few agents sent a valid answer in time; the round can be run again under a new id.
     """
     timeouts = timeouts or Timeouts()
     carrier = GridCarrier(grid, timeouts)
