@@ -116,6 +116,8 @@ def finished(federation, records, run):
     """Status and record of a run between processes, once it ended; a busy machine takes long."""
     status = federation.wait(run, 300.0, lambda: round_ended(records))
     (record,) = records.iterdir()
+    if not status.lower().endswith("completed"):
+        print((record / "log.jsonl").read_text())  # why, beside the test that fails
     return status, record
 
 

@@ -15,7 +15,7 @@ AGENTS = ("agent-0", "agent-1", "agent-2")
 """Sites that are online from the beginning."""
 SITES = tuple(f"site-{i}" for i in range(6))
 """Sites whose keys are registered; they come online when a test wants them."""
-TIMEOUTS = {"deadline": 15.0, "grace": 3.0}
+TIMEOUTS = {"deadline": 60.0, "grace": 3.0}
 
 
 @contextmanager
