@@ -71,7 +71,7 @@ def runs(root, stops_when_terminated):
         "quorum": 3,
         "secure": True,
         "max-n": 5000,
-        "deadline": 90.0,
+        "deadline": 180.0,
         "grace": 30.0,  # on a busy machine sites begin seconds apart, and one more lost ends it
     }
     with LocalFederation(root / "federation", SITES) as federation:
@@ -94,7 +94,7 @@ def runs(root, stops_when_terminated):
 @pytest.mark.parametrize("score", RANGE)
 def test_the_threshold_is_that_of_the_others_within_the_margin(runs, scores, score):
     status, record = runs[score]
-    assert status == "finished:completed"
+    assert status == "finished:completed", (record / "log.jsonl").read_text()
     release = fw.load(record / "record.json")
     others = {name: scores[score][name] for name in SITES if name != LOST}
     assert (release.used, release.missing) == (tuple(others), (LOST,))
