@@ -72,6 +72,19 @@ def sort_descending(columns: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple(np.sort(np.stack(columns), axis=0)[::-1].copy())
 
 
+def count_ahead(columns: tuple[Array, ...]) -> tuple[Array, ...]:
+    x = np.stack(columns)
+    parts = (x * np.float32(2.0**26)).astype(np.uint32) + np.uint32(1 << 28)
+    at = np.arange(len(x))[:, None]
+    ahead = [(x > x[j]) | ((x == x[j]) & (at < j)) for j in range(len(x))]
+    return tuple(np.where(some, parts, 0).sum(axis=0).astype(np.uint32) for some in ahead)
+
+
+def any_equal(columns: tuple[Array, ...]) -> Array:
+    ordered = np.sort(np.stack(columns), axis=0)
+    return (ordered[1:] == ordered[:-1]).any(axis=0)
+
+
 def partial_sums(a: Array, b: Array, c: Array, d: Array) -> Array:
     return np.stack([x.reshape(4, 4).sum(axis=1) for x in (a, b, c, d)], axis=1).reshape(-1)
 

@@ -99,6 +99,14 @@ def rows_and_columns(x, whole, out, side, sorted_side):
     vectors.store(vectors.pointer(out), 16, vectors.partial_sums(a, b, c, d))
 
 
+def columns_beside_each_other(x, counts, equal):
+    columns = vectors.transpose(vectors.pointer(x), 0, (0, 0, 0, 0, 0))
+    ahead = vectors.count_ahead(columns)
+    for j in range(5):
+        vectors.store(vectors.pointer(counts), 16 * j, ahead[j])
+    vectors.store(vectors.pointer(equal), 0, vectors.any_equal(columns))
+
+
 def assert_same(program: Callable[..., Any], *arrays: Any) -> None:
     """Run a program both ways on copies of the same arrays."""
     both = []
@@ -134,8 +142,17 @@ def test_rows() -> None:
     assert_same(rows_and_columns, REAL * 0 + np.round(REAL), whole, np.zeros(32, np.float32), *side)
 
 
+def test_columns() -> None:
+    x = np.append(RNG.dirichlet([1.0] * 5, 16).astype(np.float32), [0.0, 0.0, 0.0])
+    x[[0, 3]], x[[5, 6, 9]], x[[10, 14]] = x[0], 0.25, (0.0, 1.0)
+    x = x.astype(np.float32)
+    assert vectors.any_equal(tuple(x[:80].reshape(16, 5).T)).sum() == 2
+    assert_same(columns_beside_each_other, x, np.zeros(80, np.uint32), np.zeros(16, np.bool_))
+
+
 def test_every_instruction_has_a_meaning_and_is_tried() -> None:
-    tried = "".join(map(inspect.getsource, (numbers_in_and_out, bits_and_back, rows_and_columns)))
+    programs = numbers_in_and_out, bits_and_back, rows_and_columns, columns_beside_each_other
+    tried = "".join(map(inspect.getsource, programs))
     for name in compiled.__all__:
         assert hasattr(vectors, name)
         assert f"vectors.{name}(" in tried

@@ -35,10 +35,13 @@ from fedwqcp.kernels.bracket import Row
 from fedwqcp.kernels.numba import SURE, Bool, Int, jit, jit_inline, jit_part, rank_row
 from fedwqcp.kernels.simd import UNIT, grouped_rows
 from fedwqcp.kernels.vectors import (
+    any_equal,
     as_uint32,
     bit_or,
     broadcast,
     compress,
+    count_ahead,
+    floor,
     gather,
     lane_index,
     load,
@@ -872,27 +875,11 @@ def score_long(
 
 
 @jit_inline
-def place_column(columns: Any, j: Int) -> tuple[Vector, Vector]:
-    """Return mass before one label of sixteen rows, and its rank."""
-    zero, one = broadcast(np.float32(0)), broadcast(np.float32(1))
-    key, mass, rank = as_uint32(columns[j]), zero, one
-    for k in range(len(columns)):
-        if k < j:  # noqa: SIM108 as one expression it takes longer
-            ahead = as_uint32(columns[k]) >= key
-        else:
-            ahead = as_uint32(columns[k]) > key
-        mass, rank = select(ahead, mass + columns[k], mass), select(ahead, rank + one, rank)
-    return mass, rank
-
-
-@jit_inline
-def equals_column(columns: Any, j: Int) -> Vector:
-    """Tell in which rows a label equals another one."""
-    zero, one = broadcast(np.float32(0)), broadcast(np.float32(1))
-    n = zero
-    for k in range(len(columns)):
-        n = select(columns[k] == columns[j], n + one, n)
-    return n > one
+def place_column(ahead: Vector) -> tuple[Vector, Vector]:
+    """Return mass before one label of sixteen rows, and its rank, from what `count_ahead` found."""
+    mass = uint_to_float32(ahead & broadcast(np.uint32((1 << 28) - 1)))
+    n = floor(uint_to_float32(ahead) * broadcast(np.float32(2.0**-28)))
+    return mass * broadcast(np.float32(2.0**-26)), n + broadcast(np.float32(1))
 
 
 @jit_inline
@@ -938,15 +925,15 @@ def score_short(
         u = to_float32(load(pointer(given.u), i)) if given.u.size else one
         terms = terms_of(given, u, top)
         off = off + broadcast(np.float32((C + 24) * UNIT))
-        found, size, unsure = none, zero, zero > one
+        found, size, ahead, unsure = none, zero, count_ahead(columns), zero > one
+        if rounded:  # equals in float32 need not be equal
+            unsure = any_equal(columns)
         for j in range(C):
-            mass, rank = place_column(columns, j)
+            mass, rank = place_column(ahead[j])
             low = broadcast(read(pointer(given.low), j))
             high = broadcast(read(pointer(given.high), j))
             within, beyond = judge((columns[j], mass, rank), terms, (low, high), off)
             unsure = unsure | logical_not(within | beyond)
-            if rounded:  # equals in float32 need not be equal
-                unsure = unsure | equals_column(columns, j)
             size = select(within, size + one, size)
             found = found + select(within, broadcast(np.uint32(1 << j)), none)
         store(pointer(bits), 0, found)

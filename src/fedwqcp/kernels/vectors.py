@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import wraps
+from functools import reduce, wraps
+from itertools import combinations
 from typing import Any
 
 from llvmlite import ir
@@ -29,6 +30,7 @@ from fedwqcp.kernels import LANES
 from fedwqcp.kernels.numpy import network
 
 __all__ = [
+    "any_equal",
     "as_float32",
     "as_float64",
     "as_int64",
@@ -37,6 +39,7 @@ __all__ = [
     "broadcast",
     "compress",
     "convert_like",
+    "count_ahead",
     "even_lanes",
     "floor",
     "fma",
@@ -509,6 +512,39 @@ def sort_descending(builder: Any, columns: Any) -> Any:
         larger = builder.icmp_unsigned(">", x, y)
         rows[a], rows[b] = builder.select(larger, x, y), builder.select(larger, y, x)
     return pack_array(builder, rows)
+
+
+@instruction(lambda columns: types.UniTuple(Vector(types.uint32), len(columns)))
+def count_ahead(builder: Any, columns: Any) -> Any:
+    """Return for each of at most 15 columns number and mass of those ahead of it, in each lane.
+
+    Ahead are larger float32, and equal ones in earlier columns; none is signed, and their sum is
+    below 2. The number is in units of 2^28, the mass in units of 2^-26, each part rounded down: one
+    addition counts and weighs.
+    """
+    n, whole = columns.type.count, ir.VectorType(I32, LANES)
+    x = [builder.extract_value(columns, k) for k in range(n)]
+    unit, one, none = (
+        ir.Constant(x[0].type, [2.0**26] * LANES),
+        _constant(I32, [1 << 28] * LANES),
+        ir.Constant(whole, None),
+    )
+    parts = [builder.add(builder.fptoui(builder.fmul(k, unit), whole), one) for k in x]
+    keys, found = [builder.bitcast(k, whole) for k in x], [none] * n
+    for a, b in combinations(range(n), 2):
+        first = builder.icmp_signed(">=", keys[a], keys[b])
+        found[a] = builder.add(found[a], builder.select(first, none, parts[b]))
+        found[b] = builder.add(found[b], builder.select(first, parts[a], none))
+    return pack_array(builder, found)
+
+
+@instruction(lambda _: MASK)
+def any_equal(builder: Any, columns: Any) -> Any:
+    """Return in which lanes two of several columns of float32 are equal."""
+    n = columns.type.count
+    x = [builder.extract_value(columns, k) for k in range(n)]
+    pairs = [builder.fcmp_ordered("==", x[a], x[b]) for a, b in combinations(range(n), 2)]
+    return reduce(builder.or_, pairs, ir.Constant(ir.VectorType(ir.IntType(1), LANES), None))
 
 
 @instruction(lambda a, *_: a)
