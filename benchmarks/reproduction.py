@@ -41,10 +41,10 @@ OTHERS = (
     "fedcp-qq",
     "fedcp-qq (paper's rows)",
     "cphet",
-    "cphet (own law)",
+    "cphet (own distribution)",
     "cphet (paper's rows)",
     "dp-fedcp",
-    "dp-fedcp (own law)",
+    "dp-fedcp (own distribution)",
     "dp-fedcp (rounds)",
     "dp-fedcp (paper's rows)",
 )

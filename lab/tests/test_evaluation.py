@@ -183,7 +183,7 @@ def test_methods_have_targets_and_take_the_presets_overflow():
     assert _distribution("fedwq-cp").overflow == "clip"
     assert _target("fedwq-cp") == "own"
     assert _target("dp-fedcp") == (0.25,) * 4
-    assert _target("dp-fedcp (own law)") == "own"
+    assert _target("dp-fedcp (own distribution)") == "own"
     assert _target("cphet") == tuple(unit.setting.feature_distribution.tolist())
     assert _distribution("cphet (paper's rows)").scope == "local"
 

@@ -614,7 +614,7 @@ def reproduction():
     (covered, sized) = ((sum(v[:2]), v[2]) for v in agreed.values())
     yield f"{covered[0]} of {covered[1]} coverage cells and {sized[0]} of {sized[1]} sizes"
     yield f"with {ours('cifar10', row, 'size', 'Avg'):.2f} labels against {wide}:"
-    mean = [ours("dermamnist", m, "coverage", "Avg") for m in ("cphet", "cphet (own law)")]
+    mean = [ours("dermamnist", m, "coverage", "Avg") for m in ("cphet", "cphet (own distribution)")]
     derma = printed("dermamnist", "cphet", "coverage").split()[0]
     yield f"covers {mean[0]:.3f} (published {float(derma):.3f}), and {mean[1]:.3f} with"
     components = {plan.name: plan.components for plan in paper().datasets}
