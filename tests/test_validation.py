@@ -104,7 +104,7 @@ def test_sound_labels_pass() -> None:
             [0.0, 1.0],
             r"integers from 0 to 2, got an array of float64; pass labels.astype\(int\)$",
         ),
-        ([0.5, 1.0], "labels must be integers from 0 to 2, got an array of float64$"),
+        ([1.0, 0.5], "row 1: labels must be integers from 0 to 2, got one that is not whole$"),
         ([0.0, NAN], "labels must be .* float64 with NaN or infinite entries: take these rows out"),
         (
             [True, False],

@@ -497,6 +497,12 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
         return array.astype(np.int64)
     most = 2**63 if n_classes is None else n_classes
     wanted = "integers of at least 0" if n_classes is None else f"integers from 0 to {most - 1}"
+    if array.dtype.kind == "f" and np.isfinite(array).all() and (array != np.rint(array)).any():
+        raise InputError(
+            f"labels must be {wanted}, got one that is not whole",
+            row=first_of(array != np.rint(array)),
+            cure=("", "see that labels and outputs are not in each other's columns"),
+        )
     if array.dtype.kind not in "iu":
         text, cure = _no_integers(array)
         raise InputError(f"labels must be {wanted}, got an array of {array.dtype}{text}", cure=cure)
@@ -535,7 +541,7 @@ def _no_integers(labels: npt.NDArray[Any]) -> tuple[str, tuple[str, str]]:
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all():
             return " with NaN or infinite entries: take these rows out first", ("", "")
-        return "", _INTEGERS if (labels == np.rint(labels)).all() else ("", "")
+        return "", _INTEGERS
     if labels.dtype.kind in "OUST":
         texts = [str(label).strip() for label in labels.flat]
         if any(map(_is_missing, labels.flat)):

@@ -642,6 +642,26 @@ def test_a_clipped_private_threshold_is_no_score(one_agent):
     assert own.threshold == 1
 
 
+def test_an_agent_without_points_has_no_part_in_a_mean(one_agent):
+    np.savez("cal.npz", probs=np.empty((0, 2)), labels=np.empty(0, int))
+    said = answer("fedwq-cp")
+    assert "note: no calibration point: this agent takes no part in the threshold" in said
+    assert "inf" not in said.split("this is all that is sent")[0]
+
+
+def test_too_few_points_for_a_mean_say_what_to_ask_for(one_agent):
+    half = np.linspace(0.1, 0.9, 5)
+    np.savez("cal.npz", probs=np.stack([half, 1 - half], axis=1), labels=[0, 1, 0, 1, 0])
+    assert "ask the server for overflow=exclude or another method" in answer("fedwq-cp")
+
+
+@pytest.mark.parametrize(("right", "noted"), [(10, True), (30, False)])
+def test_columns_in_another_order_than_the_labels_are_noticed(one_agent, right, noted):
+    labels = np.arange(40) >= right
+    np.savez("cal.npz", probs=np.tile([0.9, 0.1], (40, 1)), labels=labels.astype(int))
+    assert ("right less often than by chance" in answer("fedwq-cp")) is noted
+
+
 def test_a_method_without_a_mean_says_nothing_of_one_and_says_it_once(one_agent):
     opened = ("server", "open", "--alpha", 0.01, "--agents", "roster.toml")
     for method, says in (

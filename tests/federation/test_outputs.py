@@ -168,6 +168,32 @@ def test_bad_files_are_refused(tmp_path, name, content, says):
     assert "secret" not in str(error.value)
 
 
+HEADLESS = "line 1 must name the columns .* add a line of names"
+
+
+@pytest.mark.parametrize(
+    ("first", "classes", "says"),
+    [
+        ("Miller,0.253,0.747,1", None, HEADLESS),
+        ("Miller,0.253,0.747,1", (), HEADLESS),
+        ("0.253,0.747", ("flu", "cold"), HEADLESS),
+        ("Miller,1,0,2", (), "got 4 columns, some named by a number: does a line of names come"),
+    ],
+)
+def test_a_first_row_in_place_of_names_is_never_shown(tmp_path, first, classes, says):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{first}\n{first}\n")
+    with pytest.raises(InputError, match=says) as error:
+        load_outputs(path, classes=classes)
+    assert not any(each in str(error.value) for each in ("Miller", "253", "747"))
+
+
+def test_columns_named_by_class_may_be_decimals(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("0.5,1.5\n0.25,0.75\n")
+    assert load_outputs(path, classes=("0.5", "1.5")).values.tolist() == [[0.25, 0.75]]
+
+
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.parquet"])
 def test_any_change_of_a_file_gives_outputs_or_an_input_error(tmp_path, name):
     path, rng = tmp_path / name, np.random.default_rng(0)
@@ -217,8 +243,11 @@ def test_an_archive_under_other_names_says_how_to_name_the_array(tmp_path, name,
 def test_objects_are_never_unpickled(tmp_path):
     path = tmp_path / "cal.npz"
     np.savez(path, probs=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InputError, match="array 'probs' holds objects, which are not read"):
+    with pytest.raises(
+        InputError, match="array 'probs' holds objects, which are not read"
+    ) as error:
         load_outputs(path)
+    assert str(error.value).endswith("save probs.astype(float)"), "as integers they would be lost"
 
 
 def test_labels_of_pandas_as_objects_are_refused_with_what_to_save(tmp_path):
@@ -358,6 +387,7 @@ def test_repeated_ids_are_counted_and_never_shown(tmp_path):
     ) as caught:
         load_outputs(path)
     assert "Miller" not in str(caught.value)
+    assert str(caught.value).endswith("give each row an id of its own")
 
 
 LOGIT_ROUND = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 1, key="k")

@@ -33,6 +33,7 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.report.terminal import guarantee_line, scale
+from fedwqcp.scores import LabelScore
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Round, unknown_agent
@@ -127,6 +128,7 @@ def calibrate(
         *_unnamed(terms, read),
         *_without_ids(terms, read),
         *_one_based(terms, read),
+        *_below_chance(side.plan, read),
         *_too_few_points(side.plan, cal),
         *(_spent_for_nothing(side.plan, data) if budget is not None else ()),
     ]
@@ -345,6 +347,21 @@ def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
         yield f"note: {note}"
 
 
+def _below_chance(plan: Plan, outputs: Outputs) -> Iterator[str]:
+    """Say that columns may be in another order than labels, where the first choice is seldom right.
+
+    Labels that are names have no order; among few rows it may be chance.
+    """
+    labels, values = outputs.labels, outputs.values
+    if not isinstance(plan.score, LabelScore) or labels is None or labels.dtype.kind not in "iu":
+        return
+    if len(values) >= 30 and (values.argmax(axis=1) == labels).mean() < 1 / values.shape[1]:
+        yield (
+            "note: the most probable class is right less often than by chance: see that the "
+            "columns of probabilities are in the order of the labels"
+        )
+
+
 def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
     """Say where there are too few calibration points."""
     round, said = plan.round, plan.method.overflow_note
@@ -353,8 +370,8 @@ def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
         n = part_of(round, cal, group).n
         of = "" if group is None else f" of {round.by} {round.group_names[group]}"
         for alpha in round.alphas:
-            if group is not None and n == 0:
-                yield f"note: no calibration point{of}: this agent takes no part in it"
+            if n == 0 and (group is not None or plan.method.averages):
+                yield f"note: no calibration point{of}: this agent takes no part in the threshold"
                 break
             if conformal_rank(n, alpha / cal.columns) > n:
                 yield (

@@ -52,7 +52,10 @@ ROWS = 2**10
 _MEANING = re.compile(r"id|label|y|group|prediction|sigma|lower|upper|[pzxy](0|[1-9]\d{0,5})")
 """Columns of a table that are no names of classes, where the classes are not known."""
 _MEANT = {
-    "id": re.compile(r"ids?|(patient|row|case|subject|person|record|study)[ _-]?ids?|pid", re.I),
+    "id": re.compile(
+        r"ids?|(patient|row|case|subject|person|record|study)[ _-]?ids?|pid|mrn|patient|subject",
+        re.I,
+    ),
     "label": re.compile(
         r"labels?|(true|y)[ _-]?(label|true)|y_?true|target|truth|outcome|diagnosis|dx", re.I
     ),
@@ -239,6 +242,7 @@ def load_outputs(
         error = InputError(
             f"an id must name one row; {again} of the rows repeat an earlier id, this one first",
             row=int(np.setdiff1d(np.arange(found.ids.size), first)[0]),
+            cure=("give each row an id of its own",) * 2,
         ).within(str(path))
         raise error if found.first_line is None else error.at_line(found.first_line)
     if labels is not None:
@@ -540,13 +544,19 @@ def _from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
                 f"{path}: columns must be separated by commas, got {called}: save the table with "
                 "commas between columns and points in decimals"
             )
+    meant = any(map(_MEANING.fullmatch, header)) or not set(header).isdisjoint(classes or ())
+    if not meant and any(_is_number(name) and not name.strip().isdigit() for name in header):
+        raise InputError(
+            f"{path}: line 1 must name the columns (p0, p1, ..., label, id), it holds numbers: add "
+            "a line of names before the first row"
+        )
     if len(set(header)) != len(header):
         raise InputError(f"{path}: each column name may occur once")
     for number, row in enumerate(body, start=2):
         if len(row) != len(header):
             raise InputError(
-                f"{path}, line {number} has {len(row)} fields, the header has {len(header)}"
-                + ("; remove blank lines" if not row else "")
+                f"{path}, line {number} has {len(row)} fields, the header has {len(header)}; "
+                + ("quote a text that contains a comma" if row else "remove blank lines")
             )
     columns = dict(
         zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
@@ -608,10 +618,14 @@ def _from_columns(
         named = f"or one for each of {listed(classes)}, " if classes else ""
         if reserved := [name for name in classes or () if name in _RESERVED]:
             named = f"(a class is named {reserved[0]!r}, as another column is) "
-        hint = _meant_by(columns, classes)
+        got = f"{', '.join(columns)}{_meant_by(columns, classes)}"
+        if any(map(_is_number, columns)):  # a row of data, perhaps: it is not shown
+            got = (
+                f"{len(columns)} columns, some named by a number: does a line of names come first?"
+            )
         raise InputError(
             f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
-            f"logits z0, z1, ...; got {', '.join(columns)}{hint}"
+            f"logits z0, z1, ...; got {got}"
         )
     _check_meant(path, columns, "column", (*names, *by_class))
     values = _stacked(path, columns, names)
@@ -730,9 +744,14 @@ def _load_numpy(path: Path) -> Any:
 def _why_unread(error: Exception, name: str) -> str:
     """Say why NumPy does not read an array: objects could run code, and text of pandas is one."""
     if "Object arrays" in str(error):
+        save = f"{name}.astype(str) for text, or {name}.astype(int) for whole numbers"
+        if name in ("probs", "outputs", "logits", "features"):
+            save = f"{name}.astype(float)"
+        elif name == "array":
+            save += ", or array.astype(float) for others"
         return (
             "holds objects, which are not read; a column of pandas with text is of objects: save "
-            f"{name}.astype(str), or {name}.astype(int) for whole numbers"
+            f"{save}"
         )
     return "must be what NumPy saved; it cannot be read"
 

@@ -341,7 +341,11 @@ def check_classes(round: Round, outputs: Outputs) -> None:
         row = outputs.values.ndim == 1 and len(outputs.values) == round.n_classes
         raise InputError(
             f"the round has {round.n_classes} classes, the outputs have {classes}"
-            + ("; one row must be a table of one row, such as probs[None]" if row else "")
+            + (
+                "; one row must be a table of one row, such as probs[None]"
+                if row
+                else "; the models of a round must have the same classes"
+            )
         )
 
 

@@ -652,7 +652,9 @@ class Method(CheckedSettings, ABC, Generic[S]):
             "exclude": "it is +inf, and a shared one is made without it",
             "clip": "it is the largest score, which covers too little",
         }
-        return f"{said[rule]} (overflow={rule})" if rule in said else ""
+        note = f"{said[rule]} (overflow={rule})" if rule in said else ""
+        ask = "; if that is not wanted, ask the server for overflow=exclude or another method"
+        return note + ask if rule == "propagate" else note
 
     def least_agents(self, alpha: float, roster: int | None = None) -> int | None:
         """Return how few agents can give a finite threshold; None where their points decide.
