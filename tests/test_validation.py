@@ -55,7 +55,8 @@ def test_other_types_of_probabilities_become_float64() -> None:
         ([[1.0], [1.0]], r"at least two classes, got shape \(2, 1\)"),
         ([[[0.5, 0.5]]], r"got shape \(1, 1, 2\)"),
         ([[0.5, 0.5], [1.0]], "rectangular"),
-        ([["0.5", "0.5"]], "must be an array of numbers, got an array of <U3"),
+        ([["0.5", "0.5"]], r"array of numbers, got an array of <U3; pass values.astype\(float\)$"),
+        ("a.npz", "array of numbers, got .*; a file is not read here: pass what it holds$"),
         ([[True, False]], "got an array of bool"),
         ([[0.5 + 0j, 0.5]], "got an array of complex128"),
         (None, "got an array of object"),
@@ -100,6 +101,7 @@ def test_sound_labels_pass() -> None:
         ([-1, 0], "row 0: labels must be integers from 0 to 2"),
         ([0], r"shape \(2,\), one for each row of the outputs, got shape \(1,\)$"),
         ([[0], [1]], r"got shape \(2, 1\); use labels.ravel\(\)"),
+        ([[0, 1, 0], [1, 0, 0]], r"got shape \(2, 3\); use labels.argmax\(axis=1\)$"),
         (
             [0.0, 1.0],
             r"integers from 0 to 2, got an array of float64; pass labels.astype\(int\)$",

@@ -15,6 +15,7 @@ from fractions import Fraction
 from functools import lru_cache, wraps
 from math import inf, isnan
 from numbers import Integral, Real
+from os import PathLike
 from sys import float_info
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -403,7 +404,12 @@ def real_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
     if array.size == 0 and array.dtype == object:
         array = array.astype(np.float64)
     if array.dtype.kind not in "fiu":
-        raise InputError(f"{what} must be an array of numbers, got an array of {array.dtype}")
+        cure = "pass values.astype(float)" if array.dtype.kind in "OUS" else ""
+        if isinstance(values, str | PathLike):
+            cure = "a file is not read here: pass what it holds"
+        raise InputError(
+            f"{what} must be an array of numbers, got an array of {array.dtype}", cure=(cure, "")
+        )
     return array
 
 
@@ -489,9 +495,11 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
     """Return labels as int64 of shape (n,) with values from 0 to n_classes - 1, where known."""
     array = as_array(labels, "labels")
     if array.shape != (n,):
+        use = {(n, 1): "use labels.ravel()", (n, n_classes): "use labels.argmax(axis=1)"}
         raise InputError(
             f"labels must have shape ({n},), one for each row of the outputs, "
-            f"got shape {array.shape}" + ("; use labels.ravel()" if array.shape == (n, 1) else "")
+            f"got shape {array.shape}",
+            cure=(use.get(array.shape, ""), "give one label for each row"),
         )
     if n == 0:
         return array.astype(np.int64)
