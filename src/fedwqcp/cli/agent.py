@@ -184,7 +184,7 @@ def predict(
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
     terms = load(release)
     if round is not None:
-        prediction.check_same_round(terms, folder.read_round(round))
+        prediction.check_same_round(terms, folder.read_round(round), (release, round))
     if new_site and agent is not None:
         _check_took_no_part(context, agent, terms.round)
     who = None if new_site else _name(agent, terms.round, newcomer=True)
