@@ -33,7 +33,7 @@ from fedwqcp.report.html.rounds import round_page
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.messages import Ask, Begin, Round
 
 NAMES = ("a", "b", "c", "d")
 
@@ -494,6 +494,9 @@ def test_what_can_be_audited_is_told(tmp_path):
     (tmp_path / "round.json").write_bytes(encode(release.round))
     with pytest.raises(InputError, match="that is a round: its record is written beside it when"):
         call("audit", tmp_path / "round.json")
+    (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(release.round.id, 1, (Begin(),))))
+    with pytest.raises(InputError, match="that is a question of a round: the record lies beside"):
+        call("audit", tmp_path / "round.ask-1.json")
     fw.save(release, tmp_path / "release.json")
     with pytest.raises(InputError, match="that is the release that agents get, without their ans"):
         call("audit", tmp_path / "release.json")

@@ -531,6 +531,7 @@ _NO_RECORD = {
     "the round that was closed",
     "round": "that is a round: its record is written beside it when it is closed",
     "answer": "that is an agent's answer: the record lies beside the round",
+    "ask": "that is a question of a round: the record lies beside the round when it is closed",
 }
 
 
