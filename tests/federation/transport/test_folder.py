@@ -38,7 +38,7 @@ from fedwqcp.federation.transport.folder import (
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Ask, Choice, LocalQuantile, Round, SharedThreshold
+from fedwqcp.wire.messages import Ask, Begin, Choice, LocalQuantile, Round, SharedThreshold
 
 RNG = np.random.default_rng(5)
 CALS = {name: Calibration(RNG.uniform(size=n)) for name, n in (("a", 30), ("b", 50), ("c", 40))}
@@ -80,12 +80,14 @@ def opened(tmp_path, round=ROUND):
     [
         ("a.json", "a.json is an agent's answer, not the round that it answers: pass the file"),
         ("release.json", "release.json is a release, not the round that it ended: pass the file"),
+        ("round.ask-1.json", "ask-1.json is a question of the server, not the round"),
         ("roster.toml", "roster.toml is a roster, not a round: pass the file that `server open`"),
         ("notes.txt", "notes.txt is no round: pass the file"),
     ],
 )
 def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, says):
     close_round(opened(tmp_path), write_all(tmp_path), tmp_path / "release.json")
+    (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(ROUND.id, 1, (Begin(),))))
     (tmp_path / "roster.toml").write_text("agents = ['a', 'b']\n")
     (tmp_path / "notes.txt").write_text("notes")
     with pytest.raises(InputError, match=says):
@@ -348,7 +350,8 @@ def test_an_unreadable_file_beside_the_round_is_a_plain_error(tmp_path, monkeypa
     answers = write_all(tmp_path / "answers")
     (tmp_path / name).unlink(missing_ok=True)
     UNREADABLE[kind](tmp_path / name, monkeypatch)
-    with pytest.raises(InputError, match=rf"cannot read .*{name}: "):
+    do = "write" if (name, kind) == ("release.json", "folder") else "read"
+    with pytest.raises(InputError, match=rf"cannot {do} .*{name}: "):
         close_round(path, answers, tmp_path / "release.json")
 
 
@@ -753,5 +756,17 @@ def test_a_damaged_list_of_what_counted_is_named(tmp_path):
 
 @pytest.mark.parametrize("out", ["", "."])
 def test_a_round_needs_the_name_of_a_file(out):
-    with pytest.raises(InputError, match="must name a file, got a folder"):
+    with pytest.raises(InputError, match=r"^cannot write \.: it is a folder; name a file"):
         open_round(ROUND, Path(out))
+
+
+def test_a_folder_is_not_written_over(tmp_path):
+    (tmp_path / "folder").mkdir()
+    says = r"^cannot write .*folder: it is a folder; name a file"
+    with pytest.raises(InputError, match=says):
+        open_round(ROUND, tmp_path / "folder")
+    with pytest.raises(InputError, match=says):
+        write_answer(Agent("a", ROUND, CALS["a"]), tmp_path / "folder")
+    with pytest.raises(InputError, match=says):
+        close_round(opened(tmp_path), write_all(tmp_path), tmp_path / "folder")
+    assert not (tmp_path / "round.record.json").exists()

@@ -109,6 +109,7 @@ def read_round(path: Path) -> Round:
     found = {
         "release": "a release, not the round that it ended",
         "answer": "an agent's answer, not the round that it answers",
+        "ask": "a question of the server, not the round that it belongs to",
     }.get(str(holds(data)))
     if found is None and not data.lstrip().startswith(b"{"):
         found = "a roster, not a round" if path.suffix == ".toml" else "no round"
@@ -164,6 +165,7 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
         record = record_file(path)
         if _is_of_round(out, path):
             raise InputError(f"{out} is one of the round's own files: choose another --out")
+        check_file_name(out)
         if exists(out) and load(out).round.id != round.id:
             raise InputError(f"{out} belongs to another round: choose another --out")
         server = Server(round)
