@@ -580,11 +580,26 @@ def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
         call("agent", "calibrate", "--round", round, "--outputs", f"{name}.npz", "--agent", name,
              "--out", f"{name}.json")  # fmt: skip
     (folder / "d.json").write_text("{}")
-    said = call("server", "close", "round.json", *(f"{name}.json" for name in NAMES))
+    said = call("server", "close", "round.json", "a.json", *(f"{name}.json" for name in NAMES))
     table, _, under = said.partition("└")
     assert "refused for 'round': the answer is to another round" in under
     assert "refused for 'message': the file is no answer" in under
+    assert "the round is closed without c, d: open a new round if they must count" in under
+    assert "must answer this round" not in under
     assert "refused for" not in table
+    assert "a.json: this answer was given twice, it is read once" in table
+    assert "'a'" not in said
+
+
+def test_a_round_that_goes_on_says_without_whom(folder):
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3,
+         "--method", "fcp", "--setting", "probes=8")  # fmt: skip
+    for name in NAMES:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+             "--agent", name, "--allow-samples")  # fmt: skip
+    (folder / "d.json").write_text("{}")
+    said = call("server", "close", "round.json", *(f"{name}.json" for name in NAMES))
+    assert "the round goes on without d: open a new round if it must count" in said
 
 
 def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):

@@ -19,7 +19,7 @@ from fedwqcp import methods, scores
 from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
 from fedwqcp._validation import named
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
-from fedwqcp.errors import InputError, MessageError
+from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on, next_step
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
@@ -216,7 +216,9 @@ def close(
     refused = [str(refusal) for refusal in closed.refusals]
     for refusal in refused:
         output.say(f"refused: {refusal}", style="yellow")
-    reasons = _refused_for(closed.refusals)
+    for file in closed.repeated:
+        output.say(f"{file}: this answer was given twice, it is read once")
+    reasons = _refused_for(closed)
     if closed.release is None:
         for reason in reasons:
             output.say(reason)
@@ -264,10 +266,9 @@ MOST_ROWS = 200
 """Agents in the table of `server close`."""
 
 _REFUSED = {
-    "round": "the answer is to another round; the site must answer this round's file",
+    "round": "the answer is to another round",
     **dict.fromkeys(
-        ("terms", "method", "score", "alpha"),
-        "the site answered other terms than these; send it this round's file again",
+        ("terms", "method", "score", "alpha"), "the site answered other terms than these"
     ),
     "step": "the answer is to another question of this round, or came after it was closed",
     "agent": "the sender is not in the roster, or had answered before",
@@ -280,14 +281,20 @@ _REFUSED = {
     "threshold": "the threshold is outside the range of the score",
     "internal": "a fault of fedwqcp: please report it",
 }
-"""What a refusal is for, and what helps; by the part of the answer that is wrong."""
+"""What a refusal is for, by the part of the answer that is wrong."""
 
 
-def _refused_for(refusals: Sequence[MessageError]) -> list[str]:
-    """Explain what answers were refused for, one line for each reason that occurs."""
-    fields = dict.fromkeys(refusal.field for refusal in refusals)
+def _refused_for(closed: folder.ClosedStep) -> list[str]:
+    """Explain what answers were refused for, a line for each reason; and what can be done."""
+    fields = dict.fromkeys(refusal.field for refusal in closed.refusals)
     other = "what was sent is not what an answer to this round may hold"
-    return [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
+    lines = [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
+    if closed.lost:
+        goes_on = "goes on" if closed.release is None else "is closed"
+        must = "it must" if len(closed.lost) == 1 else "they must"
+        without = f"the round {goes_on} without {named(closed.lost, 12)}"
+        lines.append(f"{without}: open a new round if {must} count")
+    return lines
 
 
 def agents_table(release: Release, console: Console) -> Table:

@@ -153,9 +153,56 @@ def test_garbage_and_replays_are_refused_by_name(tmp_path):
     closed = close_round(opened(tmp_path), files, tmp_path / "release.json")
     assert closed.release.used == ("a", "c")
     assert list(closed.release.refused) == ["b"]
-    assert [(r.agent, r.field) for r in closed.refusals] == [
-        ("b", "message"), ("b", "round"), ("a", "agent"),
-    ]  # fmt: skip
+    assert [(r.agent, r.field) for r in closed.refusals] == [("b", "message"), ("b", "round")]
+    assert closed.repeated == (good[0],)
+    assert closed.lost == ("b",)
+
+
+def test_the_same_answer_given_twice_counts_once_and_another_is_refused(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    for folder in ("again", "other"):
+        (tmp_path / folder).mkdir()
+    copy, renamed = tmp_path / "again" / "a.json", tmp_path / "again" / "mail.json"
+    for file in (copy, renamed, tmp_path / "other" / "b.json"):  # the last speaks for another
+        file.write_bytes(answers[0].read_bytes())
+    write_answer(Agent("a", ROUND, CALS["b"]), tmp_path / "other" / "a.json")
+    given = [tmp_path / "other" / "b.json", *answers, copy, renamed, tmp_path / "other" / "a.json"]
+    for _ in range(2):
+        closed = close_round(path, given, tmp_path / "release.json")
+        assert closed.release.used == ("a", "b", "c")
+        assert closed.repeated == (copy, renamed)
+        assert closed.lost == ()
+        assert [(r.agent, r.field) for r in closed.refusals] == [("b", "agent"), ("a", "agent")]
+    assert "the first answer stands" in closed.refusals[1].reason
+
+
+def test_another_file_of_the_round_among_the_answers_is_named_as_what_it_is(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    close_round(path, answers, tmp_path / "release.json")
+    (tmp_path / "ask.json").write_bytes(encode(Ask(ROUND.id, 1, (Begin(),))))
+    (tmp_path / "b.json").write_bytes(path.read_bytes())
+    (tmp_path / "round.record.json").rename(tmp_path / "record.json")
+    (tmp_path / "junk.npz").write_bytes(b"PK\x03\x04")
+    more = ("round.json", "release.json", "record.json", "ask.json", "junk.npz")
+    wrong = [tmp_path / "b.json", *(tmp_path / name for name in more)]
+    closed = close_round(path, [answers[0], answers[2], *wrong], tmp_path / "release.json")
+    kinds = {
+        "b": "the terms of a round",
+        "round.json": "the terms of a round",
+        "release.json": "the release or the record of a round",
+        "record.json": "the release or the record of a round",
+        "ask.json": "a question of the server",
+    }
+    said = {refusal.agent: refusal.reason for refusal in closed.refusals}
+    assert said.pop("junk.npz") == "must be one JSON object in UTF-8"
+    start = "must be an agent's answer, which `agent calibrate` wrote; it is "
+    assert said == {name: start + kind for name, kind in kinds.items()}
+    (tmp_path / "round.record.json").unlink()
+    with pytest.raises(QuorumError, match="1 of 3") as error:
+        close_round(path, [answers[0], *wrong], tmp_path / "release.json")
+    for name in (*kinds, "junk.npz"):
+        assert f" {name} (message: must be " in str(error.value)
+    assert "no answer: c." in str(error.value)
 
 
 def test_a_missed_quorum_writes_nothing_and_can_be_tried_again(tmp_path):
