@@ -614,8 +614,26 @@ def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
 def test_advice_on_a_release_says_where_the_record_is(folder):
     closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
     said = refusal("advise", "release.json", code=2)
-    assert "release.json is the release that agents get" in said
-    assert "beside the round (round-ID.record.json)" in said
+    assert said.startswith("release.json: this is the release that agents get: advice needs")
+    assert "beside the round, as round-ID.record.json" in said
+
+
+def test_advice_on_a_method_that_it_cannot_read_names_it_and_those_that_it_can(folder):
+    call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1,
+         "--method", "split-cp")  # fmt: skip
+    call("server", "close", "round.json")
+    said = refusal("advise", "round.record.json", code=2)
+    assert said.startswith("round.record.json: advice needs thresholds or class sketches")
+    assert "in this round of split-cp they sent neither; it can read records of fedwq-cp" in said
+    assert "the release that agents get" not in said
+
+
+def test_advice_on_a_masked_round_says_that_it_is_masked(tmp_path):
+    path = tmp_path / "masked.record.json"
+    scores = {name: np.linspace(0, 1, 40) for name in ("a", "b", "c")}
+    fw.save(calibrate(scores, alpha=0.1, score="lac", secure=True), path)
+    said = refusal("advise", path, code=2)
+    assert said.startswith(f"{path}: advice needs each agent's own threshold")
 
 
 def test_a_question_of_another_round_is_said_to_be_the_servers(folder):

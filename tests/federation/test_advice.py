@@ -14,6 +14,7 @@ from scipy.special import expit, logit, ndtr
 import fedwqcp as fw
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.advice import (
+    READS,
     advise_on,
     check_record,
     next_step,
@@ -376,7 +377,9 @@ def test_records_must_go_together():
         advise_on(records[2], fw.calibrate(cals, alpha=0.1, score="aps", rule="leq_top1"))
     with pytest.raises(InputError, match="thresholds or class sketches"):
         advise_on(records[0], records[0].public())
-    with pytest.raises(InputError, match="thresholds or class sketches"):
+    with pytest.raises(
+        InputError, match=r"thresholds or class sketches.* of fcp they sent neither"
+    ):
         advise_on(fw.calibrate(cals, method="fcp", alpha=0.1, score="lac"))
     with pytest.raises(InputError, match="same score, rule, target and groups"):
         advise_on(records[0], fw.calibrate(cals, alpha=0.1, score="lac", target="mixture"))
@@ -438,13 +441,22 @@ def test_a_masked_round_stays_masked(method):
 
 
 def test_what_has_no_threshold_of_all_points_is_refused():
-    with pytest.raises(InputError, match="thresholds or class sketches"):
+    says = r"thresholds or class sketches.* round of split-cp they sent neither.* fedwq-cp"
+    with pytest.raises(InputError, match=says):
         check_record(record("split-cp"))
-    with pytest.raises(InputError, match="a release, and the record of another method"):
+    with pytest.raises(InputError, match=r"this is the release that agents get.* the server's rec"):
         check_record(record().public())
     pairs = {"a": np.zeros((50, 2)), "b": np.ones((50, 2))}
     with pytest.raises(InputError, match="one column"):
         check_record(fw.calibrate(pairs, alpha=0.1, score=fw.CQR(symmetric=False)))
+
+
+def test_advice_reads_the_records_of_the_methods_that_it_names():
+    cals = skewed_agents()
+    for method in set(fw.methods.available()) - {"cphet", "fed-crc"}:  # both need other data
+        found = fw.calibrate(cals, method=method, alpha=0.1, score="lac")
+        sent = thresholds_in(found, 0.1) and not fw.methods.get(method).private
+        assert bool(sent) == (method in READS), method
 
 
 def test_an_agent_without_points_is_no_damage():

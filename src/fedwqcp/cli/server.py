@@ -20,7 +20,7 @@ from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
 from fedwqcp._validation import named
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
 from fedwqcp.errors import InputError
-from fedwqcp.federation.advice import advise_on, next_step
+from fedwqcp.federation.advice import advise_on, check_record, next_step
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import (
@@ -418,18 +418,12 @@ def advise(
     """Say which method to use for the agents of a round, or for a site that joins, and why."""
     files = [path / "record.json" if is_folder(path) else path for path in records]
     for path in files:
-        if is_file(path) and holds(read(path)) == "release" and not load(path).received:
-            raise InputError(
-                f"{path} is the release that agents get, or of a method that sends no thresholds: "
-                "advice needs the record, which `server close` writes beside the round "
-                "(round-ID.record.json), of a method such as fedwq-cp or fedls-cp"
-            )
         if is_file(path) and holds(read(path)) == "round":
             raise InputError(
                 f"{path} is a round: advice needs its record, which `server close` writes "
                 "beside it (round-ID.record.json)"
             )
-    rounds = [load(path) for path in files]
+    rounds = [_record(path) for path in files]
     advice = advise_on(*rounds, alpha=alpha, new_site=new_site)
     terms, output = rounds[0].round, Output(as_json)
     if advice.keep:
@@ -455,6 +449,16 @@ def advise(
             "holds as stated"
         )
     output.done(advice=advice, command=command, roster=roster)
+
+
+def _record(path: Path) -> Release:
+    """Read a record that advice can rest on; an error names the file."""
+    record = load(path)
+    try:
+        check_record(record)
+    except InputError as error:
+        raise error.within(str(path)) from None
+    return record
 
 
 def _command(terms: Round, advice: Advice, out: Path, roster: Path) -> list[str]:

@@ -134,4 +134,6 @@ def test_one_interval_below_is_counted_as_one(page):
     assert below
     for word, text in below:
         one = "," not in word and " and " not in word
-        assert re.search(rf"\. {1 if one else '[2-9]'} of \d+ intervals lie{'s' * one} below; ", text)
+        assert re.search(
+            rf"\. {1 if one else '[2-9]'} of \d+ intervals lie{'s' * one} below; ", text
+        )

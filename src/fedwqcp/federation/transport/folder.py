@@ -161,8 +161,8 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Read the answers, take the steps they allow, and release where the dialogue ends.
 
     The answers are those of all steps so far; of two answers of one agent to one step the first
-    given stands, and the same one given twice counts once. The record and further questions go beside the round. Without a quorum nothing is
-    written.
+    given stands, and the same one given twice counts once. The record and further questions go
+    beside the round. Without a quorum nothing is written.
     """
     with locked(path.parent):
         round = read_round(path)
