@@ -332,9 +332,9 @@ def _cannot(do: str, path: Path, error: OSError | ValueError) -> InputError:
 
 
 def check_file_name(path: Path) -> None:
-    """Refuse a path that names no file, such as that of an empty text."""
-    if not path.name:
-        raise InputError(f"{path} must name a file, got a folder")
+    """Refuse to write to a folder, such as that of an empty text."""
+    if not path.name or is_folder(path):
+        raise InputError(f"cannot write {path}: it is a folder; name a file")
 
 
 def _lock(handle: int) -> None:

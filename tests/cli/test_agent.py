@@ -217,7 +217,8 @@ def test_errors_about_rows_and_columns_name_the_file(three_sites):
         "gap.csv": ("p1,p2,p3,label\n0.2,0.3,0.5,1\n", "columns must be p0, p1, ... from 0 "
                     "without a gap, got p1, p2, p3"),
         "logits.csv": ("p0,p1,p2,label\n0.2,0.3,0.5,1\n-2,3,5,1\n", "line 3: probabilities must"),
-        "two.csv": ("p0,p1,label\n0.2,0.8,1\n", "the round has 3 classes, the outputs have 2"),
+        "two.csv": ("p0,p1,label\n0.2,0.8,1\n", "the round has 3 classes, the outputs have 2; "
+                    "give one column for each class of the round, or ask the server"),
     }  # fmt: skip
     for name, (text, says) in bad.items():
         Path(name).write_text(text)
@@ -287,8 +288,13 @@ def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
     assert refused(predict("--round", "round.json"), "method: must be as in the round", 3)
     released("fedwq-cp", out="other.json", round="other-round.json")
     mine = decode((three_sites / "round.json").read_bytes(), Round).id
+    theirs = decode((three_sites / "other-round.json").read_bytes(), Round).id
     error = predict("--round", "round.json", release="other.json")
-    assert refused(error, f"this agent has {mine}", 3)
+    assert refused(error, f"other.json: round: it is of round {theirs}, round.json is of round "
+                   f"{mine}: ask the server for the release of {mine}, or give the round file of "
+                   f"{theirs}", 3)  # fmt: skip
+    error = predict(release="round.json.st-mary.json")
+    assert refused(error, "st-mary.json is an agent's answer to a round, not its release", 2)
     error = predict("--round", "release.json", release="other.json")
     assert refused(error, "release.json", 2)
 

@@ -66,6 +66,11 @@ def test_the_reference_names_every_command_once(heading):
         (["--alpha", "10%"], ". Write 0.1."),
         (["--alpha", "2,5 %"], ". Write 0.025."),
         (["--alpha=0,1"], ". Write 0.1."),
+        (["--alpha", "90%"], ". Write 0.1 for 90 % coverage."),
+        (["--alpha", "97.5 %"], ". Write 0.025 for 97.5 % coverage."),
+        (["--alpha=0,95"], ". Write 0.05 for 95 % coverage."),
+        (["--allow-large-alpha", "--alpha", "90%"], ". Write 0.9."),
+        (["--alpha", "100%"], ". Write 1."),
         (["--alpha", "x"], "'--alpha'"),
     ],
 )
@@ -78,6 +83,27 @@ def test_a_level_with_a_percent_sign_or_a_comma_gets_its_decimals(given, says, m
     said = " ".join(done.output.replace("│", " ").split())
     assert says in said
     assert ("Write" in said) == ("Write" in says)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("server open --agents roster.toml --alpha 0.1,0.2",
+         ". Repeat the option: --alpha 0.1 --alpha 0.2."),
+        ("server open --agents roster.toml --alpha=0.1;.05",
+         ". Repeat the option: --alpha 0.1 --alpha .05."),
+        ("warm-up --classes 2,10,100", "Repeat the option: --classes 2 --classes 10 --classes 100"),
+        ("demo --alpha 0.1,0.2", ". Write one number."),
+        ("server open --agents roster.toml --alpha 0.1,x", "'--alpha'"),
+    ],
+)  # fmt: skip
+def test_several_numbers_in_one_word_are_told_how_they_are_given(words, says, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    done = CliRunner().invoke(app, words.split(), prog_name="fedwqcp")
+    assert done.exit_code == 2
+    said = " ".join(done.output.replace("│", " ").split())
+    assert says in said
+    assert ("Repeat" in said) == ("Repeat" in says)
 
 
 def test_a_figure_without_its_name_is_told_which_there_are():

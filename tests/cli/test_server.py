@@ -33,7 +33,7 @@ from fedwqcp.report.html.rounds import round_page
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.messages import Ask, Begin, Round
 
 NAMES = ("a", "b", "c", "d")
 
@@ -494,6 +494,9 @@ def test_what_can_be_audited_is_told(tmp_path):
     (tmp_path / "round.json").write_bytes(encode(release.round))
     with pytest.raises(InputError, match="that is a round: its record is written beside it when"):
         call("audit", tmp_path / "round.json")
+    (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(release.round.id, 1, (Begin(),))))
+    with pytest.raises(InputError, match="that is a question of a round: the record lies beside"):
+        call("audit", tmp_path / "round.ask-1.json")
     fw.save(release, tmp_path / "release.json")
     with pytest.raises(InputError, match="that is the release that agents get, without their ans"):
         call("audit", tmp_path / "release.json")
@@ -577,11 +580,26 @@ def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
         call("agent", "calibrate", "--round", round, "--outputs", f"{name}.npz", "--agent", name,
              "--out", f"{name}.json")  # fmt: skip
     (folder / "d.json").write_text("{}")
-    said = call("server", "close", "round.json", *(f"{name}.json" for name in NAMES))
+    said = call("server", "close", "round.json", "a.json", *(f"{name}.json" for name in NAMES))
     table, _, under = said.partition("└")
     assert "refused for 'round': the answer is to another round" in under
     assert "refused for 'message': the file is no answer" in under
+    assert "the round is closed without c, d: open a new round if they must count" in under
+    assert "must answer this round" not in under
     assert "refused for" not in table
+    assert "a.json: this answer was given twice, it is read once" in table
+    assert "'a'" not in said
+
+
+def test_a_round_that_goes_on_says_without_whom(folder):
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3,
+         "--method", "fcp", "--setting", "probes=8")  # fmt: skip
+    for name in NAMES:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+             "--agent", name, "--allow-samples")  # fmt: skip
+    (folder / "d.json").write_text("{}")
+    said = call("server", "close", "round.json", *(f"{name}.json" for name in NAMES))
+    assert "the round goes on without d: open a new round if it must count" in said
 
 
 def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
@@ -596,8 +614,28 @@ def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
 def test_advice_on_a_release_says_where_the_record_is(folder):
     closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
     said = refusal("advise", "release.json", code=2)
-    assert "release.json is the release that agents get" in said
-    assert "beside the round (round-ID.record.json)" in said
+    assert said.startswith("release.json: this is the release that agents get: advice needs")
+    assert "beside the round, as round-ID.record.json" in said
+
+
+def test_advice_on_a_method_that_it_cannot_read_names_it_and_those_that_it_can(folder):
+    call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1,
+         "--method", "split-cp")  # fmt: skip
+    call("server", "close", "round.json")
+    said = refusal("advise", "round.record.json", code=2)
+    assert said.startswith("round.record.json: advice needs thresholds or class sketches")
+    assert (
+        "in this round of split-cp they sent neither: open a round of fedwq-cp with tail=16" in said
+    )
+    assert "the release that agents get" not in said
+
+
+def test_advice_on_a_masked_round_says_that_it_is_masked(tmp_path):
+    path = tmp_path / "masked.record.json"
+    scores = {name: np.linspace(0, 1, 40) for name in ("a", "b", "c")}
+    fw.save(calibrate(scores, alpha=0.1, score="lac", secure=True), path)
+    said = refusal("advise", path, code=2)
+    assert said.startswith(f"{path}: advice needs each agent's own threshold")
 
 
 def test_a_question_of_another_round_is_said_to_be_the_servers(folder):

@@ -376,7 +376,9 @@ def test_records_must_go_together():
         advise_on(records[2], fw.calibrate(cals, alpha=0.1, score="aps", rule="leq_top1"))
     with pytest.raises(InputError, match="thresholds or class sketches"):
         advise_on(records[0], records[0].public())
-    with pytest.raises(InputError, match="thresholds or class sketches"):
+    with pytest.raises(
+        InputError, match=r"thresholds or class sketches.* of fcp they sent neither"
+    ):
         advise_on(fw.calibrate(cals, method="fcp", alpha=0.1, score="lac"))
     with pytest.raises(InputError, match="same score, rule, target and groups"):
         advise_on(records[0], fw.calibrate(cals, alpha=0.1, score="lac", target="mixture"))
@@ -438,13 +440,21 @@ def test_a_masked_round_stays_masked(method):
 
 
 def test_what_has_no_threshold_of_all_points_is_refused():
-    with pytest.raises(InputError, match="thresholds or class sketches"):
+    says = r"thresholds or class sketches.* round of split-cp they sent neither.* fedwq-cp"
+    with pytest.raises(InputError, match=says):
         check_record(record("split-cp"))
-    with pytest.raises(InputError, match="a release, and the record of another method"):
+    with pytest.raises(InputError, match=r"this is the release that agents get.* the server's rec"):
         check_record(record().public())
     pairs = {"a": np.zeros((50, 2)), "b": np.ones((50, 2))}
     with pytest.raises(InputError, match="one column"):
         check_record(fw.calibrate(pairs, alpha=0.1, score=fw.CQR(symmetric=False)))
+
+
+@pytest.mark.parametrize("method", ["fedwq-cp", "fedls-cp"])
+def test_advice_reads_the_records_of_the_methods_that_it_names(method):
+    found = fw.calibrate(skewed_agents(), method=method, alpha=0.1, score="lac")
+    check_record(found)
+    assert thresholds_in(found, 0.1)
 
 
 def test_an_agent_without_points_is_no_damage():

@@ -231,7 +231,9 @@ def test_wrong_calls_are_refused_with_the_cure():
     release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2)
     with pytest.raises(InputError, match="'st-mary' is not in the round; its agents: a, b"):
         release.predict_set("st-mary", NEW, ids=NEW_IDS)
-    with pytest.raises(InputError, match="the round has 3 classes, the outputs have 2"):
+    with pytest.raises(
+        InputError, match="the round has 3 classes, the outputs have 2; give one column for each"
+    ):
         release.predict_set("a", NEW[:, :2], ids=NEW_IDS)
     with pytest.raises(InputError, match=r"'aps' is randomised.* pass ids.* fw\.scores\.row_ids"):
         release.predict_set("a", NEW)

@@ -150,6 +150,20 @@ def test_refused_and_missing_agents_are_named_and_the_quorum_decides():
     assert release.used == ("a",)
     assert list(release.refused) == ["b"]
     assert release.missing == ("c",)
+    assert server.lost == ("b",)
+
+
+def test_a_missed_quorum_names_strangers_and_files_too():
+    server = Server(ROUND)
+    server.receive(answer(agent="mallory"), Path("mail.json"))
+    server.receive(b"{}", Path("junk.json"))
+    server.receive(b"{}", "b")
+    says = (
+        r"refused: b \(message: .*\), mallory \(agent: is not in the roster of this round\), "
+        r"junk\.json \(message: .*\); no answer: a, c\."
+    )
+    with pytest.raises(QuorumError, match=says):
+        server.close_step()
 
 
 def test_a_file_that_is_named_like_an_agent_refuses_nobody():

@@ -38,6 +38,7 @@ ROUND = Round(
     agents=("a", "b"),
     quorum=2,
 )
+ASK = Ask("ab12", 3, (Begin(), None))
 ANSWER = Answer(
     "ab12", "0" * 16, 0, "a", "fedwq-cp", "aps", (0.05,), (LocalQuantile(0.9, 40), None)
 )
@@ -57,7 +58,7 @@ RELEASE = ReleaseRecord(
     ("message", "cls"),
     [
         (ROUND, Round),
-        (Ask("ab12", 3, (Begin(), None)), Ask),
+        (ASK, Ask),
         (ANSWER, Answer),
         (RELEASE, ReleaseRecord),
     ],
@@ -228,6 +229,10 @@ def test_method_of_reads_a_release_and_refuses_the_rest():
     assert method_of(encode(RELEASE), "r.json") == "fedwq-cp"
     with pytest.raises(RecordError, match="cannot be read"):
         method_of(b"{}", "r.json")
+    kinds = {"a round": ROUND, "an agent's answer": ANSWER, "a question": ASK}
+    for kind, message in kinds.items():
+        with pytest.raises(RecordError, match=rf"^r.json is {kind}.*, not its release, which"):
+            method_of(encode(message), "r.json")
     with pytest.raises(RecordError, match="cannot be read"):
         method_of(b"[" * 50_000, "r.json")
     earlier = encode(RELEASE).replace(b'"version":2', b'"version":1')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, sqrt
 from pathlib import Path
 from typing import Annotated
 
@@ -186,7 +186,7 @@ def predict(
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
     terms = load(release)
     if round is not None:
-        prediction.check_same_round(terms, folder.read_round(round))
+        prediction.check_same_round(terms, folder.read_round(round), (release, round))
     if new_site and agent is not None:
         _check_took_no_part(context, agent, terms.round)
     who = None if new_site else _name(agent, terms.round, newcomer=True)
@@ -350,12 +350,14 @@ def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
 def _below_chance(plan: Plan, outputs: Outputs) -> Iterator[str]:
     """Say that columns may be in another order than labels, where the first choice is seldom right.
 
-    Labels that are names have no order; among few rows it may be chance.
+    Seldom is three standard deviations below chance. Labels that are names have no order.
     """
     labels, values = outputs.labels, outputs.values
     if not isinstance(plan.score, LabelScore) or labels is None or labels.dtype.kind not in "iu":
         return
-    if len(values) >= 30 and (values.argmax(axis=1) == labels).mean() < 1 / values.shape[1]:
+    n, chance = len(values), 1 / values.shape[1]
+    right = np.count_nonzero(values.argmax(axis=1) == labels)
+    if right < n * chance - 3 * sqrt(n * chance * (1 - chance)):
         yield (
             "note: the most probable class is right less often than by chance: see that the "
             "columns of probabilities are in the order of the labels"

@@ -148,12 +148,12 @@ class _Command(TyperCommand):
     """A command whose flags show no type."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; say how a number with a percent sign or a comma is written."""
+        """Read the arguments; say how a percentage, a decimal comma or several are written."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            if not (written := _as_decimal(given, getattr(error.param, "opts", ()))):
+            if not (written := _as_written(given, error.param)):
                 raise
             said = error.message.rstrip(".") + written
             raise typer.BadParameter(said, error.ctx, error.param) from None
@@ -174,14 +174,25 @@ class _Command(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-def _as_decimal(args: Sequence[str], flags: Sequence[str]) -> str:
-    """Say how a percentage or a decimal comma, which follows one of the flags, is written."""
+_PLAIN_NUMBER = re.compile(r"\d*\.?\d+")
+
+
+def _as_written(args: Sequence[str], option: Any) -> str:
+    """Say how a percentage, a decimal comma or several numbers of an option are written."""
+    flags = getattr(option, "opts", ())
     pairs = [*pairwise(args), *(tuple(word.split("=", 1)) for word in args if "=" in word)]
     for flag, value in pairs:
         number = re.fullmatch(r"(\d+)(?:([.,])(\d+))? *(%?)", value)
         if flag in flags and number and (number[4] or number[2] == ","):
             share = float(f"{number[1]}.{number[3] or 0}") / (100 if number[4] else 1)
+            if "--alpha" in flags and 0.5 < share < 1 and "--allow-large-alpha" not in args:
+                return f". Write {1 - share:g} for {100 * share:g} % coverage."
             return f". Write {share:g}."
+        several = re.split("[,;] *", value)
+        if flag in flags and len(several) > 1 and all(map(_PLAIN_NUMBER.fullmatch, several)):
+            if not option.multiple:
+                return ". Write one number."
+            return f". Repeat the option: {' '.join(f'{flag} {each}' for each in several)}."
     return ""
 
 

@@ -19,8 +19,8 @@ from fedwqcp import methods, scores
 from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
 from fedwqcp._validation import named
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
-from fedwqcp.errors import InputError, MessageError
-from fedwqcp.federation.advice import advise_on, next_step
+from fedwqcp.errors import InputError
+from fedwqcp.federation.advice import advise_on, check_record, next_step
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import (
@@ -216,7 +216,9 @@ def close(
     refused = [str(refusal) for refusal in closed.refusals]
     for refusal in refused:
         output.say(f"refused: {refusal}", style="yellow")
-    reasons = _refused_for(closed.refusals)
+    for file in closed.repeated:
+        output.say(f"{file}: this answer was given twice, it is read once")
+    reasons = _refused_for(closed)
     if closed.release is None:
         for reason in reasons:
             output.say(reason)
@@ -264,10 +266,9 @@ MOST_ROWS = 200
 """Agents in the table of `server close`."""
 
 _REFUSED = {
-    "round": "the answer is to another round; the site must answer this round's file",
+    "round": "the answer is to another round",
     **dict.fromkeys(
-        ("terms", "method", "score", "alpha"),
-        "the site answered other terms than these; send it this round's file again",
+        ("terms", "method", "score", "alpha"), "the site answered other terms than these"
     ),
     "step": "the answer is to another question of this round, or came after it was closed",
     "agent": "the sender is not in the roster, or had answered before",
@@ -280,14 +281,20 @@ _REFUSED = {
     "threshold": "the threshold is outside the range of the score",
     "internal": "a fault of fedwqcp: please report it",
 }
-"""What a refusal is for, and what helps; by the part of the answer that is wrong."""
+"""What a refusal is for, by the part of the answer that is wrong."""
 
 
-def _refused_for(refusals: Sequence[MessageError]) -> list[str]:
-    """Explain what answers were refused for, one line for each reason that occurs."""
-    fields = dict.fromkeys(refusal.field for refusal in refusals)
+def _refused_for(closed: folder.ClosedStep) -> list[str]:
+    """Explain what answers were refused for, a line for each reason; and what can be done."""
+    fields = dict.fromkeys(refusal.field for refusal in closed.refusals)
     other = "what was sent is not what an answer to this round may hold"
-    return [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
+    lines = [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
+    if closed.lost:
+        goes_on = "goes on" if closed.release is None else "is closed"
+        must = "it must" if len(closed.lost) == 1 else "they must"
+        without = f"the round {goes_on} without {named(closed.lost, 12)}"
+        lines.append(f"{without}: open a new round if {must} count")
+    return lines
 
 
 def agents_table(release: Release, console: Console) -> Table:
@@ -411,18 +418,12 @@ def advise(
     """Say which method to use for the agents of a round, or for a site that joins, and why."""
     files = [path / "record.json" if is_folder(path) else path for path in records]
     for path in files:
-        if is_file(path) and holds(read(path)) == "release" and not load(path).received:
-            raise InputError(
-                f"{path} is the release that agents get, or of a method that sends no thresholds: "
-                "advice needs the record, which `server close` writes beside the round "
-                "(round-ID.record.json), of a method such as fedwq-cp or fedls-cp"
-            )
         if is_file(path) and holds(read(path)) == "round":
             raise InputError(
                 f"{path} is a round: advice needs its record, which `server close` writes "
                 "beside it (round-ID.record.json)"
             )
-    rounds = [load(path) for path in files]
+    rounds = [_record(path) for path in files]
     advice = advise_on(*rounds, alpha=alpha, new_site=new_site)
     terms, output = rounds[0].round, Output(as_json)
     if advice.keep:
@@ -448,6 +449,16 @@ def advise(
             "holds as stated"
         )
     output.done(advice=advice, command=command, roster=roster)
+
+
+def _record(path: Path) -> Release:
+    """Read a record that advice can rest on; an error names the file."""
+    record = load(path)
+    try:
+        check_record(record)
+    except InputError as error:
+        raise error.within(str(path)) from None
+    return record
 
 
 def _command(terms: Round, advice: Advice, out: Path, roster: Path) -> list[str]:
@@ -531,6 +542,7 @@ _NO_RECORD = {
     "the round that was closed",
     "round": "that is a round: its record is written beside it when it is closed",
     "answer": "that is an agent's answer: the record lies beside the round",
+    "ask": "that is a question of a round: the record lies beside the round when it is closed",
 }
 
 

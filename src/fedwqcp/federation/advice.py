@@ -176,7 +176,7 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
         if (advice := _for_group(records, alpha, place, new_site=new_site)) is not None
     }
     if not by_group:
-        raise _NothingSentError(_NEEDED)
+        raise _nothing_sent(records)
     name = min(by_group, key=lambda each: _demand(by_group[each]))
     first = by_group[name]
     if terms.by is None:
@@ -234,15 +234,17 @@ def _for_group(
 # ---- what a record holds
 
 
-_NEEDED = (
-    "advice needs the server's record of a round whose agents sent thresholds or class sketches, "
-    "such as fedwq-cp or fedls-cp; a release, and the record of another method, hold neither"
-)
-"""The error for a record without thresholds."""
-
-
 class _NothingSentError(InputError):
     """A record holds nothing that advice could rest on."""
+
+
+def _nothing_sent(records: Sequence[Release]) -> _NothingSentError:
+    """Name the methods of records without thresholds, and methods whose records have them."""
+    used = ", ".join(dict.fromkeys(record.round.method.name for record in records))
+    return _NothingSentError(
+        "advice needs thresholds or class sketches that agents sent, and in this round of "
+        f"{used} they sent neither: open a round of fedwq-cp with tail=16, or of fedls-cp"
+    )
 
 
 def check_record(record: Release) -> None:
@@ -264,8 +266,17 @@ def check_record(record: Release) -> None:
         )
     if plan.score.columns > 1:
         raise InputError("advice needs a score of one column")
+    if not record.received and plan.method.questions:
+        raise _NothingSentError(
+            "this is the release that agents get: advice needs thresholds or class sketches that "
+            "agents sent, which the server's record holds",
+            cure=(
+                "pass that record",
+                "`server close` writes it beside the round, as round-ID.record.json",
+            ),
+        )
     if not record.received:
-        raise _NothingSentError(_NEEDED)
+        raise _nothing_sent([record])
     _check_received(record, plan)
 
 

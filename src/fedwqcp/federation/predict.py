@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -299,16 +300,26 @@ def _once(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return alone
 
 
-def check_same_round(release: ReleaseRecord, answered: Round) -> None:
-    """Refuse a release of another round, or of other terms, than an agent answered."""
+def check_same_round(
+    release: ReleaseRecord, answered: Round, files: tuple[Path, Path] | None = None
+) -> None:
+    """Refuse a release of another round, or of other terms, than an agent answered.
+
+    ``files`` are those of the release and of the round, where somebody named them.
+    """
     ours, theirs = answered.id, release.round.id
+    source: str | Path = "server" if files is None else files[0]
     if theirs != ours:
-        raise WrongRoundError(
-            "server", "round", f"the release is of round {theirs}, this agent has {ours}"
-        )
+        why = f"the release is of round {theirs}, this agent has {ours}"
+        if files is not None:
+            why = (
+                f"it is of round {theirs}, {files[1].name} is of round {ours}: ask the server for "
+                f"the release of {ours}, or give the round file of {theirs}"
+            )
+        raise WrongRoundError(source, "round", why)
     if names := other_terms(release.round, answered):
         raise WrongRoundError(
-            "server", ", ".join(names), "must be as in the round that this agent answered"
+            source, ", ".join(names), "must be as in the round that this agent answered"
         )
 
 
@@ -339,13 +350,12 @@ def check_classes(round: Round, outputs: Outputs) -> None:
     classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
     if round.n_classes is not None and classes != round.n_classes:
         row = outputs.values.ndim == 1 and len(outputs.values) == round.n_classes
+        cure = "give one column for each class of the round"
+        cures = (cure, f"{cure}, or ask the server for a round with the classes of this model")
+        one = "one row must be a table of one row, such as probs[None]"
         raise InputError(
-            f"the round has {round.n_classes} classes, the outputs have {classes}"
-            + (
-                "; one row must be a table of one row, such as probs[None]"
-                if row
-                else "; the models of a round must have the same classes"
-            )
+            f"the round has {round.n_classes} classes, the outputs have {classes}",
+            cure=(one, one) if row else cures,
         )
 
 

@@ -87,6 +87,12 @@ class Server:
         """Whether the round has its outcome."""
         return self._dialogue.ended
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The agents that take no further part because what they sent was refused."""
+        states = self._states.items()
+        return tuple(n for n, own in states if own.refusal and n not in self._positions)
+
     def asks(self) -> dict[str, bytes]:
         """Return the encoded question for each agent that takes part.
 
@@ -280,14 +286,13 @@ class Server:
 
     def _no_quorum(self) -> str:
         """Say who is missing and why."""
-        lost = {n: state for n, state in self._states.items() if n not in self._positions}
-        refused = [
-            f"{n} ({why.field}: {why.reason})"
-            for n, state in lost.items()
-            if (why := state.refusal) is not None
-        ]
-        silent = [n for n, state in lost.items() if not state.refusal]
-        parts = [("refused", refused), ("no answer", silent)]
+        known, lost = self._states, self.lost
+        others = [each for each in self.refusals if each.from_file or each.agent not in known]
+        reasons = [*(known[name].refusal for name in lost), *others]
+        refused = dict.fromkeys(f"{r.agent} ({r.field}: {r.reason})" for r in reasons if r)
+        heard = {*self._positions, *lost}
+        silent = [name for name in known if name not in heard]
+        parts = [("refused", list(refused)), ("no answer", silent)]
         said = "; ".join(f"{what}: {named(names, 12)}" for what, names in parts if names)
         return (
             f"{len(self._positions)} of {len(self._states)} agents sent a valid answer, the round "

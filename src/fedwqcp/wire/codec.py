@@ -275,15 +275,16 @@ def brief(release: R) -> R:
 
 
 class _Keys(msgspec.Struct):
-    """What tells rounds, releases and answers apart, without reading any."""
+    """What tells rounds, releases, questions and answers apart, without reading any."""
 
     quorum: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     outcomes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     answers: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    questions: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def holds(data: bytes) -> Literal["round", "release", "answer"] | None:
-    """Tell whether bytes look like a round, a release or an answer; None for anything else."""
+def holds(data: bytes) -> Literal["round", "release", "answer", "ask"] | None:
+    """Tell rounds, releases, answers and questions (`Ask`) apart; None for anything else."""
     try:
         check_extent(data, release=True)
         keys = msgspec.json.decode(data, type=_Keys)
@@ -293,7 +294,16 @@ def holds(data: bytes) -> Literal["round", "release", "answer"] | None:
         return "release"
     if keys.answers is not msgspec.UNSET:
         return "answer"
+    if keys.questions is not msgspec.UNSET:
+        return "ask"
     return None if keys.quorum is msgspec.UNSET else "round"
+
+
+_NO_RELEASE = {
+    "round": "a round",
+    "ask": "a question of the server in a round",
+    "answer": "an agent's answer to a round",
+}
 
 
 def method_of(data: bytes, source: str) -> str:
@@ -307,9 +317,9 @@ def method_of(data: bytes, source: str) -> str:
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        if holds(data) == "round":
+        if (found := holds(data)) in _NO_RELEASE:
             raise RecordError(
-                f"{source} is a round, not its release, which `server close` writes "
+                f"{source} is {_NO_RELEASE[found]}, not its release, which `server close` writes "
                 "(release-ID.json)"
             ) from None
         raise RecordError(f"{source} must hold a release of fedwqcp; it cannot be read") from None

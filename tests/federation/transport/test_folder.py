@@ -38,7 +38,7 @@ from fedwqcp.federation.transport.folder import (
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Ask, Choice, LocalQuantile, Round, SharedThreshold
+from fedwqcp.wire.messages import Ask, Begin, Choice, LocalQuantile, Round, SharedThreshold
 
 RNG = np.random.default_rng(5)
 CALS = {name: Calibration(RNG.uniform(size=n)) for name, n in (("a", 30), ("b", 50), ("c", 40))}
@@ -80,12 +80,14 @@ def opened(tmp_path, round=ROUND):
     [
         ("a.json", "a.json is an agent's answer, not the round that it answers: pass the file"),
         ("release.json", "release.json is a release, not the round that it ended: pass the file"),
+        ("round.ask-1.json", "ask-1.json is a question of the server, not the round"),
         ("roster.toml", "roster.toml is a roster, not a round: pass the file that `server open`"),
         ("notes.txt", "notes.txt is no round: pass the file"),
     ],
 )
 def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, says):
     close_round(opened(tmp_path), write_all(tmp_path), tmp_path / "release.json")
+    (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(ROUND.id, 1, (Begin(),))))
     (tmp_path / "roster.toml").write_text("agents = ['a', 'b']\n")
     (tmp_path / "notes.txt").write_text("notes")
     with pytest.raises(InputError, match=says):
@@ -151,9 +153,56 @@ def test_garbage_and_replays_are_refused_by_name(tmp_path):
     closed = close_round(opened(tmp_path), files, tmp_path / "release.json")
     assert closed.release.used == ("a", "c")
     assert list(closed.release.refused) == ["b"]
-    assert [(r.agent, r.field) for r in closed.refusals] == [
-        ("b", "message"), ("b", "round"), ("a", "agent"),
-    ]  # fmt: skip
+    assert [(r.agent, r.field) for r in closed.refusals] == [("b", "message"), ("b", "round")]
+    assert closed.repeated == (good[0],)
+    assert closed.lost == ("b",)
+
+
+def test_the_same_answer_given_twice_counts_once_and_another_is_refused(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    for folder in ("again", "other"):
+        (tmp_path / folder).mkdir()
+    copy, renamed = tmp_path / "again" / "a.json", tmp_path / "again" / "mail.json"
+    for file in (copy, renamed, tmp_path / "other" / "b.json"):  # the last speaks for another
+        file.write_bytes(answers[0].read_bytes())
+    write_answer(Agent("a", ROUND, CALS["b"]), tmp_path / "other" / "a.json")
+    given = [tmp_path / "other" / "b.json", *answers, copy, renamed, tmp_path / "other" / "a.json"]
+    for _ in range(2):
+        closed = close_round(path, given, tmp_path / "release.json")
+        assert closed.release.used == ("a", "b", "c")
+        assert closed.repeated == (copy, renamed)
+        assert closed.lost == ()
+        assert [(r.agent, r.field) for r in closed.refusals] == [("b", "agent"), ("a", "agent")]
+    assert "the first answer stands" in closed.refusals[1].reason
+
+
+def test_another_file_of_the_round_among_the_answers_is_named_as_what_it_is(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    close_round(path, answers, tmp_path / "release.json")
+    (tmp_path / "ask.json").write_bytes(encode(Ask(ROUND.id, 1, (Begin(),))))
+    (tmp_path / "b.json").write_bytes(path.read_bytes())
+    (tmp_path / "round.record.json").rename(tmp_path / "record.json")
+    (tmp_path / "junk.npz").write_bytes(b"PK\x03\x04")
+    more = ("round.json", "release.json", "record.json", "ask.json", "junk.npz")
+    wrong = [tmp_path / "b.json", *(tmp_path / name for name in more)]
+    closed = close_round(path, [answers[0], answers[2], *wrong], tmp_path / "release.json")
+    kinds = {
+        "b": "the terms of a round",
+        "round.json": "the terms of a round",
+        "release.json": "the release or the record of a round",
+        "record.json": "the release or the record of a round",
+        "ask.json": "a question of the server",
+    }
+    said = {refusal.agent: refusal.reason for refusal in closed.refusals}
+    assert said.pop("junk.npz") == "must be one JSON object in UTF-8"
+    start = "must be an agent's answer, which `agent calibrate` wrote; it is "
+    assert said == {name: start + kind for name, kind in kinds.items()}
+    (tmp_path / "round.record.json").unlink()
+    with pytest.raises(QuorumError, match="1 of 3") as error:
+        close_round(path, [answers[0], *wrong], tmp_path / "release.json")
+    for name in (*kinds, "junk.npz"):
+        assert f" {name} (message: must be " in str(error.value)
+    assert "no answer: c." in str(error.value)
 
 
 def test_a_missed_quorum_writes_nothing_and_can_be_tried_again(tmp_path):
@@ -348,7 +397,8 @@ def test_an_unreadable_file_beside_the_round_is_a_plain_error(tmp_path, monkeypa
     answers = write_all(tmp_path / "answers")
     (tmp_path / name).unlink(missing_ok=True)
     UNREADABLE[kind](tmp_path / name, monkeypatch)
-    with pytest.raises(InputError, match=rf"cannot read .*{name}: "):
+    do = "write" if (name, kind) == ("release.json", "folder") else "read"
+    with pytest.raises(InputError, match=rf"cannot {do} .*{name}: "):
         close_round(path, answers, tmp_path / "release.json")
 
 
@@ -753,5 +803,17 @@ def test_a_damaged_list_of_what_counted_is_named(tmp_path):
 
 @pytest.mark.parametrize("out", ["", "."])
 def test_a_round_needs_the_name_of_a_file(out):
-    with pytest.raises(InputError, match="must name a file, got a folder"):
+    with pytest.raises(InputError, match=r"^cannot write \.: it is a folder; name a file"):
         open_round(ROUND, Path(out))
+
+
+def test_a_folder_is_not_written_over(tmp_path):
+    (tmp_path / "folder").mkdir()
+    says = r"^cannot write .*folder: it is a folder; name a file"
+    with pytest.raises(InputError, match=says):
+        open_round(ROUND, tmp_path / "folder")
+    with pytest.raises(InputError, match=says):
+        write_answer(Agent("a", ROUND, CALS["a"]), tmp_path / "folder")
+    with pytest.raises(InputError, match=says):
+        close_round(opened(tmp_path), write_all(tmp_path), tmp_path / "folder")
+    assert not (tmp_path / "round.record.json").exists()

@@ -99,6 +99,25 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     assert "else there are too few cases to tell" in said
 
 
+@pytest.mark.parametrize(
+    ("method", "agent", "status"),
+    [("split-cp", "north", "not asked"), ("fedwq-cp", "north", "refused"),
+     ("fedwq-cp", "lakeside", "used")],
+)  # fmt: skip
+def test_an_agents_own_report_says_what_became_of_its_answer(rounds, method, agent, status):
+    release = rounds / "release.json"
+    if method == "split-cp":
+        terms = replace(transport.read_round(rounds / "round.json"), method=choose_method(method))
+        release = rounds / "own" / "release.json"
+        release.parent.mkdir()
+        transport.open_round(terms, rounds / "own" / "round.json")
+        transport.close_round(rounds / "own" / "round.json", [], release)
+    options = ReportOptions(
+        agent=agent, outputs=rounds / f"{agent}-test.npz", calibration=rounds / f"{agent}-cal.npz"
+    )
+    assert f"its answer {status}" in words(rounds, release, options)
+
+
 def test_single_people_are_shown_only_where_their_owner_asks(rounds):
     options = ReportOptions(agent="st-mary", outputs=rounds / "st-mary-test.npz", examples=2)
     said = words(rounds, rounds / "release.json", options)

@@ -43,3 +43,15 @@ def test_the_worst_agent_and_the_mean_are_shown():
     ).text
     assert "covers 0.900 on average" in said
     assert "its worst agent, a, reaches 0.800" in said
+
+
+@pytest.mark.parametrize(
+    ("one", "says"),
+    [
+        (("a", 0.8, 0.7, 0.85), "The interval lies below at 1 of 2 agents; by chance"),
+        (("a", 0.99, 0.95, 1.0), "No interval lies below; it lies above at 1 of 2 agents"),
+    ],
+)
+def test_one_interval_is_counted_as_one(one, says):
+    found = [measured(*one), measured("b", 0.9, 0.85, 0.95)]
+    assert says in coverage_verdict("fcp", found, 0.9).text

@@ -58,6 +58,8 @@ class ClosedStep:
 
     ``already``: the round had been closed before, and the answers give its record once more.
     ``replaced``: another file stood in the place of the release.
+    ``lost``: agents of the roster that were refused, and take no further part.
+    ``repeated``: files with an answer that another file holds as well; it counts once.
     """
 
     release: Release | None
@@ -65,6 +67,8 @@ class ClosedStep:
     refusals: tuple[MessageError, ...] = ()
     already: bool = False
     replaced: bool = False
+    lost: tuple[str, ...] = ()
+    repeated: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ def read_round(path: Path) -> Round:
     found = {
         "release": "a release, not the round that it ended",
         "answer": "an agent's answer, not the round that it answers",
+        "ask": "a question of the server, not the round that it belongs to",
     }.get(str(holds(data)))
     if found is None and not data.lstrip().startswith(b"{"):
         found = "a roster, not a round" if path.suffix == ".toml" else "no round"
@@ -156,18 +161,19 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Read the answers, take the steps they allow, and release where the dialogue ends.
 
     The answers are those of all steps so far; of two answers of one agent to one step the first
-    given stands. The record and further questions go beside the round. Without a quorum nothing is
-    written.
+    given stands, and the same one given twice counts once. The record and further questions go
+    beside the round. Without a quorum nothing is written.
     """
     with locked(path.parent):
         round = read_round(path)
         record = record_file(path)
         if _is_of_round(out, path):
             raise InputError(f"{out} is one of the round's own files: choose another --out")
+        check_file_name(out)
         if exists(out) and load(out).round.id != round.id:
             raise InputError(f"{out} belongs to another round: choose another --out")
         server = Server(round)
-        replies = [_read_answer(file, server) for file in answers]
+        replies, repeated = _without_copies(answers, [_read_answer(f, server) for f in answers])
         already = exists(record)
         if already:
             release = _close_again(path, server, replies)
@@ -179,14 +185,36 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
                 write_atomic(closed, to_json(sorted(counted), indent=1), replace=False)
                 for file, ask in asks.items():  # what is there already is the same
                     write_atomic(file, ask)
-                return ClosedStep(None, tuple(asks), tuple(server.refusals))
+                return ClosedStep(
+                    None, tuple(asks), tuple(server.refusals), lost=server.lost, repeated=repeated
+                )
             release = server.release()
             if not write_atomic(record, encode(release), replace=False):  # now it is closed
                 raise InputError(
                     f"{record} cannot be written: something is in its place; move it away"
                 )
         replaced = _released(release, out)
-        return ClosedStep(release, (), tuple(server.refusals), already, replaced)
+        refusals = tuple(server.refusals)
+        return ClosedStep(release, (), refusals, already, replaced, server.lost, repeated)
+
+
+def _without_copies(
+    files: Sequence[Path], replies: Sequence[_AnswerFile]
+) -> tuple[list[_AnswerFile], tuple[Path, ...]]:
+    """Return each answer once, and the files that hold one of them once more.
+
+    What is named after another agent than its sender is no copy: it is refused.
+    """
+    seen: dict[tuple[str | Path, str | Path, bytes], _AnswerFile] = {}
+    copies = []
+    for file, reply in zip(files, replies, strict=True):
+        whose = reply.agent if isinstance(reply.source, Path) else reply.source
+        key = whose, reply.agent, reply.data
+        if key in seen:
+            copies.append(file)
+        else:
+            seen[key] = reply
+    return list(seen.values()), tuple(copies)
 
 
 def answer_files(round: Path, given: Sequence[Path], out: Path) -> list[Path]:
@@ -382,6 +410,13 @@ def _unasked(reply: _AnswerFile, server: Server) -> WrongRoundError:
     return WrongRoundError(reply.agent, "step", f"{server.round.method.name} asks {asked}")
 
 
+_NO_ANSWER = {
+    "round": "the terms of a round",
+    "release": "the release or the record of a round",
+    "ask": "a question of the server",
+}
+
+
 def _read_answer(path: Path, server: Server) -> _AnswerFile:
     """Read one answer; what cannot be read counts for the first step, and is refused there."""
     if is_absent(path):
@@ -397,7 +432,10 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
     try:
         answer = decode(data, Answer, server.plan.kinds)
     except Exception:  # the server reads it again, and refuses it by name
-        return _AnswerFile(source, data, 0, source)
+        found = _NO_ANSWER.get(str(holds(data)))
+        why = f"must be an agent's answer, which `agent calibrate` wrote; it is {found}"
+        unread = MalformedMessageError(source, "message", why) if found else None
+        return _AnswerFile(source, data, 0, source, unread)
     return _AnswerFile(source, data, answer.step, answer.agent)
 
 

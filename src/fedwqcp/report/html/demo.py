@@ -388,7 +388,8 @@ def _verdict(name: str, own: Sequence[MethodResult], nominal: float) -> ViewVerd
         f"lowest (exact 95 % interval {_interval(worst)}), where {_percent(nominal)} was asked for"
     )
     if below:
-        text = f"{said}. Of {len(own)} intervals {len(below)} lie below; {BELOW_BY_CHANCE}."
+        lie = "lies" if len(below) == 1 else "lie"
+        text = f"{said}. {len(below)} of {len(own)} intervals {lie} below; {BELOW_BY_CHANCE}."
         return ViewVerdict("bad", f"Too low at {name_list(below)}", text)
     if all(f.all == f.tested for f in own) and own[0].act != "clinics":
         text = f"{name} gives both answers to every patient: full coverage, but of no use."

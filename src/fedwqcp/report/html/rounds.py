@@ -612,7 +612,7 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("empty sets", f"{found.empty:.1%}"),
             *points,
             ("threshold", threshold_range(flat, release.round.by)),
-            ("its answer", release.record(case.agent).status),
+            ("its answer", release.status(case.agent)),
         ),
         rounds=release.rounds,
         guarantee=release.guarantee.in_words,

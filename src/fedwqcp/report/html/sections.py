@@ -92,10 +92,10 @@ def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float
         f"({worst.interval})"
     )
     if below:
-        text = f"{said}. The intervals of {len(below)} {of} lie below; {BELOW_BY_CHANCE}."
+        text = f"{said}. The interval lies below at {len(below)} {of}; {BELOW_BY_CHANCE}."
         return ViewVerdict("bad", f"Too low at {len(below)} {of}", text)
     if above:
-        said += f". No interval lies below, those of {len(above)} {of} lie above"
+        said += f". No interval lies below; it lies above at {len(above)} {of}"
         text = f"{said}: {_why_above(above)}."
         return ViewVerdict("plain", f"Above nominal at {len(above)} {of}", text)
     text = f"{said}; no agent's interval excludes {nominal:g}."
