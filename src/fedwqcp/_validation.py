@@ -273,7 +273,8 @@ def check_no_id_missing(ids: npt.ArrayLike) -> None:
     elif array.dtype.kind == "f":
         missing = np.isnan(array)
     else:
-        missing = array == "" if array.dtype.kind in "UT" else np.zeros(0, bool)
+        nothing = {"U": "", "T": "", "S": b""}.get(array.dtype.kind)
+        missing = np.zeros(0, bool) if nothing is None else array == nothing
     if missing.any():
         raise InputError(
             "ids must be integers or text in every row, this one is missing: fill it, or take the "

@@ -189,7 +189,7 @@ def test_a_missed_quorum_says_who_and_why():
         server.release()
 
 
-def test_a_refused_agent_may_still_answer_soundly():
+def test_a_refused_agent_may_still_send_a_valid_answer():
     server = Server(ROUND)
     server.receive(b"oops", "a")
     assert server.receive(answer(), "a") is None

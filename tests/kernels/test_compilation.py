@@ -47,7 +47,7 @@ def fresh(patch: pytest.MonkeyPatch, clock: Clock, folder: Path) -> pytest.Monke
         ("installed", lambda: True),
         ("_spent", {}),
         ("_ready", {}),
-        ("_stamp", lambda: "these versions"),
+        ("stamp", lambda: "these versions"),
         ("COMPILE", {"slow": 3.0}),
         ("SMALL", 10),
         ("TURN", 10),

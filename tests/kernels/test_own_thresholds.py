@@ -45,7 +45,7 @@ def assert_own_thresholds(score: RankedScore, case: Labelled, some: slice = slic
 
 
 @ranked
-@pytest.mark.parametrize("n_classes", [2, 10, 16, 49])
+@pytest.mark.parametrize("n_classes", [2, 10, 15, 16, 49])
 def test_thresholds_by_label_and_by_row(backend: str, score: RankedScore, n_classes: int) -> None:
     rng = np.random.default_rng(1)
     few = 18 if n_classes <= 15 else 2
@@ -77,6 +77,17 @@ def test_no_score_is_within_a_negative_threshold_however_small(n_classes: int) -
         assert not APS().invert(p, q, u=u).mask.any()
         assert not APS().measure(p, np.arange(n_classes), q, u=u)[1].any()
     assert APS().measure(p, np.arange(n_classes), 0.0, u=u)[0].all()
+
+
+@always_compiled
+@pytest.mark.parametrize("n_classes", [10, 65])
+def test_no_positive_score_is_within_zero_however_small(n_classes: int) -> None:
+    """Scores of 1e-46 and less are 0 in float32."""
+    p, u = np.eye(n_classes, dtype=np.float32), np.full(n_classes, 1e-46)
+    for q in (0.0, np.zeros((n_classes, 1)), np.zeros(n_classes), 9e-47):
+        assert not APS().invert(p, q, u=u).mask.any()
+        assert not APS().measure(p, np.arange(n_classes), q, u=u)[1].any()
+    assert APS().measure(p, np.arange(n_classes), 1e-46, u=u)[0].all()
 
 
 @pytest.mark.parametrize("n_classes", [10, 60])

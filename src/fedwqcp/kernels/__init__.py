@@ -163,7 +163,7 @@ class ScratchLayout(NamedTuple):
     totals: int
     """The mass of whole rows, in partial sums."""
     excess: int
-    """For two pivots, the exact mass above them less the limit."""
+    """For two pivots, whether the exact mass above them passes the limit: 1, otherwise -1."""
     rest: int
     """1 - u of each row at hand."""
     limit: int

@@ -755,7 +755,7 @@ def exact_excess(rows: Rows, n: Int, height: Any, count: Int, exact: Pointer) ->
 
 @jit_inline
 def write_excess(rows: Rows, queue: Queue, at: Int, which: Int, exact: Pointer) -> None:
-    """Write down by how much some of sixteen rows pass their limits at both pivots, exactly."""
+    """Write down which of some of sixteen rows pass their limits at both pivots: 1, others -1."""
     scratch, ids = queue
     while which:
         i = trailing_zeros(which)
@@ -765,7 +765,8 @@ def write_excess(rows: Rows, queue: Queue, at: Int, which: Int, exact: Pointer) 
             count = np.int64(read(scratch, SCRATCH.counts + LANES * k + i))
             height = read(scratch, SCRATCH.queue + (NEXT_UPPER + k) * QUEUE + at + i)
             excess = exact_excess(rows, n, height, count, exact)
-            write(scratch, SCRATCH.excess + LANES * k + i, excess)
+            sign = 1.0 if excess > 0 else -1.0  # float32 would round the smallest to 0
+            write(scratch, SCRATCH.excess + LANES * k + i, sign)
 
 
 # One step of the search, and what is written in the end -------------------------------------------

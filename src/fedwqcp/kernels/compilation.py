@@ -92,7 +92,7 @@ class LoopTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long one kind of loop took to compile and to load in an earlier process."""
 
     stamp: str
-    """For which numba has it in its cache, as `_stamp` says."""
+    """For which numba has it in its cache, as `stamp` says."""
     compile: float
     load: float = LOAD
 
@@ -219,7 +219,7 @@ def cost(kind: str) -> float:
         words = ["n" if word.isdigit() else word for word in kind.split()]
         plain = " ".join(word for word in words if not word.startswith("float"))
         return _start() + COMPILE[plain if plain in COMPILE else words[0]]
-    return _start() + (known.load if known.stamp == _stamp() else known.compile)
+    return _start() + (known.load if known.stamp == stamp() else known.compile)
 
 
 def _pays_off(kind: str) -> bool:
@@ -234,7 +234,7 @@ def _compile(kind: str, first: Callable[[], object]) -> None:
         if kind in _ready:
             return
         known = _loop_times().get(kind)
-        cached = known is not None and known.stamp == _stamp()
+        cached = known is not None and known.stamp == stamp()
         if not cached:
             _log.info("compiling %r, about %.0f s once; kept for later", kind, cost(kind))
         start = thread_time()
@@ -242,9 +242,9 @@ def _compile(kind: str, first: Callable[[], object]) -> None:
             first()
         took = thread_time() - start
         if known is not None and cached and took < known.compile / 2:
-            kept = LoopTimes(_stamp(), known.compile, took)
+            kept = LoopTimes(stamp(), known.compile, took)
         else:
-            kept = LoopTimes(_stamp(), took)
+            kept = LoopTimes(stamp(), took)
         _loop_times()[kind] = kept
         _ready[kind] = took
         _save_loop_times()
@@ -266,13 +266,14 @@ def _no_collection() -> Iterator[None]:
 
 
 @cache
-def _stamp() -> str:
+def stamp() -> str:
     """Return what compiled loops are good for: this Python, this numba and these files.
 
     Files are asked for their age: looking up versions takes 20 ms, as long as many a first call.
     """
     numba = find_spec("numba")
-    ours = (Path(__file__).with_name(f"{name}.py") for name in ("vectors", *Loops._fields))
+    names = ("__init__", "numpy", "vectors", *Loops._fields)  # what loops are made of
+    ours = (Path(__file__).with_name(f"{name}.py") for name in names)
     files = [__file__, *ours, *([numba.origin] if numba else [])]
     try:
         ages = " ".join(str(os.stat(file or "").st_mtime_ns) for file in files)

@@ -598,6 +598,16 @@ def _cross_exactly(
     return valid
 
 
+def _as_float32(probs: Probabilities) -> npt.NDArray[np.float32]:
+    """Return probabilities rounded to float32, float64 by way of fixed point.
+
+    So what is equal in fixed point is equal here too, and no two labels change their order.
+    """
+    if probs.dtype == np.float64:
+        probs = np.copysign((probs + 1.0) - 1.0, probs)  # a negative one must stay negative
+    return probs.astype(np.float32, copy=False)
+
+
 def within_each(
     probs: Probabilities, q: Floats, random: RandomPart, by_top: bool, labels: Labels | None = None
 ) -> Sets:
@@ -619,7 +629,7 @@ def within_each(
 
         def some(rows: slice) -> bool:
             p = _contiguous(probs[rows])
-            quick = _read_only(p.astype(np.float32, copy=False))
+            quick = _read_only(_as_float32(p))
             taken = p, quick, y[rows], given.of(rows), out.of(rows)
             if short:
                 return bool(loops.own_thresholds.score_short(*taken, (0,) * n_classes))

@@ -21,6 +21,7 @@ from numba.core.compiler import Compiler
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Crossings, Integers, Ranked
+from fedwqcp.kernels.compilation import stamp
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -164,9 +165,13 @@ def _compiled(function: F, fastmath: set[str] | bool) -> F:
     given: Any = {"nogil": True, "error_model": "numpy", "pipeline_class": LoopCompiler}
     compiler = partial(njit, fastmath=fastmath, **given)
     try:
-        return cast(F, compiler(cache=True)(function))
+        loop: Any = compiler(cache=True)(function)
     except RuntimeError:  # there is no folder to keep it in
         return cast(F, compiler()(function))
+    # numba looks at the age of the loop's own file, and parts of a loop lie in others.
+    if (kept := getattr(getattr(loop, "_cache", None), "_cache_file", None)) is not None:
+        kept._source_stamp = (kept._source_stamp, stamp())
+    return cast(F, loop)
 
 
 BASE = np.int64(0x3FF0000000000000)
