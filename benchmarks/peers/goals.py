@@ -54,7 +54,7 @@ def check(results: dict[str, Any]) -> Iterator[Row]:
 def over_floor(case: str, entries: dict[str, Any], wanted: float) -> Row:
     """Compare with one reading of the input."""
     found = entries["fedwqcp"]["seconds"] / entries["floor"]["seconds"]
-    return f"{case}: times one read", f"at most {wanted:g}", f"{found:.2f}", found <= wanted
+    return f"{case}: times one read", f"at most {wanted:g}", f"{found:.3f}", found <= wanted
 
 
 def beside_peers(case: str, entries: dict[str, Any], faster: float, memory: float) -> Iterator[Row]:
@@ -117,7 +117,7 @@ def check_growth(slopes: dict[str, float]) -> Iterator[Row]:
     for case, slope in slopes.items():
         if ", rows" in case:
             label = f"{case}: slope"
-            yield label, f"{low:g} to {high:g}", f"{slope:.2f}", low <= slope <= high
+            yield label, f"{low:g} to {high:g}", f"{slope:.3f}", low <= slope <= high
         elif "sets, classes" in case:
             yield f"{case}: slope", "at most 1.2 (C log C)", f"{slope:.2f}", slope <= 1.2
 

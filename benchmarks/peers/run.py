@@ -389,8 +389,8 @@ def summary(results: dict[str, Any]) -> str:
 def verdict(rows: list[goals.Row]) -> str:
     """How many goals are met, and which are not; ratios beside each other have their own table."""
     rows = [row for row in rows if ": beside " not in row[0]]
-    missed = [row for row in rows if row[-1] is False]
-    table = f" Missed:\n\n{goals.table(missed)}" if missed else "\n"
+    missed = [row for row in rows if row[-1] is not True]
+    table = f" The others:\n\n{goals.table(missed)}" if missed else "\n"
     return f"{len(rows) - len(missed)} of {len(rows)} goals are met.{table}"
 
 

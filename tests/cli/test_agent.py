@@ -255,6 +255,23 @@ def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
         assert refused(predict(*more), "release.json: outcomes: must be of the kinds", 2)
 
 
+def test_a_threshold_of_the_release_and_of_own_points_says_so(three_sites):
+    released("guarded-median-cp")
+    said = predict("--calibration", "st-mary.npz")
+    assert re.search(
+        r"\nthreshold [\d.]+, found with the release and the 60 points of st-mary", said
+    )
+
+
+def test_a_label_that_is_no_class_is_named_by_its_file_and_line(three_sites):
+    released("fedwq-cp")
+    Path("new.csv").write_text("p0,p1,p2,label\n0.2,0.3,0.5,2\n0.2,0.3,0.5,7\n")
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.csv")
+    said = refusal(*words, "--agent", "st-mary", code=2)
+    assert "new.csv: line 3: labels must be integers from 0 to 2" in said
+    assert not Path("sets.csv").exists()
+
+
 def test_predicting_says_which_threshold_was_used_and_what_it_was_found_with(three_sites):
     released("split-cp")
     by_site = {}

@@ -94,6 +94,24 @@ def test_small_inputs_are_left_to_numpy_and_do_not_count(clock: Clock) -> None:
     assert compilation._spent == {}
 
 
+def test_a_small_rest_compiles_nothing_but_takes_a_loop_that_is_ready(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
+    done: list[str] = []
+
+    def once(rest: bool) -> str:
+        in_turns(
+            "slow", 3, 9, lambda *_: not done.append("loop"), lambda _: done.append("numpy"), rest
+        )
+        return done[-1]
+
+    assert (once(rest=True), once(rest=False), once(rest=True)) == ("numpy", "loop", "loop")
+    compilation._ready.clear()
+    with compilation.always():
+        assert once(rest=True) == "loop"
+
+
 @given(
     numpy=st.floats(0.01, 2),
     loop=st.floats(0.001, 2),

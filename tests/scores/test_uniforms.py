@@ -119,7 +119,7 @@ def test_ids_that_are_no_text_are_refused(ids) -> None:
 @pytest.mark.parametrize(
     "ids",
     [["a", float("nan"), "b"], ("a", "", None), ["a", None], np.array(["a", ""]), [7.0, np.nan],
-     np.array(["a", np.nan], object)],
+     np.array(["a", np.nan], object), np.array([b"a", b""])],
 )  # fmt: skip
 def test_a_missing_id_is_refused_by_its_row(ids) -> None:
     for read in (text_ids, lambda ids: Outputs([[0.5, 0.5]] * len(ids), ids=ids)):

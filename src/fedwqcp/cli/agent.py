@@ -36,7 +36,8 @@ from fedwqcp.report.terminal import guarantee_line, scale
 from fedwqcp.scores import LabelScore
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, Round, unknown_agent
+from fedwqcp.wire.messages import Answer, Local, Round, unknown_agent
+from fedwqcp.wire.release import ReleaseRecord
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -208,7 +209,8 @@ def predict(
         )
     except InputError as error:  # a row is one of the outputs
         raise error if error.row is None else error.within(str(outputs)) from None
-    found = _rates(name, terms.round, sets, new)
+    with model_outputs.in_file(outputs, labels):
+        found = _rates(name, terms.round, sets, new)
     rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
@@ -223,7 +225,7 @@ def predict(
         prediction.thresholds(terms, who, alpha, cal, features, group=group), dtype=np.float64
     )
     if threshold.size:
-        output.say(f"threshold {_span(threshold)}, {_source(terms.round, calibration, cal)}")
+        output.say(f"threshold {_span(threshold)}, {_source(terms, calibration, cal)}")
     notes = [
         *_servers_record(release, terms),
         *(_unnamed(terms.round, new) if terms.round.classes else ()),
@@ -264,11 +266,12 @@ def _span(threshold: Floats) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _source(round: Round, path: Path | None, cal: Calibration | None) -> str:
+def _source(release: ReleaseRecord, path: Path | None, cal: Calibration | None) -> str:
     """Say what the threshold of an agent was found with."""
-    if path is None or cal is None or not Plan.of(round).method.predicts_from_own_data:
+    if path is None or cal is None or not Plan.of(release.round).method.predicts_from_own_data:
         return "from the release"
-    return f"found with the {cal.n} points of {path}"
+    alone = all(isinstance(outcome, Local) for outcome in release.outcomes)
+    return f"found with {'' if alone else 'the release and '}the {cal.n} points of {path}"
 
 
 def _read_again(
@@ -442,6 +445,7 @@ class SetRate:
     empty: float
 
 
+@model_outputs.named_by_line
 def _rates(
     agent: str, round: Round, sets: LabelSets | Intervals, new: Outputs
 ) -> tuple[SetRate, ...]:

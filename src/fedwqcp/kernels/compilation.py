@@ -10,7 +10,8 @@ How long compiling takes is known from `COMPILE`, measured on one machine, until
 compiled on this one: then from a small file beside numba's cache (`loop_times_path`). It also says
 which loops numba has in its cache, which load quickly.
 
-``FEDWQCP_BACKEND=numpy`` never compiles, ``FEDWQCP_BACKEND=numba`` always and at once.
+``FEDWQCP_BACKEND=numpy`` never compiles, ``FEDWQCP_BACKEND=numba`` at once; the few rows that a
+quick loop leaves are no reason to compile another.
 """
 
 from __future__ import annotations
@@ -118,10 +119,13 @@ def backend() -> Backend:
     return text  # type: ignore[return-value]
 
 
-def loops_for(kind: str, size: int, first: Callable[[Loops], object]) -> Loops | None:
+def loops_for(
+    kind: str, size: int, first: Callable[[Loops], object], rest: bool = False
+) -> Loops | None:
     """Return the compiled loops if they should serve an input of so many numbers, else None.
 
-    ``kind`` names what one compilation serves; ``first`` calls the loop on something small.
+    ``kind`` names what one compilation serves; ``first`` calls the loop on something small. The
+    rest that another loop left compiles nothing where it is small.
     """
     wanted = backend()
     if wanted == "numpy":
@@ -129,6 +133,8 @@ def loops_for(kind: str, size: int, first: Callable[[Loops], object]) -> Loops |
     if kind in _ready:
         return loops()
     if wanted == "auto" and (size < SMALL or not _pays_off(kind) or not installed()):
+        return None
+    if rest and size < SMALL and not _always[0]:
         return None
     found = loops()
     if found is not None:
@@ -166,10 +172,11 @@ def in_turns(
     size: int,
     compiled: Callable[[Loops, slice], bool],
     plain: Callable[[slice], None],
+    rest: bool = False,
 ) -> None:
     """Work on n rows of so many numbers in all: by numpy until compiling pays, then by the loop.
 
-    Where ``compiled`` returns False, the rows are left to ``plain``.
+    Where ``compiled`` returns False, the rows are left to ``plain``. ``rest`` as in `loops_for`.
     """
     start, step = 0, max(1, TURN * n // max(size, 1))
 
@@ -177,7 +184,7 @@ def in_turns(
         compiled(loops, slice(start, min(start + FEW, n)))
 
     while start < n:
-        found = loops_for(kind, size, first)
+        found = loops_for(kind, size, first, rest)
         rows = slice(start, n if found else min(start + step, n))
         if found is None or not compiled(found, rows):
             with count_numpy_time(kind, size):

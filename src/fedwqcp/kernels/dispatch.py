@@ -505,7 +505,7 @@ class _Search(NamedTuple):
             self._decide_exactly(undecided)
         else:
             size = undecided.size * self.probs.shape[1]
-            in_turns("bracket again", undecided.size, size, again, exactly)
+            in_turns("bracket again", undecided.size, size, again, exactly, rest=True)
 
     def _decide_exactly(self, undecided: Integers) -> None:
         """Fill in some rows by the exact loop, or by numpy if long rows have own thresholds."""
@@ -530,7 +530,7 @@ class _Search(NamedTuple):
         if self.random.by_row and n_classes > SHORT:
             plain(slice(0, n))
         else:
-            in_turns(_exact_kind(self.probs), n, n * n_classes, compiled, plain)
+            in_turns(_exact_kind(self.probs), n, n * n_classes, compiled, plain, rest=True)
 
     def _copied(self, rows: Integers) -> Iterator[Integers]:
         """Yield row numbers, so many at a time as are copied together."""
