@@ -113,6 +113,7 @@ ROUND = Round("ab", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 2)
         ({"agents": ("a", "x" * 65)}, "at most 64 bytes"),
         ({"quorum": 0}, "from 1 to 2"),
         ({"quorum": 3}, "from 1 to 2"),
+        ({"quorum": 10**4000}, "got an integer of many digits"),
         ({"max_n": 0}, "at least 1"),
     ],
 )

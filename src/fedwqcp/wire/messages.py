@@ -438,11 +438,11 @@ class Round:
         count = self.roster.count if self.roster else len(self.agents)
         if not 1 <= self.quorum <= count:
             raise InputError(
-                f"must be from 1 to {count}, the number of agents, got {self.quorum}",
+                f"must be from 1 to {count}, the number of agents, got {shown(self.quorum)}",
                 field="quorum",
             )
         if self.max_n < 1:
-            raise InputError(f"must be at least 1, got {self.max_n}", field="max_n")
+            raise InputError(f"must be at least 1, got {shown(self.max_n)}", field="max_n")
         if self.secure is not None and not is_range(self.secure):
             raise InputError("must be two finite numbers, the lower one first", field="secure")
         _check_classes(self)

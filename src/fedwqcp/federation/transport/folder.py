@@ -34,6 +34,7 @@ from fedwqcp._io import (
     to_json,
     write_atomic,
 )
+from fedwqcp._validation import shown
 from fedwqcp.errors import (
     InputError,
     MalformedMessageError,
@@ -269,8 +270,8 @@ def _take_steps(
                 for reply in () if asked else replies:  # nobody can answer what was not asked
                     if reply.step >= server.step and reply not in seen:
                         why = (
-                            f"answers question {reply.step}, and question {server.step} is sent "
-                            "only now"
+                            f"answers question {shown(reply.step)}, and question {server.step} is "
+                            "sent only now"
                         )
                         server.refuse(WrongRoundError(reply.agent, "step", why))
                 return files
