@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -82,8 +83,10 @@ def runs(root, stops_when_terminated):
         for score, range in RANGE.items():
             config = {**terms, **range, "score": score, "records": root / "records" / score}
             started[score] = federation.submit(root / "app", config)
-        kept = root / "sites" / LOST / "kept" / "rounds"
-        wait_until(lambda: len(list(kept.glob("*/step-0.json"))) == len(RANGE), 90, "all begun")
+        # Once it has sent that it is ready in both. While it sends, Flower would wait minutes for
+        # the rest of its reply.
+        said = partial(federation.processes.output, LOST)
+        wait_until(lambda: said().count("Sent successfully") >= len(RANGE), 90, "all begun")
         federation.processes.stop(LOST, gently=False)
         yield {
             score: finished(federation, root / "records" / score, run)

@@ -65,6 +65,22 @@ def test_a_step_ends(clock, arrivals, quorum, seconds):
     assert waited(clock, arrivals, quorum, TIMEOUTS) == seconds
 
 
+def test_replies_that_came_while_an_engine_was_kept_waiting_are_taken(clock):
+    calls, taken = [], []
+
+    def receive():
+        calls.append(clock[0])
+        if len(calls) == 1:  # a site died while it sent: the engine waits for the rest
+            clock[0] += 180
+            return
+        for agent in ("b", "c"):
+            yield agent, True
+            taken.append(agent)
+
+    collect(receive, ["a", "b", "c"], 2, TIMEOUTS)
+    assert (calls, taken) == ([0, 180], ["b", "c"])
+
+
 @pytest.mark.parametrize(
     "bad", [{"deadline": 0}, {"grace": -1}, {"poll": 0}, {"grace": 1e999}, {"deadline": 10**400}]
 )

@@ -346,12 +346,15 @@ def collect(
 ) -> None:
     """Take replies until all have come, or the quorum and its grace, or the deadline.
 
-    `receive` takes what has come, and returns each agent with whether its answer was sound.
+    `receive` takes what has come, and returns each agent with whether its answer was sound. An
+    engine may keep it waiting for a reply that a dying site did not send whole: what the others
+    sent meanwhile is taken once more, even after the end.
     """
     open_, sound = set(expected), set()
     deadline = time.monotonic() + timeouts.deadline
     grace_end = inf
     while True:
+        began = time.monotonic()
         for agent, is_sound in receive():
             open_.discard(agent)
             if is_sound:
@@ -360,7 +363,7 @@ def collect(
         if grace_end == inf and len(sound) >= quorum:
             grace_end = now + timeouts.grace
         end = min(deadline, grace_end)
-        if not open_ or now >= end:
+        if not open_ or began >= end:
             return
         time.sleep(min(timeouts.poll, max(0.0, end - now)))
 
