@@ -311,7 +311,7 @@ def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
                    f"{mine}: ask the server for the release of {mine}, or give the round file of "
                    f"{theirs}", 3)  # fmt: skip
     error = predict(release="round.json.st-mary.json")
-    assert refused(error, "st-mary.json is an agent's answer to a round, not its release", 2)
+    assert refused(error, "st-mary.json is an agent's answer, not a release", 2)
     error = predict("--round", "release.json", release="other.json")
     assert refused(error, "release.json", 2)
 
@@ -810,6 +810,6 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     other = ("agent", "predict", "--release", "max-cp.release.json", "--outputs", "new.npz")
     assert "Nothing is promised to a site that took no part" in call(*other, "--new-site")
     wrong = ("agent", "predict", "--release", "max-cp.json", "--outputs", "new.npz")
-    assert "is a round, not its release" in refusal(*wrong, code=2)
+    assert "is the terms of a round, not a release" in refusal(*wrong, code=2)
     wrong = ("agent", "calibrate", "--round", "max-cp.release.json", "--outputs", "new.npz")
-    assert "is a release, not the round that it ended" in refusal(*wrong, code=2)
+    assert "is the release or the record of a round, not a round" in refusal(*wrong, code=2)

@@ -93,6 +93,7 @@ def test_a_level_with_a_percent_sign_or_a_comma_gets_its_decimals(given, says, m
         ("server open --agents roster.toml --alpha=0.1;.05",
          ". Repeat the option: --alpha 0.1 --alpha .05."),
         ("warm-up --classes 2,10,100", "Repeat the option: --classes 2 --classes 10 --classes 100"),
+        ("warm-up --classes 2,10", "Repeat the option: --classes 2 --classes 10."),
         ("demo --alpha 0.1,0.2", ". Write one number."),
         ("server open --agents roster.toml --alpha 0.1,x", "'--alpha'"),
     ],

@@ -486,19 +486,19 @@ def test_what_can_be_audited_is_told(tmp_path):
     for name, what in (
         ("nowhere", "it does not exist"),
         ("empty", "it holds none"),
-        ("round.json", "that is a file"),
+        ("round.json", "it is another file"),
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
             call("audit", tmp_path / name)
     release = fw.calibrate({"a": [0.1]}, alpha=0.5)
     (tmp_path / "round.json").write_bytes(encode(release.round))
-    with pytest.raises(InputError, match="that is a round: its record is written beside it when"):
+    with pytest.raises(InputError, match=r"must be the record .*; it is the terms of a round$"):
         call("audit", tmp_path / "round.json")
     (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(release.round.id, 1, (Begin(),))))
-    with pytest.raises(InputError, match="that is a question of a round: the record lies beside"):
+    with pytest.raises(InputError, match=r"must be the record .*; it is a question of the server$"):
         call("audit", tmp_path / "round.ask-1.json")
     fw.save(release, tmp_path / "release.json")
-    with pytest.raises(InputError, match="that is the release that agents get, without their ans"):
+    with pytest.raises(InputError, match=r"must be the record .*; it is a release, or a record"):
         call("audit", tmp_path / "release.json")
     (tmp_path / "link.record.json").symlink_to("x" * 300)
     for command in ("audit", "advise"):

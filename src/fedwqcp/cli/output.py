@@ -180,10 +180,11 @@ _PLAIN_NUMBER = re.compile(r"\d*\.?\d+")
 def _as_written(args: Sequence[str], option: Any) -> str:
     """Say how a percentage, a decimal comma or several numbers of an option are written."""
     flags = getattr(option, "opts", ())
+    whole = flags and "integer" in option.type.name  # where a comma separates, and marks no decimal
     pairs = [*pairwise(args), *(tuple(word.split("=", 1)) for word in args if "=" in word)]
     for flag, value in pairs:
         number = re.fullmatch(r"(\d+)(?:([.,])(\d+))? *(%?)", value)
-        if flag in flags and number and (number[4] or number[2] == ","):
+        if flag in flags and number and (number[4] or (number[2] == "," and not whole)):
             share = float(f"{number[1]}.{number[3] or 0}") / (100 if number[4] else 1)
             if "--alpha" in flags and 0.5 < share < 1 and "--allow-large-alpha" not in args:
                 return f". Write {1 - share:g} for {100 * share:g} % coverage."

@@ -46,7 +46,7 @@ from fedwqcp.report.terminal import Scale, guarantee_line, released, statuses
 from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.theory.diagnosis import local_thresholds
-from fedwqcp.wire.codec import holds
+from fedwqcp.wire.codec import holds, mistaken_for
 from fedwqcp.wire.messages import LocalQuantile, Round, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
@@ -537,15 +537,6 @@ def audit(
         raise typer.Exit(DIFFERS)
 
 
-_NO_RECORD = {
-    "release": "that is the release that agents get, without their answers: the record lies beside "
-    "the round that was closed",
-    "round": "that is a round: its record is written beside it when it is closed",
-    "answer": "that is an agent's answer: the record lies beside the round",
-    "ask": "that is a question of a round: the record lies beside the round when it is closed",
-}
-
-
 def _records(path: Path) -> list[Path]:
     """Return the record that a path is, or those that it holds."""
     if is_file(path / LOG) or (is_file(path) and path.name.endswith(".record.json")):
@@ -555,7 +546,9 @@ def _records(path: Path) -> list[Path]:
     if not within:
         what = "it holds none" if exists(path) else "it does not exist"
         if is_file(path):
-            what = _NO_RECORD.get(str(holds(read(path))), "that is a file")
+            found = mistaken_for("record", data := read(path)) or "another file"
+            named = "a release, or a record under another name"
+            what = f"it is {named if holds(data) == 'release' else found}"
         raise InputError(
             f"cannot read {path}: must be the record that `server close` wrote beside a round "
             f"(round-ID.record.json), the folder that a Flower coordinator keeps of one (records/"

@@ -299,10 +299,17 @@ def holds(data: bytes) -> Literal["round", "release", "answer", "ask"] | None:
     return None if keys.quorum is msgspec.UNSET else "round"
 
 
-_NO_RELEASE = {
-    "round": "a round",
-    "ask": "a question of the server in a round",
-    "answer": "an agent's answer to a round",
+def mistaken_for(wanted: str, data: bytes) -> str | None:
+    """Say what a file holds instead of what is wanted, for an error; None if `holds` cannot."""
+    found = holds(data)
+    return None if found in (None, wanted) else _DESCRIBED[found]
+
+
+_DESCRIBED = {
+    "round": "the terms of a round",
+    "release": "the release or the record of a round",
+    "answer": "an agent's answer",
+    "ask": "a question of the server",
 }
 
 
@@ -317,9 +324,9 @@ def method_of(data: bytes, source: str) -> str:
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        if (found := holds(data)) in _NO_RELEASE:
+        if found := mistaken_for("release", data):
             raise RecordError(
-                f"{source} is {_NO_RELEASE[found]}, not its release, which `server close` writes "
+                f"{source} is {found}, not a release: pass the file that `server close` wrote "
                 "(release-ID.json)"
             ) from None
         raise RecordError(f"{source} must hold a release of fedwqcp; it cannot be read") from None

@@ -78,11 +78,11 @@ def opened(tmp_path, round=ROUND):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("a.json", "a.json is an agent's answer, not the round that it answers: pass the file"),
-        ("release.json", "release.json is a release, not the round that it ended: pass the file"),
-        ("round.ask-1.json", "ask-1.json is a question of the server, not the round"),
+        ("a.json", "a.json is an agent's answer, not a round: pass the file"),
+        ("release.json", "release.json is the release or the record of a round, not a round: pass"),
+        ("round.ask-1.json", "ask-1.json is a question of the server, not a round"),
         ("roster.toml", "roster.toml is a roster, not a round: pass the file that `server open`"),
-        ("notes.txt", "notes.txt is no round: pass the file"),
+        ("notes.txt", "notes.txt is another file, not a round: pass the file"),
     ],
 )
 def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, says):

@@ -49,7 +49,7 @@ from fedwqcp.federation.audit import difference
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
-from fedwqcp.wire.codec import MAX_BYTES, decode, encode, holds
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode, holds, mistaken_for
 from fedwqcp.wire.messages import Answer, Ask, Round
 
 
@@ -111,16 +111,13 @@ def open_round(round: Round, path: Path) -> None:
 def read_round(path: Path) -> Round:
     """Read the terms of a round."""
     data = read(path)
-    found = {
-        "release": "a release, not the round that it ended",
-        "answer": "an agent's answer, not the round that it answers",
-        "ask": "a question of the server, not the round that it belongs to",
-    }.get(str(holds(data)))
+    found = mistaken_for("round", data)
     if found is None and not data.lstrip().startswith(b"{"):
-        found = "a roster, not a round" if path.suffix == ".toml" else "no round"
+        found = "a roster" if path.suffix == ".toml" else "another file"
     if found is not None:
         raise InputError(
-            f"{path} is {found}: pass the file that `server open` wrote (round-ID.json)"
+            f"{path} is {found}, not a round: pass the file that `server open` wrote "
+            "(round-ID.json)"
         )
     return decode(data, Round, source=path)
 
@@ -411,13 +408,6 @@ def _unasked(reply: _AnswerFile, server: Server) -> WrongRoundError:
     return WrongRoundError(reply.agent, "step", f"{server.round.method.name} asks {asked}")
 
 
-_NO_ANSWER = {
-    "round": "the terms of a round",
-    "release": "the release or the record of a round",
-    "ask": "a question of the server",
-}
-
-
 def _read_answer(path: Path, server: Server) -> _AnswerFile:
     """Read one answer; what cannot be read counts for the first step, and is refused there."""
     if is_absent(path):
@@ -433,7 +423,7 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
     try:
         answer = decode(data, Answer, server.plan.kinds)
     except Exception:  # the server reads it again, and refuses it by name
-        found = _NO_ANSWER.get(str(holds(data)))
+        found = mistaken_for("answer", data)
         why = f"must be an agent's answer, which `agent calibrate` wrote; it is {found}"
         unread = MalformedMessageError(source, "message", why) if found else None
         return _AnswerFile(source, data, 0, source, unread)
