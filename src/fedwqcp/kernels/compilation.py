@@ -68,6 +68,10 @@ first word counts."""
 LOAD = 0.12
 """Seconds to load a loop from numba's cache, likewise."""
 
+ALONE = 0.9
+"""Loading takes about so much of its time amid other work, which is what was timed, if it comes
+first in a process, which is what the choice is compared with."""
+
 SOON = 0.03
 """No loop can serve in fewer seconds."""
 
@@ -226,7 +230,9 @@ def cost(kind: str) -> float:
         words = ["n" if word.isdigit() else word for word in kind.split()]
         plain = " ".join(word for word in words if not word.startswith("float"))
         return _start() + COMPILE[plain if plain in COMPILE else words[0]]
-    return _start() + (known.load if known.stamp == stamp() else known.compile)
+    if known.stamp != stamp():
+        return _start() + known.compile
+    return ALONE * (_start() + known.load)
 
 
 def _pays_off(kind: str) -> bool:
