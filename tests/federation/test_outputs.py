@@ -168,6 +168,7 @@ def test_bad_files_are_refused(tmp_path, name, content, says):
     assert "secret" not in str(error.value)
 
 
+UNNAMED = r"got \d columns of other names: does a line of names come first\?"
 HEADLESS = "line 1 must name the columns .* add a line of names"
 
 
@@ -177,7 +178,11 @@ HEADLESS = "line 1 must name the columns .* add a line of names"
         ("Miller,0.253,0.747,1", None, HEADLESS),
         ("Miller,0.253,0.747,1", (), HEADLESS),
         ("0.253,0.747", ("flu", "cold"), HEADLESS),
-        ("Miller,1,0,2", (), "got 4 columns, some named by a number: does a line of names come"),
+        ("Miller,1,0,2", (), UNNAMED),
+        ("Miller,71%,29%,flu", ("flu", "cold"), "this agent lacks 'cold'"),
+        ("Miller,71%,29%,Flu", ("flu", "cold"), UNNAMED),
+        ("Miller,flu,y", (), UNNAMED),
+        ("class 7,Miller,flu", (), UNNAMED),
     ],
 )
 def test_a_first_row_in_place_of_names_is_never_shown(tmp_path, first, classes, says):

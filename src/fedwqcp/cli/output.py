@@ -180,11 +180,11 @@ _PLAIN_NUMBER = re.compile(r"\d*\.?\d+")
 def _as_written(args: Sequence[str], option: Any) -> str:
     """Say how a percentage, a decimal comma or several numbers of an option are written."""
     flags = getattr(option, "opts", ())
-    whole = flags and "integer" in option.type.name  # where a comma separates, and marks no decimal
     pairs = [*pairwise(args), *(tuple(word.split("=", 1)) for word in args if "=" in word)]
     for flag, value in pairs:
         number = re.fullmatch(r"(\d+)(?:([.,])(\d+))? *(%?)", value)
-        if flag in flags and number and (number[4] or (number[2] == "," and not whole)):
+        decimal = number and number[2] == "," and number[1] == "0"
+        if flag in flags and number and (number[4] or decimal):
             share = float(f"{number[1]}.{number[3] or 0}") / (100 if number[4] else 1)
             if "--alpha" in flags and 0.5 < share < 1 and "--allow-large-alpha" not in args:
                 return f". Write {1 - share:g} for {100 * share:g} % coverage."
@@ -192,7 +192,7 @@ def _as_written(args: Sequence[str], option: Any) -> str:
         several = re.split("[,;] *", value)
         if flag in flags and len(several) > 1 and all(map(_PLAIN_NUMBER.fullmatch, several)):
             if not option.multiple:
-                return ". Write one number."
+                return ". Write one number, with a point before decimals."
             return f". Repeat the option: {' '.join(f'{flag} {each}' for each in several)}."
     return ""
 

@@ -619,10 +619,8 @@ def _from_columns(
         if reserved := [name for name in classes or () if name in _RESERVED]:
             named = f"(a class is named {reserved[0]!r}, as another column is) "
         got = f"{', '.join(columns)}{_meant_by(columns, classes)}"
-        if any(map(_is_number, columns)):  # a row of data, perhaps: it is not shown
-            got = (
-                f"{len(columns)} columns, some named by a number: does a line of names come first?"
-            )
+        if not _are_names(columns, classes):  # a row of data, perhaps: it is not shown
+            got = f"{len(columns)} columns of other names: does a line of names come first?"
         raise InputError(
             f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
             f"logits z0, z1, ...; got {got}"
@@ -650,6 +648,18 @@ def _from_columns(
 
 
 _RESERVED = ("id", "label", "y", "group")
+
+
+def _are_names(columns: Mapping[str, object], classes: tuple[str, ...] | None) -> bool:
+    """Tell whether these surely are names of columns, and no row of data in their place."""
+    one = "|".join(map(re.escape, classes or ())) or "(?!)"
+    words = [*_MEANT.values(), re.compile(rf"{_PREFIX}[ _-]?({one})", re.I)]
+    if any(map(_is_number, columns)) or not columns:
+        return False
+    if any(word.fullmatch(name) for word in words for name in columns):
+        return True
+    # A single one of these may be a patient's id, or label.
+    return sum(bool(re.fullmatch(rf"{one}|{_MEANT_P.pattern}", c, re.I)) for c in columns) > 1
 
 
 def _meant_by(columns: Mapping[str, _Cells], classes: tuple[str, ...] | None) -> str:

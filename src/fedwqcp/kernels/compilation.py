@@ -69,8 +69,8 @@ LOAD = 0.12
 """Seconds to load a loop from numba's cache, likewise."""
 
 ALONE = 0.9
-"""Loading takes about so much of its time amid other work, which is what was timed, if it comes
-first in a process, which is what the choice is compared with."""
+"""Loading a loop first in a process takes about this share of what it takes amid other work. Kept
+times are of the latter, and whoever loads at once pays the former."""
 
 SOON = 0.03
 """No loop can serve in fewer seconds."""
