@@ -1,29 +1,31 @@
 """A round as a user runs it, from files to sets: processor seconds, beside reading the input.
 
 Run: python benchmarks/whole_round.py          (--rows 1000000 for the largest; default 200,000)
-Every job runs in a process of its own, and once more under the profiler, which says where the time
-goes: the last column names the parts that take most, as shares. "Reading" is numpy's or pyarrow's
-own reading of the same file into an array; for arrays, a sum.
+Every job runs in a process of its own, and once more while a timer looks every two milliseconds at
+what it does: the last column names the parts that take most, as shares of the processor's time.
+"Reading" is numpy's or pyarrow's own reading of the same file into an array; for arrays, a sum.
 """
 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import os
-import pstats
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 
 import fedwqcp as fw
 
 C, AGENTS = 100, 6
+LOOK = 0.002
 JOBS = ("fw.calibrate, 6 agents", "agent calibrate", "agent predict", "a site's answer (Flower)")
 
 
@@ -109,8 +111,8 @@ def command(words: str) -> Callable[[], object]:
     return work
 
 
-def parts() -> dict[tuple[str, int, str], str]:
-    """Return what functions do, by file, line and name, as the profiler knows them."""
+def parts() -> dict[tuple[str, str], str]:
+    """Return what functions do, by file and name."""
     from fedwqcp import sets
     from fedwqcp.cli import agent
     from fedwqcp.federation import outputs
@@ -118,15 +120,47 @@ def parts() -> dict[tuple[str, int, str], str]:
 
     functions: dict[Callable[..., object], str] = {
         outputs.load_outputs: "reading and checking",
-        outputs.row_uniforms: "uniforms, a hash of each id",
+        outputs.row_uniforms: "hashing of ids",
         LabelScore.of: "scores",
         LabelScore.invert: "sets",
         LabelScore.measure: "coverage and sizes",
         sets.as_csv: "the table of sets as text",
-        agent._rates: "coverage, and scipy's import for its interval",
+        agent._rates: "coverage and its interval",
     }
     codes = {function.__code__: part for function, part in functions.items()}
-    return {(c.co_filename, c.co_firstlineno, c.co_name): part for c, part in codes.items()}
+    return {(code.co_filename, code.co_name): part for code, part in codes.items()}
+
+
+def shares(work: Callable[[], object]) -> str:
+    """Say which parts of a job take most of the processor's time.
+
+    Time since the last look counts for the innermost part that is at work.
+    """
+    seen: list[tuple[float, list[tuple[str, str]]]] = []
+    last = time.process_time()
+
+    def look(_: int, frame: FrameType | None) -> None:
+        nonlocal last
+        now, stack = time.process_time(), []
+        while frame is not None:
+            if frame.f_code.co_filename != look.__code__.co_filename:
+                stack.append((frame.f_code.co_filename, frame.f_code.co_name))
+            frame = frame.f_back
+        seen.append((now - last, stack))
+        last = now
+
+    signal.signal(signal.SIGPROF, look)
+    signal.setitimer(signal.ITIMER_PROF, LOOK, LOOK)
+    work()
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    known, taken = parts(), Counter[str]()  # not before: a command imports them itself
+    for seconds, stack in seen:
+        found = (
+            "imports" if name == "<module>" else known.get((file, name)) for file, name in stack
+        )
+        taken[next(filter(None, found), "the rest")] += seconds
+    most = [(part, seconds) for part, seconds in taken.most_common() if part != "the rest"][:4]
+    return ", ".join(f"{part} {seconds / sum(taken.values()):.0%}" for part, seconds in most)
 
 
 def one(job: str, file: str, profiled: bool) -> None:
@@ -158,17 +192,7 @@ def one(job: str, file: str, profiled: bool) -> None:
         taken = time.process_time() - begin
         print(f"{taken:.2f} | {min(reading):.2f} | {taken / min(reading):.1f}")
         return
-    profile = cProfile.Profile(time.process_time)
-    profile.runcall(work)
-    taken = pstats.Stats(profile).total_tt  # type: ignore[attr-defined]
-    shares: dict[str, float] = {}
-    known = parts()  # not before: a command imports them itself
-    for key, (_, _, _, cumulative, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
-        part = "imports" if key[2] == "<module>" else known.get(key)
-        if part is not None:
-            shares[part] = max(shares.get(part, 0.0), cumulative)
-    most = sorted(shares, key=lambda part: -shares[part])[:4]
-    print(", ".join(f"{part} {shares[part] / taken:.0%}" for part in most))
+    print(shares(work))
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -115,6 +116,8 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         handle = _open_plain(path, os.O_RDWR | os.O_CREAT | _NO_LINK)
     except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise InputError(f"there is no folder {folder}") from None
         hint = "; remove it" if error.errno in (errno.EINVAL, errno.ELOOP) else ""
         raise InputError(f"cannot write {path}: {_why(error)}{hint}") from None
     with os.fdopen(handle, "r+b"):
@@ -127,12 +130,20 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def opened(path: Path) -> BinaryIO:
-    """Open a plain file to be read; anything else is refused, also where opening it would wait."""
+def opened(path: Path, most: float = inf) -> BinaryIO:
+    """Open a plain file of at most so many bytes to be read.
+
+    Anything else is refused, also where opening it would wait.
+    """
     try:
-        return os.fdopen(_open_plain(path, os.O_RDONLY), "rb")
+        file = os.fdopen(_open_plain(path, os.O_RDONLY), "rb")
+        size = os.fstat(file.fileno()).st_size
     except (OSError, ValueError) as error:
         raise _cannot("read", path, error) from None
+    if size > most:
+        file.close()
+        raise _too_large(path, size, most)
+    return file
 
 
 def read(path: Path, most: int = FILE_BYTES) -> bytes:
@@ -149,8 +160,12 @@ def read(path: Path, most: int = FILE_BYTES) -> bytes:
     except OSError as error:
         raise _cannot("read", path, error) from None
     if size > most:
-        raise InputError(f"must be at most {most} bytes, got {size}", field=f"{path}: size")
+        raise _too_large(path, size, most)
     return data
+
+
+def _too_large(path: Path, size: int, most: float) -> InputError:
+    return InputError(f"must be at most {most} bytes, got {size}", field=f"{path}: size")
 
 
 def exists(path: Path) -> bool:
@@ -249,10 +264,13 @@ def read_toml(path: Path) -> dict[str, object]:
     """Read a TOML file."""
     import tomllib
 
+    data = read(path)
     try:
-        return tomllib.loads(read(path).decode())
+        return tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} must be a TOML file: {error}") from None
+        why = f": {error}" if isinstance(error, tomllib.TOMLDecodeError) else "; it is no text"
+        why = "; it looks like JSON" if data.lstrip().startswith(b"{") else why
+        raise InputError(f"{path} must be a TOML file{why}") from None
 
 
 def known_hint(name: str, known: Iterable[str]) -> str:

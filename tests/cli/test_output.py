@@ -270,4 +270,6 @@ def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
 
 
 def test_an_error_is_printed_as_it_is():
-    assert "cannot write kept=True/" in refusal("server", "close", "kept=True/round.json", code=2)
+    assert "there is no folder kept=True" in refusal(
+        "server", "close", "kept=True/round.json", code=2
+    )

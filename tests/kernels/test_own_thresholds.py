@@ -9,6 +9,8 @@ import pytest
 from fedwqcp.errors import InputError
 from fedwqcp.scores._base import RankedScore
 from fedwqcp.scores.aps import APS
+from fedwqcp.scores.raps import RAPS
+from fedwqcp.scores.saps import SAPS
 from kernel_rows import KINDS, RANKED, many_rows, rows
 from strategies import Labelled
 
@@ -55,6 +57,21 @@ def test_thresholds_by_label_and_by_row(backend: str, score: RankedScore, n_clas
         case = Labelled(probs, rng.integers(0, n_classes, n), rng.random(n))
         some = slice(k % 3, None, 3) if backend == "python" else slice(None)  # each one twice
         assert_own_thresholds(score, case, some)
+
+
+@always_compiled
+@pytest.mark.parametrize("penalty", [1e15, 1e30, 1e38, 1e300])
+@pytest.mark.parametrize("n_classes", [10, 26, 100])
+def test_penalties_beyond_float32(n_classes: int, penalty: float) -> None:
+    p, rng = rows(KINDS[0], 40, n_classes), np.random.default_rng(2)
+    case = Labelled(p.astype(np.float32), rng.integers(0, n_classes, 40), rng.random(40))
+    for score in (RAPS(penalty=penalty, randomized=False), SAPS(penalty=penalty)):
+        assert_own_thresholds(score, case)
+        u = case.u if score.randomized else None
+        for dtype in (np.float32, np.float64):
+            for q in (0.5, penalty, 3 * penalty):
+                mask = score._block(p.astype(dtype), np.float64(q), "leq", u)
+                assert (score.invert(p.astype(dtype), q, u=u).mask == mask).all()
 
 
 @always_compiled

@@ -20,7 +20,7 @@ from rich.text import Text
 from fedwqcp import __version__
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
-from fedwqcp._io import make_folder, to_toml
+from fedwqcp._io import is_file, make_folder, to_toml
 from fedwqcp.cli import agent, engines, monitor, report, server
 from fedwqcp.cli.output import AsJson, Output, run, without_types
 from fedwqcp.demo.demo import (
@@ -272,10 +272,13 @@ def warm_up(
     output = Output(as_json)
     if not compilation.installed():
         raise MissingExtraError("warm-up", "fast")
+    compilation.backend()  # refuses what FEDWQCP_BACKEND cannot be
     seconds = dispatch.warm_up(classes)
     for kind, took in seconds.items():
         output.say(f"{took:6.1f} s  {kind}")
-    output.say(f"{len(seconds)} loops ready, kept for later processes")
+    kept = is_file(compilation.loop_times_path())
+    where = "kept for later processes" if kept else "not kept: there is no folder to write them to"
+    output.say(f"{len(seconds)} loops ready, {where}")
     output.done(seconds=seconds)
 
 

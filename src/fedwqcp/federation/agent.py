@@ -135,7 +135,8 @@ class Agent:
         if not asked.step:
             raise InputError(
                 f"{round.method.name} with these settings sends nothing: predict with the agent's "
-                "own calibration data"
+                "own calibration data",
+                cure=("", "`agent predict --calibration` takes them when the round is closed"),
             )
         last = (agents - round.quorum) * sum(often for _, often in schedule)
         steps = dict[type[Question], tuple[int, int]]()

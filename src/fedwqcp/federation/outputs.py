@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from fedwqcp._io import exists, from_json, read, to_json, write_atomic
+from fedwqcp._io import exists, from_json, opened, read, to_json, write_atomic
 from fedwqcp._validation import (
     Bools,
     Floats,
@@ -236,8 +236,10 @@ def load_outputs(
         case ".parquet":
             found = _from_parquet(path, classes)
         case _:
-            raise InputError(f"outputs must be one of .npz, .npy, .csv, .parquet, got {path.name}")
-    if found.ids is not None and (again := found.ids.size - np.unique(found.ids).size):
+            raise InputError(
+                f"outputs must be one of .npz, .npy, .csv, .parquet, got {path.name or path}"
+            )
+    if found.ids is not None and (again := found.ids.size - len(set(found.ids.tolist()))):
         first = np.unique(found.ids, return_index=True)[1]
         error = InputError(
             f"an id must name one row; {again} of the rows repeat an earlier id, this one first",
@@ -415,7 +417,8 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     texts = text_ids(ids)
-    if outputs.ids is not None and (again := _repeated(texts, outputs.values)).size:
+    alike = texts if ids.dtype == object else ids  # numbers are compared sooner than text
+    if outputs.ids is not None and (again := _repeated(alike, outputs.values)).size:
         raise InputError(
             f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
             "values, this one first",
@@ -424,7 +427,7 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
     return uniforms(key, texts)
 
 
-def _repeated(ids: npt.NDArray[np.str_], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+def _repeated(ids: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     """Return the rows that repeat the id of a row with other values; equal rows may share one.
 
     Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
@@ -462,7 +465,8 @@ def _stacked(
     if not names:
         return None
     read = [_numbers(path, columns, name) for name in names]
-    found = np.empty((len(read[0]), len(names)))
+    single = all(column.dtype == np.float32 for column in read)
+    found = np.empty((len(read[0]), len(names)), np.float32 if single else np.float64)
     for start in range(0, len(found), ROWS):  # these stay in cache
         for k, column in enumerate(read):
             found[start : start + ROWS, k] = column[start : start + ROWS]
@@ -493,15 +497,9 @@ def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _from_npz(path: Path) -> Outputs:
     """Read an archive of arrays, which names its own classes."""
-    archive = _load_numpy(path)
-    if not isinstance(archive, np.lib.npyio.NpzFile):
+    arrays = _load_numpy(path)
+    if isinstance(arrays, np.ndarray):
         raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
-    arrays = {}
-    for key in archive.files:
-        try:
-            arrays[key] = archive[key]
-        except Exception as error:  # NumPy raises many kinds on bytes that it did not write
-            raise InputError(f"{path}: array {key!r} {_why_unread(error, key)}") from None
     kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
     if kind is None:
         known = ", ".join(sorted(arrays)) or "nothing"
@@ -572,12 +570,12 @@ def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         import pyarrow.parquet
     except ImportError:
         raise MissingExtraError("reading .parquet", "parquet") from None
-    data = read(path, _OUTPUT_BYTES)
-    try:
-        table = pyarrow.parquet.read_table(io.BytesIO(data))
-        columns = {name: _cells(table[name]) for name in table.column_names}
-    except Exception:  # whatever pyarrow raises on bytes that it did not write
-        raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
+    with opened(path, _OUTPUT_BYTES) as file:
+        try:
+            table = pyarrow.parquet.read_table(file)
+            columns = {name: _cells(table[name]) for name in table.column_names}
+        except Exception:  # whatever pyarrow raises on bytes that it did not write
+            raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
     return _from_columns(path, columns, classes)
 
 
@@ -737,18 +735,28 @@ def _missing(value: object) -> str:
 
 def _array(path: Path) -> npt.NDArray[Any]:
     array = _load_numpy(path)
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path} must hold one array; rename an archive to .npz")
+    if isinstance(array, dict):
+        cure = (
+            "save the one that is meant as .npy" if path.suffix == ".npz" else "rename it to .npz"
+        )
+        raise InputError(f"{path} must hold one array; it is an archive of arrays: {cure}")
     return array
 
 
-def _load_numpy(path: Path) -> Any:
-    """Read a NumPy file without running any code in it."""
-    data = read(path, _OUTPUT_BYTES)
-    try:
-        return np.load(io.BytesIO(data), allow_pickle=False)
-    except Exception as error:  # NumPy raises many kinds on bytes that it did not write
-        raise InputError(f"{path} {_why_unread(error, 'array')}") from None
+def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+    """Read a NumPy file, an array or an archive of arrays, without running any code in it."""
+    where, name, arrays = f"{path}", "array", {}
+    with opened(path, _OUTPUT_BYTES) as file:
+        try:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found
+            for name in found.files:
+                where = f"{path}: array {name!r}"
+                arrays[name] = found[name]
+        except Exception as error:  # NumPy raises many kinds on bytes that it did not write
+            raise InputError(f"{where} {_why_unread(error, name)}") from None
+    return arrays
 
 
 def _why_unread(error: Exception, name: str) -> str:

@@ -1,17 +1,18 @@
 """When to compile a loop: the rent-or-buy rule of online algorithms.
 
-numpy serves until the time that it has spent on one kind of call in this process reaches what
-compiling, or loading from numba's cache, takes; then the loop is compiled. Whatever calls follow,
-nobody waits much more than twice as long as with the better of the two choices. A large input is
-worked through in turns, so the choice can change within a call. Time is that of the processor, so
-that a busy machine chooses as an idle one does.
+numpy serves until the time that it has spent on one kind of call in this process, and will spend
+on the rest of the call at hand, reaches what compiling, or loading from numba's cache, takes; then
+the loop is compiled. Whatever calls follow, nobody waits much more than twice as long as with the
+better of the two choices. A large input is worked through in turns: the first one tells how fast
+numpy is. Time is that of the processor, so that a busy machine chooses as an idle one does.
 
 How long compiling takes is known from `COMPILE`, measured on one machine, until a loop has been
 compiled on this one: then from a small file beside numba's cache (`loop_times_path`). It also says
 which loops numba has in its cache, which load quickly.
 
 ``FEDWQCP_BACKEND=numpy`` never compiles, ``FEDWQCP_BACKEND=numba`` at once; the few rows that a
-quick loop leaves are no reason to compile another.
+quick loop leaves are no reason to compile another. Where numba fails, as with a damaged cache or a
+full disk, numpy goes on.
 """
 
 from __future__ import annotations
@@ -19,20 +20,22 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import platform
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from time import thread_time
 from types import ModuleType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from fedwqcp._io import is_folder, write_atomic
+from fedwqcp._io import is_folder, read, write_atomic
 from fedwqcp.errors import FedwqcpError, InputError, MissingExtraError
 
 Backend: TypeAlias = Literal["auto", "numpy", "numba"]
@@ -69,8 +72,11 @@ LOAD = 0.12
 """Seconds to load a loop from numba's cache, likewise."""
 
 ALONE = 0.9
-"""Loading a loop first in a process takes about this share of what it takes amid other work. Kept
-times are of the latter, and whoever loads at once pays the former."""
+"""Importing numba and loading a loop first in a process takes about this share of what it takes
+amid other work. Kept times are of the latter, and whoever loads at once pays the former."""
+
+LONGEST = 600.0
+"""A file that says that something took longer than so many seconds is not believed."""
 
 SOON = 0.03
 """No loop can serve in fewer seconds."""
@@ -93,20 +99,29 @@ class Loops(NamedTuple):
     own_thresholds: ModuleType
 
 
+_Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
+
+
 class LoopTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long one kind of loop took to compile and to load in an earlier process."""
 
     stamp: str
     """For which numba has it in its cache, as `stamp` says."""
-    compile: float
-    load: float = LOAD
+    compile: _Seconds
+    load: _Seconds = LOAD
 
 
 _spent: dict[str, float] = {}
 """Seconds of numpy by kind of call."""
 
+_worked: dict[str, int] = {}
+"""How many numbers it has worked on in them."""
+
 _ready: dict[str, float] = {}
 """Kinds whose loop is compiled in this process, and the seconds that it took."""
+
+_failed: set[str] = set()
+"""Kinds that numba could not compile or load in this process."""
 
 _always = [False]
 
@@ -117,32 +132,51 @@ def backend() -> Backend:
     """Return who serves, as FEDWQCP_BACKEND says."""
     text = "numba" if _always[0] else os.environ.get("FEDWQCP_BACKEND") or "auto"
     if text not in ("auto", "numpy", "numba"):
-        raise InputError(f"FEDWQCP_BACKEND must be numpy, numba or not set, got {text!r}")
+        raise InputError(f"FEDWQCP_BACKEND must be auto, numpy or numba, or not set, got {text!r}")
     if text == "numba" and loops() is None:
         raise MissingExtraError("FEDWQCP_BACKEND=numba", "fast")
     return text  # type: ignore[return-value]
 
 
 def loops_for(
-    kind: str, size: int, first: Callable[[Loops], object], rest: bool = False
+    kind: str,
+    size: int,
+    first: Callable[[Loops], object],
+    ahead: int | None = None,
+    rest: bool = False,
 ) -> Loops | None:
     """Return the compiled loops if they should serve an input of so many numbers, else None.
 
-    ``kind`` names what one compilation serves; ``first`` calls the loop on something small. The
-    rest that another loop left compiles nothing where it is small.
+    ``kind`` names what one compilation serves; ``first`` calls the loop on something small;
+    ``ahead`` is how many of the numbers are still to be worked on. The rest that another loop left
+    compiles nothing where it is small.
     """
-    wanted = backend()
+    wanted, ahead = backend(), size if ahead is None else ahead
     if wanted == "numpy":
         return None
     if kind in _ready:
         return loops()
-    if wanted == "auto" and (size < SMALL or not _pays_off(kind) or not installed()):
+    if wanted == "auto" and (size < SMALL or not _pays_off(kind, ahead) or not installed()):
         return None
     if rest and size < SMALL and not _always[0]:
         return None
     found = loops()
-    if found is not None:
+    if found is None or (wanted == "auto" and kind in _failed):
+        return None
+    try:
         _compile(kind, lambda: first(found))
+    except FedwqcpError:
+        raise
+    except Exception as error:  # numba raises many kinds on a cache that is damaged or full
+        why = (
+            f"numba could not compile or load {kind!r} ({type(error).__name__}): if its cache is "
+            f"damaged, remove its files (*.nbi, *.nbc) in {loop_times_path().parent}"
+        )
+        if wanted != "auto":
+            raise InputError(why) from error
+        _failed.add(kind)
+        _log.warning("%s; numpy goes on", why)
+        return None
     return found
 
 
@@ -162,12 +196,16 @@ def times() -> dict[str, float]:
 
 
 @contextmanager
-def count_numpy_time(kind: str, size: int) -> Iterator[None]:
-    """Add what numpy does for a kind of call to the time that it has spent on it."""
+def count_numpy_time(kind: str, size: int, worked: int | None = None) -> Iterator[None]:
+    """Add what numpy does, of an input of so many numbers, to the time that it has spent.
+
+    ``worked`` is how many of them this is, if not all.
+    """
     start = thread_time()
     yield
     if size >= SMALL:
         _spent[kind] = _spent.get(kind, 0.0) + thread_time() - start
+        _worked[kind] = _worked.get(kind, 0) + (size if worked is None else worked)
 
 
 def in_turns(
@@ -188,10 +226,10 @@ def in_turns(
         compiled(loops, slice(start, min(start + FEW, n)))
 
     while start < n:
-        found = loops_for(kind, size, first, rest)
+        found = loops_for(kind, size, first, size * (n - start) // n, rest)
         rows = slice(start, n if found else min(start + step, n))
         if found is None or not compiled(found, rows):
-            with count_numpy_time(kind, size):
+            with count_numpy_time(kind, size, size * (rows.stop - start) // n):
                 plain(rows)
         start = rows.stop
 
@@ -202,7 +240,7 @@ def loops() -> Loops | None:
     fresh, start = "numba" not in sys.modules, thread_time()
     try:
         from fedwqcp.kernels import bracket, numba, own_thresholds, simd
-    except ImportError:  # numba is not installed, or not made for this numpy
+    except Exception:  # numba is not installed, or cannot be imported with this numpy
         return None
     if fresh:
         _loop_times()[_IMPORTING] = LoopTimes("", thread_time() - start)
@@ -235,9 +273,14 @@ def cost(kind: str) -> float:
     return ALONE * (_start() + known.load)
 
 
-def _pays_off(kind: str) -> bool:
-    """Tell whether numpy has spent what the loop costs; the file of times is not read too soon."""
-    spent = _spent.get(kind, 0.0)
+def _pays_off(kind: str, ahead: int) -> bool:
+    """Tell whether numpy spends what the loop costs, if it works on so many more numbers.
+
+    The file of times is not read too soon.
+    """
+    spent, worked = _spent.get(kind, 0.0), _worked.get(kind, 0)
+    if worked:
+        spent += spent * ahead / worked
     return spent >= SOON and spent >= cost(kind)
 
 
@@ -254,10 +297,11 @@ def _compile(kind: str, first: Callable[[], object]) -> None:
         with _no_collection():
             first()
         took = thread_time() - start
+        kept = LoopTimes(stamp(), took)
         if known is not None and cached and took < known.compile / 2:
             kept = LoopTimes(stamp(), known.compile, took)
-        else:
-            kept = LoopTimes(stamp(), took)
+        elif cached:
+            _log.info("compiled %r in %.0f s: it was no longer in numba's cache", kind, took)
         _loop_times()[kind] = kept
         _ready[kind] = took
         _save_loop_times()
@@ -292,7 +336,19 @@ def stamp() -> str:
         ages = " ".join(str(os.stat(file or "").st_mtime_ns) for file in files)
     except OSError:  # not from a folder
         ages = "unknown"
-    return f"python {sys.version_info[:2]} {ages}"
+    return f"python {sys.version_info[:2]} {_processor()} {ages}"
+
+
+def _processor() -> str:
+    """Return what numba compiles for: loops in its cache are good for one kind of processor."""
+    set_by_hand = [os.environ.get(f"NUMBA_CPU_{name}", "") for name in ("NAME", "FEATURES")]
+    try:
+        with open("/proc/cpuinfo", "rb") as file:  # of the first core alone: there may be hundreds
+            lines = file.read(8192).splitlines()
+    except OSError:
+        return " ".join((platform.machine(), platform.processor(), *set_by_hand))
+    own = [line for line in lines if line.startswith((b"model name", b"flags", b"Features"))]
+    return " ".join((blake2b(b"".join(own[:2]), digest_size=8).hexdigest(), *set_by_hand))
 
 
 def loop_times_path() -> Path:
@@ -307,16 +363,23 @@ def loop_times_path() -> Path:
 
 @cache
 def _loop_times() -> dict[str, LoopTimes]:
+    """Return the times of earlier processes, and of this one."""
+    return _read_loop_times()
+
+
+def _read_loop_times() -> dict[str, LoopTimes]:
     """Read the times of earlier processes; none where there is no file that can be read."""
     try:
-        return msgspec.json.decode(loop_times_path().read_bytes(), type=dict[str, LoopTimes])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RuntimeError):
+        return msgspec.json.decode(read(loop_times_path()), type=dict[str, LoopTimes])
+    except (OSError, FedwqcpError, msgspec.MsgspecError, UnicodeDecodeError, RuntimeError):
         return {}
 
 
 def _save_loop_times() -> None:
-    """Write the times, where that is possible: they only save time."""
-    path = loop_times_path()
+    """Write the times of this process beside those of others, where that is possible."""
+    path, ours = loop_times_path(), {_IMPORTING, *_ready}
+    found = {kind: took for kind, took in _loop_times().items() if kind in ours}
     with suppress(OSError, FedwqcpError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, msgspec.json.format(msgspec.json.encode(_loop_times())))
+        merged = _read_loop_times() | found  # others may have written since
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(merged)))

@@ -73,6 +73,9 @@ SHORT_SIMD = 15
 LONG = 2**13
 """Rows of up to so many float32 are checked by their sum in float32."""
 
+LARGEST = 2.0**64
+"""Larger penalties, with thresholds by label or row, are left to numpy: float32 would overflow."""
+
 ROWS = 2**14
 """Ranks of so many rows are kept at a time; they stay in cache."""
 
@@ -661,7 +664,10 @@ def within_each(
             else:
                 found.covered[:] = within[np.arange(len(p)), y[part]]
 
-    in_turns(_kind("each", probs, n_classes if short else None), n, probs.size, compiled, plain)
+    if random.penalties[-1] > LARGEST:
+        plain(slice(0, n))
+    else:
+        in_turns(_kind("each", probs, n_classes if short else None), n, probs.size, compiled, plain)
     return out
 
 
@@ -680,7 +686,10 @@ def _within_rows(
         random = random._replace(u=random.u if random.u.size else np.ones(n), threshold=q)
     no_limits = Limits(np.zeros(n_classes + 1, np.int64), by_top)
     search = _Search(_read_only(probs), _read_only(y), no_limits, _for_loops(random), out)
-    in_turns(search.kind, n, probs.size, search.compiled, search.plain)
+    if random.penalties[-1] > LARGEST:
+        search.plain(slice(0, n))
+    else:
+        in_turns(search.kind, n, probs.size, search.compiled, search.plain)
     found = Sets(out.mask, out.covered, out.sizes)
     if all_fit.size:
         found.sizes[all_fit] = n_classes

@@ -260,7 +260,9 @@ def _joined(
     for place, row in enumerate(rows):
         own = known.get(str(row["id"])) if "id" in row else None
         if own is None:
-            reason = "must have an id that names one of the sets"
+            reason = (
+                "must have an id that names one of the sets: are these the sets of the same rows?"
+            )
             raise InputError(reason, row=place).from_row_one()
         both = own.keys() & row.keys()
         if differ := sorted(key for key in both if str(own[key]) != str(row[key])):

@@ -324,12 +324,12 @@ def method_of(data: bytes, source: str) -> str:
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        if found := mistaken_for("release", data):
-            raise RecordError(
-                f"{source} is {found}, not a release: pass the file that `server close` wrote "
-                "(release-ID.json)"
-            ) from None
-        raise RecordError(f"{source} must hold a release of fedwqcp; it cannot be read") from None
+        found = mistaken_for("release", data)
+        what = f"is {found}, not a release" if found else "cannot be read as a release"
+        raise RecordError(
+            f"{source} {what}: pass the release or the record that `server close` wrote "
+            "(release-ID.json, round-ID.record.json)"
+        ) from None
     if head.version != VERSION:
         raise RecordError(f"{source}: version: {other_version(head.version)}")
     return head.method.name

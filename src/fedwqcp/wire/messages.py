@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -511,7 +512,10 @@ def check_names(agents: tuple[str, ...]) -> None:
                 field="agents",
             )
     if len(set(agents)) != len(agents):
-        raise InputError("each name may occur once", field="agents")
+        again = Counter(agents).most_common(1)[0][0]
+        raise InputError(
+            f"each name may occur once, {shown(again)} does more often", field="agents"
+        )
     if len({name.casefold() for name in agents}) != len(agents):
         raise InputError(
             "two names differ in capitals alone, and would be one file on some systems",

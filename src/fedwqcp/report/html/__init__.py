@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fedwqcp._io import write_atomic
+from fedwqcp._io import exists, is_file, read, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.release import Release
@@ -18,6 +18,7 @@ from fedwqcp.report.html import demo, monitor, rounds
 from fedwqcp.report.html.charts import require_report, unchecked
 from fedwqcp.report.html.page import Page, ReportOptions
 from fedwqcp.report.html.render import to_html
+from fedwqcp.wire.codec import mistaken_for
 
 KINDS: dict[str, Callable[[Path, ReportOptions], Page | None]] = {
     "a closed round (its release or record, or a folder with a record)": rounds.round_page,
@@ -67,7 +68,10 @@ def load_page(source: Path, options: ReportOptions) -> Page:
         for page_of in KINDS.values():
             if (page := page_of(source, options)) is not None:
                 return page
-    raise InputError(f"{source} must be one of: {'; '.join(KINDS)}")
+    found = "" if exists(source) else ". It does not exist"
+    if is_file(source) and (what := mistaken_for("release", read(source))):
+        found = f". It is {what}"
+    raise InputError(f"{source} must be one of: {'; '.join(KINDS)}{found}")
 
 
 def save(page: Page, out: Path) -> Path:
