@@ -108,7 +108,7 @@ def check_threads(ratios: dict[str, Any]) -> Iterator[Row]:
         met: bool | str = ratio >= THREADS
         if not met and reading < READING:
             met = f"bound by memory: {reading:.2f} times two threads that only read"
-        yield f"{case}: two threads beside one", f"at least {THREADS:g}", f"{ratio:.2f}", met
+        yield f"{case}: two threads beside one", f"at least {THREADS:g}", f"{ratio:.3f}", met
 
 
 def check_growth(slopes: dict[str, float]) -> Iterator[Row]:

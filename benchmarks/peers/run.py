@@ -391,7 +391,8 @@ def verdict(rows: list[goals.Row]) -> str:
     rows = [row for row in rows if ": beside " not in row[0]]
     missed = [row for row in rows if row[-1] is not True]
     table = f" The others:\n\n{goals.table(missed)}" if missed else "\n"
-    return f"{len(rows) - len(missed)} of {len(rows)} goals are met.{table}"
+    rest = "those of randomised scores and of thresholds by label and by row are counted below"
+    return f"{len(rows) - len(missed)} of these {len(rows)} goals are met; {rest}.{table}"
 
 
 def counted(rows: list[goals.Row]) -> str:
