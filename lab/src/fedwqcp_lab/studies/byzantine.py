@@ -28,7 +28,7 @@ from fedwqcp.federation.transport import local
 from fedwqcp.files import write_atomic
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
+from fedwqcp.report.figures import COLOURS, MARKERS, new_figure, require_matplotlib, save
 from fedwqcp.wire.messages import Round
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import markdown_table
@@ -607,14 +607,11 @@ def _signed(value: float) -> str:
 def draw_attacks(records: Sequence[AttackResult], preset: str, byzantine: int, path: Path) -> Path:
     """Draw the worst honest agent's coverage under every attack, one panel for each dataset."""
     require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     own = [r for r in records if r.preset == preset and r.byzantine == byzantine and not r.bounded]
     titles = _titles(own)
-    with rc_context(STYLE):
-        figure = Figure(figsize=(3.6 * len(titles), 3.6), layout="constrained")
+    with new_figure(3.6 * len(titles), 3.6) as figure:
         panels = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0]
         for panel, title in zip(panels, titles, strict=True):
             _panel(panel, [r for r in own if r.display_title == title])

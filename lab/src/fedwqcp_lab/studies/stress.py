@@ -22,7 +22,7 @@ from fedwqcp import methods
 from fedwqcp.errors import InputError
 from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
-from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
+from fedwqcp.report.figures import COLOURS, MARKERS, new_figure, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import csv_table
 from fedwqcp_lab.datasets.partition import Labels, by_label, by_mix, by_quantity, stream
@@ -437,14 +437,10 @@ def draw_stress(
     records: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
 ) -> tuple[Path, ...]:
     """Draw what the worst agent's coverage lacks, against every factor, for each dataset."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     datasets = list(dict.fromkeys(record.dataset for record in records))
     factors = [name for name in FACTORS if any(record.factor == name for record in records)]
     methods = list(dict.fromkeys(record.method for record in records))
-    with mpl.rc_context(STYLE):
-        figure = Figure((2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9), layout="constrained")
+    with new_figure(2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9) as figure:
         panels = figure.subplots(len(datasets), len(factors), sharey="row", squeeze=False)
         for row, dataset in zip(panels, datasets, strict=True):
             for panel, factor in zip(row, factors, strict=True):
