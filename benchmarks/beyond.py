@@ -247,10 +247,7 @@ def simulate(seed: int, models: str) -> list[dict[str, object]]:
             drawn.append((p / p.sum(axis=1, keepdims=True), y, rng.uniform(size=len(y))))
         agents.append(drawn)
     records: list[dict[str, object]] = []
-    scores: dict[str, Any] = {
-        "randomised APS": fw.APS(),
-        "tilted APS": fw.scores.get("tilted-aps"),
-    }
+    scores: dict[str, Any] = {"randomised APS": fw.APS(), "tilted APS": fw.scores.get("tilted-aps")}
     for name, score in scores.items():
         sent = {f"{k}": fw.Calibration(score.of(*own), own[1]) for k, (own, _) in enumerate(agents)}
         for method, settings in METHODS.items():

@@ -13,14 +13,7 @@ from typing import Any, TypeVar
 from fedwqcp.errors import InputError
 from fedwqcp.report import figures
 from fedwqcp.report.figures import COLOURS, MARKERS, FigureSource, new_figure, save_all
-from fedwqcp_lab.comparison import (
-    INTERVAL,
-    OURS,
-    PLAIN_MEAN,
-    TableCell,
-    agent_coverage,
-    cells,
-)
+from fedwqcp_lab.comparison import INTERVAL, OURS, PLAIN_MEAN, TableCell, agent_coverage, cells
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.own import MAIN
 from fedwqcp_lab.studies.scale import draw_scale

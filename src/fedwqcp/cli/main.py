@@ -195,8 +195,7 @@ def new_signing_key(
 
 @keys.command("show")
 def show_public_key(
-    key: Annotated[Path, typer.Argument(help="A private key.")],
-    as_json: AsJson = False,
+    key: Annotated[Path, typer.Argument(help="A private key.")], as_json: AsJson = False
 ) -> None:
     """Print the public half of a private key."""
     public, output = SigningKey(key).public, Output(as_json)

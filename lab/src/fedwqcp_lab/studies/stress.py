@@ -27,22 +27,8 @@ from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import csv_table
 from fedwqcp_lab.datasets.partition import Labels, by_label, by_mix, by_quantity, stream
 from fedwqcp_lab.evaluation import applicable, evaluate
-from fedwqcp_lab.experiment import (
-    Experiment,
-    MethodPlan,
-    PresetPlan,
-    build,
-    build_each,
-    read_toml,
-)
-from fedwqcp_lab.pipeline import (
-    OnStage,
-    RunOptions,
-    UnitKey,
-    evaluate_units,
-    keep_settings,
-    silent,
-)
+from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, build, build_each, read_toml
+from fedwqcp_lab.pipeline import OnStage, RunOptions, UnitKey, evaluate_units, keep_settings, silent
 from fedwqcp_lab.results import VERSION, DatasetRecord, Journal, Result
 from fedwqcp_lab.unit import AgentOutputs, Unit
 

@@ -17,12 +17,7 @@ from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import next_step, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import (
-    calibration_of,
-    check_ids,
-    predict,
-    unanswered_note,
-)
+from fedwqcp.federation.predict import calibration_of, check_ids, predict, unanswered_note
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release, known_rows, proved
