@@ -76,9 +76,7 @@ def draw(name: str, source: FigureSource, path: Path, known: Mapping[str, Draw])
     return files[0]
 
 
-def draw_demo(
-    results: Results, stem: Path, endings: Sequence[str] = (".png", ".svg")
-) -> tuple[Path, ...]:
+def draw_demo(results: Results, stem: Path) -> tuple[Path, ...]:
     """Draw the four hospitals: coverage with its interval, and how many answers sets hold."""
     methods = list(dict.fromkeys(f.method for f in results.of("four")))
     with new_figure(10.2, 1.9 + 0.44 * len(methods)) as figure:
@@ -93,7 +91,7 @@ def draw_demo(
             names = [row_name(results.of("four", method)[0]) for method in methods]
             row[0].set_yticks(range(len(methods)), names)
         panels[0][0].invert_yaxis()  # all panels share it
-        return save_all(figure, stem, endings)
+        return save_all(figure, stem, (".png", ".svg"))
 
 
 def _coverage_panel(panel: Any, found: Sequence[MethodResult], results: Results) -> None:
