@@ -203,6 +203,11 @@ def new_figure(width: float, height: float) -> Iterator[Any]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
+def method_style(place: int) -> dict[str, Any]:
+    """Return how the method at a place of the legend is marked."""
+    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
+
+
 def save_all(figure: Any, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Write a figure in several formats."""
     return tuple(save(figure, stem.with_name(stem.name + end)) for end in endings)

@@ -28,7 +28,7 @@ from fedwqcp.federation.transport import local
 from fedwqcp.files import write_atomic
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.report.figures import COLOURS, MARKERS, new_figure, require_matplotlib, save
+from fedwqcp.report.figures import method_style, new_figure, require_matplotlib, save
 from fedwqcp.wire.messages import Round
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import markdown_table
@@ -618,7 +618,7 @@ def draw_attacks(records: Sequence[AttackResult], preset: str, byzantine: int, p
             panel.set_title(title, loc="left", fontweight="bold")
         panels[0].set_ylabel("coverage of the worst honest agent")
         handles = [
-            Line2D([], [], label=name, linestyle="none", **_marker_style(place))
+            Line2D([], [], label=name, linestyle="none", markersize=5.0, **method_style(place))
             for place, name in enumerate(FIGURE_METHODS)
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
@@ -635,16 +635,8 @@ def _panel(panel: Any, records: Sequence[AttackResult]) -> None:
             if not found:
                 continue
             x = at + (place - (len(FIGURE_METHODS) - 1) / 2) * 0.15
-            colour = COLOURS[place % len(COLOURS)]
-            panel.plot([x, x], [min(found), max(found)], color=colour, linewidth=1.2)
-            panel.plot([x], [median(found)], linestyle="none", **_marker_style(place))
+            style = method_style(place)
+            panel.plot([x, x], [min(found), max(found)], color=style["color"], linewidth=1.2)
+            panel.plot([x], [median(found)], linestyle="none", markersize=5.0, **style)
     panel.set_xticks(range(len(attacks)), attacks, rotation=30, ha="right")
     panel.set_ylim(-0.02, 1.02)
-
-
-def _marker_style(place: int) -> dict[str, Any]:
-    return {
-        "marker": MARKERS[place % len(MARKERS)],
-        "color": COLOURS[place % len(COLOURS)],
-        "markersize": 5.0,
-    }

@@ -22,7 +22,7 @@ from fedwqcp import methods
 from fedwqcp.errors import InputError
 from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
-from fedwqcp.report.figures import COLOURS, MARKERS, new_figure, require_matplotlib, save_all
+from fedwqcp.report.figures import COLOURS, method_style, new_figure, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import csv_table
 from fedwqcp_lab.datasets.partition import Labels, by_label, by_mix, by_quantity, stream
@@ -552,8 +552,7 @@ def _stress_panel(panel: Any, records: Sequence[StressResult], methods: Sequence
 def line_style(place: int) -> dict[str, Any]:
     """Return how the line of the method at a place of the legend is drawn."""
     return {
-        "color": COLOURS[place % len(COLOURS)],
-        "marker": MARKERS[place % len(MARKERS)],
+        **method_style(place),
         "markersize": 4,
         "linewidth": 1.2,
         "linestyle": "-" if place < len(COLOURS) else "--",
