@@ -421,8 +421,7 @@ class _Trial:
             )
             for name, cal in sent.items()
         }
-        server = Server(plan)
-        release = local.run(server, agents, strict=False)
+        release = local.run(Server(plan), agents, strict=False)
         honest = {name: cal for name, cal in sent.items() if name not in byzantine}
         found = {name: localize(plan, release, name, 0, cal) for name, cal in honest.items()}
         return found, sum(name in release.refused for name in byzantine)
