@@ -62,13 +62,7 @@ class _AgentState:
 
 
 class Server:
-    """The side of the dialogue that sees only summaries.
-
-    Parameters
-    ----------
-    round : Round or Plan
-        The terms, or the plan made of them.
-    """
+    """The side of the dialogue that sees only summaries."""
 
     def __init__(self, round: Round | Plan) -> None:
         self.plan = round if isinstance(round, Plan) else Plan.of(round)
