@@ -254,10 +254,8 @@ class Server:
         """Tell whether a dialogue with one agent fails on its first answer."""
         try:
             _Dialogue(self.plan).hear([state.first])
-        except UnfitAnswerError:
-            return False
-        except Exception:
-            return True
+        except Exception as error:
+            return not isinstance(error, UnfitAnswerError)
         return False
 
     def _ask(self, position: int) -> bytes:
