@@ -247,10 +247,7 @@ def simulate(seed: int, models: str) -> list[dict[str, object]]:
             drawn.append((p / p.sum(axis=1, keepdims=True), y, rng.uniform(size=len(y))))
         agents.append(drawn)
     records: list[dict[str, object]] = []
-    scores: dict[str, Any] = {
-        "randomised APS": fw.APS(),
-        "tilted APS": fw.scores.get("tilted-aps"),
-    }
+    scores: dict[str, Any] = {"randomised APS": fw.APS(), "tilted APS": fw.scores.get("tilted-aps")}
     for name, score in scores.items():
         sent = {f"{k}": fw.Calibration(score.of(*own), own[1]) for k, (own, _) in enumerate(agents)}
         for method, settings in METHODS.items():
@@ -349,17 +346,13 @@ def _retina(results: Sequence[Result]) -> Iterator[list[str]]:
 
 def draw() -> None:
     """Draw gap against size for every score and method."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, save
+    from fedwqcp.report.figures import COLOURS, MARKERS, new_figure, save
 
     results = read_results(RESULTS)
     rows = dict.fromkeys((r.preset, r.method) for r in results if r.dataset == "mnist")
     scores = list(dict.fromkeys(preset for preset, _ in rows))
     methods = list(dict.fromkeys(method for _, method in rows))
-    with mpl.rc_context(STYLE):
-        figure = Figure((7.5, 4.6), layout="constrained")
+    with new_figure(7.5, 4.6) as figure:
         panel = figure.subplots()
         for preset, method in rows:
             gaps, _, _, ratio = summary(results, (preset, method))

@@ -69,10 +69,7 @@ SIZES = (75, 1000)
 def table() -> str:
     """Return the table."""
     head = " | ".join(f"n = {n}" for n in SIZES)
-    lines = [
-        f"| method | leaves the agent | {head} | answered from |",
-        "|---|---|---|---|---|",
-    ]
+    lines = [f"| method | leaves the agent | {head} | answered from |", "|---|---|---|---|---|"]
     for name, settings, words in ROWS:
         given = ", ".join(f"`{key}={value}`" for key, value in settings.items())
         disclosed = " | ".join(str(_disclosed(name, settings, n)) for n in SIZES)

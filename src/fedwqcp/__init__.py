@@ -6,11 +6,7 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
-from fedwqcp.errors import (
-    CalibrationRowsWarning,
-    InfiniteThresholdWarning,
-    OneBasedLabelsWarning,
-)
+from fedwqcp.errors import CalibrationRowsWarning, InfiniteThresholdWarning, OneBasedLabelsWarning
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save

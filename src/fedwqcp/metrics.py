@@ -264,10 +264,7 @@ class GroupRate(Rate):
 
 
 def by_group(
-    sets: LabelSets | Intervals,
-    y: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    level: float = 0.95,
+    sets: LabelSets | Intervals, y: npt.ArrayLike, groups: npt.ArrayLike, level: float = 0.95
 ) -> tuple[GroupRate, ...]:
     """Return coverage and size in each group that occurs, by name.
 

@@ -22,7 +22,7 @@ from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import AgentMetrics
-from fedwqcp.report.figures import COLOURS, MARKERS, draw_scores, require_matplotlib
+from fedwqcp.report.figures import COLOURS, draw_scores, method_style, require_matplotlib
 
 __all__ = ["coverage", "coverage_vs_size", "score_ecdf"]
 
@@ -106,9 +106,8 @@ def coverage_vs_size(
     for place, (name, rows) in enumerate(named.items()):
         endless += [one.agent for one in rows if not isfinite(one.size)]
         drawn = [one for one in rows if isfinite(one.size)]
-        style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
         sizes, coverages = [one.size for one in drawn], [one.coverage for one in drawn]
-        ax.plot(sizes, coverages, linestyle="none", label=name or None, **style)
+        ax.plot(sizes, coverages, linestyle="none", label=name or None, **method_style(place))
         for one in drawn:
             ax.annotate(
                 one.agent, (one.size, one.coverage), xytext=(5, 3), textcoords="offset points"

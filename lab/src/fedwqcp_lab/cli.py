@@ -146,8 +146,7 @@ def stress_command(
     ] = Path("stress.toml"),
     data: Data = None,
     quick: Annotated[
-        bool,
-        typer.Option("--quick", help="One seed of the last dataset, at most 20 agents."),
+        bool, typer.Option("--quick", help="One seed of the last dataset, at most 20 agents.")
     ] = False,
     seeds: Seeds = None,
     datasets: Datasets = None,

@@ -95,9 +95,7 @@ def applicable(
         score = preset.score(task)
         if score is None or (needs_quantiles(score) and not quantiles):
             continue
-        for plan in experiment.methods:
-            if fits(plan, task, score):
-                found.append((preset, plan))
+        found += [(preset, plan) for plan in experiment.methods if fits(plan, task, score)]
     return tuple(found)
 
 

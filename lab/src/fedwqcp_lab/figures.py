@@ -12,22 +12,8 @@ from typing import Any, TypeVar
 
 from fedwqcp.errors import InputError
 from fedwqcp.report import figures
-from fedwqcp.report.figures import (
-    COLOURS,
-    MARKERS,
-    STYLE,
-    FigureSource,
-    require_matplotlib,
-    save_all,
-)
-from fedwqcp_lab.comparison import (
-    INTERVAL,
-    OURS,
-    PLAIN_MEAN,
-    TableCell,
-    agent_coverage,
-    cells,
-)
+from fedwqcp.report.figures import COLOURS, MARKERS, FigureSource, new_figure, save_all
+from fedwqcp_lab.comparison import INTERVAL, OURS, PLAIN_MEAN, TableCell, agent_coverage, cells
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.own import MAIN
 from fedwqcp_lab.studies.scale import draw_scale
@@ -47,15 +33,9 @@ def _one_panel_each(
     sharey: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Begin a figure with a panel for each dataset, four in a row; the legend has room below."""
-    require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     columns = min(4, len(datasets))
     lines = -(-len(datasets) // columns)
-    with rc_context(STYLE):
-        size = max(least, width * columns), height * lines + below
-        figure = Figure(figsize=size, layout="constrained")
+    with new_figure(max(least, width * columns), height * lines + below) as figure:
         panels = figure.subplots(lines, columns, sharey=sharey, squeeze=False)
         for panel in panels.flat[len(datasets) :]:
             panel.set_visible(False)

@@ -56,11 +56,7 @@ def silent(stage: str, what: str, share: float) -> None:
 
 
 def run(
-    experiment: Experiment,
-    options: RunOptions,
-    *,
-    resume: bool = False,
-    on_step: OnStage = silent,
+    experiment: Experiment, options: RunOptions, *, resume: bool = False, on_step: OnStage = silent
 ) -> int:
     """Run an experiment; what is there already is not made again."""
     folder = options.folder

@@ -213,7 +213,9 @@ def markdown_page(found: Sequence[TableCell], ablation: Sequence[Sequence[str]])
         own = [cell for cell in found if cell.preset == preset]
         parts += [f"## Coverage, preset `{preset}`", _markdown_coverage(coverage_rows(own))]
         parts += [f"## Size, preset `{preset}`", SIZES, _markdown_sizes(size_rows(own))]
-    parts += ["## Verdicts", _markdown_verdicts(found)]
+    verdicts = verdict_rows(found)
+    none = "There is no published figure to compare with."
+    parts += ["## Verdicts", markdown_table(verdicts) if len(verdicts) > 1 else none]
     if len(ablation) > 1:
         parts += ["## Ablation: FedAvgQ-CP against FedWQ-CP", markdown_table(ablation)]
     return "\n\n".join(parts) + "\n"
@@ -338,15 +340,11 @@ def _coverage_lines(
     rows: Sequence[MethodRow], agents: Sequence[str], cell: Callable[[TableCell | None, int], str]
 ) -> list[list[str]]:
     """Return dataset, method, coverage of each agent and seconds of each row."""
-    return [
-        [
-            row.dataset,
-            row.method,
-            *(cell(row.cells.get(agent), 4) for agent in agents),
-            cell(row.cells.get(ALL), 3),
-        ]
-        for row in rows
-    ]
+    lines = []
+    for row in rows:
+        covered = (cell(row.cells.get(agent), 4) for agent in agents)
+        lines.append([row.dataset, row.method, *covered, cell(row.cells.get(ALL), 3)])
+    return lines
 
 
 def _markdown_coverage(rows: Sequence[MethodRow]) -> str:
@@ -366,13 +364,6 @@ def _markdown_sizes(rows: Sequence[MethodRow]) -> str:
         more = [_markdown_cell(row.cells.get(name), 2) for name in extra]
         lines.append([row.dataset, row.method, _markdown_cell(row.cells["size"], 2), less, *more])
     return markdown_table(lines)
-
-
-def _markdown_verdicts(found: Sequence[TableCell]) -> str:
-    rows = verdict_rows(found)
-    if len(rows) == 1:
-        return "There is no published figure to compare with."
-    return markdown_table(rows)
 
 
 def _markdown_cell(cell: TableCell | None, decimals: int) -> str:

@@ -23,14 +23,7 @@ from fedwqcp.scores import fit_temperature
 from fedwqcp_lab.datasets import catalog, files
 from fedwqcp_lab.datasets.catalog import Dataset
 from fedwqcp_lab.datasets.loading import Split, breast_cancer, digits, friedman, load, split
-from fedwqcp_lab.datasets.partition import (
-    Floats,
-    Indices,
-    Labels,
-    by_label,
-    fit_clusters,
-    stream,
-)
+from fedwqcp_lab.datasets.partition import Floats, Indices, Labels, by_label, fit_clusters, stream
 from fedwqcp_lab.experiment import DatasetPlan, Experiment
 from fedwqcp_lab.unit import AgentOutputs, Numbers, Unit, UnitSetting
 

@@ -158,8 +158,7 @@ def predict(
     new_site: Annotated[
         bool,
         typer.Option(
-            "--new-site",
-            help="This site took no part: use the threshold that all agents share.",
+            "--new-site", help="This site took no part: use the threshold that all agents share."
         ),
     ] = False,
     alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,

@@ -32,8 +32,7 @@ Deadline = Annotated[float, typer.Option(help="Seconds that a step may take.")]
 def new(
     folder: Annotated[Path, typer.Argument(help="A new folder; it names the app.")],
     sites: Annotated[
-        int | None,
-        typer.Option(help="How many sites take part; asked for in a terminal, else 2."),
+        int | None, typer.Option(help="How many sites take part; asked for in a terminal, else 2.")
     ] = None,
     publisher: Annotated[
         str, typer.Option(help="Who publishes it; on Flower Hub the name of your account.")

@@ -195,8 +195,7 @@ def new_signing_key(
 
 @keys.command("show")
 def show_public_key(
-    key: Annotated[Path, typer.Argument(help="A private key.")],
-    as_json: AsJson = False,
+    key: Annotated[Path, typer.Argument(help="A private key.")], as_json: AsJson = False
 ) -> None:
     """Print the public half of a private key."""
     public, output = SigningKey(key).public, Output(as_json)
@@ -223,7 +222,11 @@ def scores(name: Which = None, as_json: AsJson = False) -> None:
 def _list(known: ModuleType, name: str | None, output: Output, kind: str, about: str) -> None:
     """List all methods with their guarantees, or all scores; or show one in full."""
     if name is not None:
-        _show(name, type(known.get(name)), output)
+        one = type(known.get(name))
+        formula = re.compile(r"\n\.\. math::\n(\n| .*\n)*")  # LaTeX is for the site
+        text = _with_imports(one, formula.sub("\n", inspect.getdoc(one) or ""))
+        output.say(text)
+        output.done(name=name, text=text)
         return
     found = {each: known.get(each) for each in known.available()}
     proved = {n: thing.guarantee for n, thing in found.items() if isinstance(thing, Method)}
@@ -239,13 +242,6 @@ def _list(known: ModuleType, name: str | None, output: Output, kind: str, about:
         listed.append(facts | ({"guarantee": proved[each]} if proved else {}))
     output.show(table)
     output.done(**{f"{kind}s": listed})
-
-
-def _show(name: str, kind: type, output: Output) -> None:
-    formula = re.compile(r"\n\.\. math::\n(\n| .*\n)*")  # LaTeX is for the site
-    text = _with_imports(kind, formula.sub("\n", inspect.getdoc(kind) or ""))
-    output.say(text)
-    output.done(name=name, text=text)
 
 
 def _with_imports(kind: type, text: str) -> str:

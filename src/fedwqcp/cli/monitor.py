@@ -55,8 +55,7 @@ def open_state(
     alpha: Annotated[float, typer.Option(help="Miscoverage level that was promised.")],
     classes: Annotated[int, typer.Option(help="Number of classes, to monitor each one too.")] = 0,
     class_alpha: Annotated[
-        float | None,
-        typer.Option(help="Miscoverage accepted within a class; by default alpha."),
+        float | None, typer.Option(help="Miscoverage accepted within a class; by default alpha.")
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability of any false alarm.")] = 0.05,
     tolerance: Annotated[
@@ -152,11 +151,7 @@ def update(
 
 
 @app.command()
-def show(
-    state: State,
-    check: Check = False,
-    as_json: AsJson = False,
-) -> None:
+def show(state: State, check: Check = False, as_json: AsJson = False) -> None:
     """Show the state of every agent and class, at any time."""
     _end(load_monitor(state).standings(), check, as_json)
 

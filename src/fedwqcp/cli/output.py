@@ -21,13 +21,7 @@ import typer
 from rich.console import Console, RenderableType
 from typer.core import TyperCommand, TyperGroup
 
-from fedwqcp.errors import (
-    FedwqcpError,
-    InputError,
-    MessageError,
-    MissingExtraError,
-    RoundError,
-)
+from fedwqcp.errors import FedwqcpError, InputError, MessageError, MissingExtraError, RoundError
 from fedwqcp.registry import Setting, parse_setting
 
 VERSION = 1

@@ -194,8 +194,7 @@ def open_(
 @app.command()
 def close(
     round: Annotated[
-        Path,
-        typer.Argument(help="The file that `server open` wrote, such as round-ID.json."),
+        Path, typer.Argument(help="The file that `server open` wrote, such as round-ID.json.")
     ],
     answers: Annotated[
         list[Path] | None,
@@ -410,8 +409,7 @@ def advise(
         float | None, typer.Option(help="One level of several; by default all are judged.")
     ] = None,
     new_site: Annotated[
-        bool,
-        typer.Option("--new-site", help="Advise for a site that joins later, without labels."),
+        bool, typer.Option("--new-site", help="Advise for a site that joins later, without labels.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -90,9 +90,9 @@ def read_heart() -> tuple[npt.NDArray[np.str_], Floats, Labels]:
     return np.array([row[0] for row in rows]), x, sick.astype(np.int64)
 
 
-def write_sites(folder: Path, seed: int = 0) -> tuple[str, ...]:
+def write_sites(folder: Path) -> tuple[str, ...]:
     """Write each hospital's outputs as ``cal.npz`` and ``test.npz`` in a folder of its own."""
-    found = hospitals(seed)
+    found = hospitals()
     for one in found:
         make_folder(folder / one.name)
         for file, part in (("cal", one.calibration), ("test", one.test)):

@@ -86,10 +86,7 @@ def closing(results: Results) -> str:
         )
     best = max(
         holding,
-        key=lambda name: (
-            round(fmean(s.one for s in holding[name]), 2),
-            -_sent_by(results, name),
-        ),
+        key=lambda name: (round(fmean(s.one for s in holding[name]), 2), -_sent_by(results, name)),
     )
     worst = min(rows["auto"], key=lambda s: s.mean)
     sent = "" if _sent_by(results, best) else " and sends nothing"

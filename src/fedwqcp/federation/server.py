@@ -62,13 +62,7 @@ class _AgentState:
 
 
 class Server:
-    """The side of the dialogue that sees only summaries.
-
-    Parameters
-    ----------
-    round : Round or Plan
-        The terms, or the plan made of them.
-    """
+    """The side of the dialogue that sees only summaries."""
 
     def __init__(self, round: Round | Plan) -> None:
         self.plan = round if isinstance(round, Plan) else Plan.of(round)
@@ -260,10 +254,8 @@ class Server:
         """Tell whether a dialogue with one agent fails on its first answer."""
         try:
             _Dialogue(self.plan).hear([state.first])
-        except UnfitAnswerError:
-            return False
-        except Exception:
-            return True
+        except Exception as error:
+            return not isinstance(error, UnfitAnswerError)
         return False
 
     def _ask(self, position: int) -> bytes:

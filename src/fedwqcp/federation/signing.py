@@ -23,20 +23,7 @@ _CONTEXT = b"fedwqcp signed answer\n"
 
 
 class SigningKey:
-    """The private key of a site.
-
-    Parameters
-    ----------
-    path : Path
-        A file in PEM form, as `new_key` writes it.
-
-    Raises
-    ------
-    InputError
-        If it is no Ed25519 key without a password.
-    MissingExtraError
-        If the extra ``sign`` is not installed.
-    """
+    """The private key of a site: Ed25519 in PEM form without a password, as `new_key` writes it."""
 
     def __init__(self, path: Path) -> None:
         kinds = ed25519()

@@ -309,10 +309,7 @@ class Monitor:
         return tuple(
             self._standing(name, label, test)
             for name in names
-            for label, test in [
-                (None, self._site(name).rows),
-                *enumerate(self.sites[name].classes),
-            ]
+            for label, test in [(None, self._site(name).rows), *enumerate(self.sites[name].classes)]
         )
 
     @property

@@ -152,10 +152,7 @@ def batch_of_counts(
     n: npt.ArrayLike, hits: npt.ArrayLike, classes: npt.ArrayLike | None = None
 ) -> CoverageBatch:
     """Return rows of which only counts are known."""
-    sizes, covered = (
-        np.atleast_1d(_whole(n, "n")),
-        np.atleast_1d(_whole(hits, "hits")),
-    )
+    sizes, covered = np.atleast_1d(_whole(n, "n")), np.atleast_1d(_whole(hits, "hits"))
     if sizes.ndim != 1 or sizes.shape != covered.shape:
         raise InputError(f"n and hits must be of one length, got {sizes.shape}, {covered.shape}")
     if (bad := first_of(covered > sizes)) is not None:

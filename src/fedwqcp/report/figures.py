@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from itertools import accumulate
@@ -75,17 +76,10 @@ def draw(name: str, source: FigureSource, path: Path, known: Mapping[str, Draw])
     return files[0]
 
 
-def draw_demo(
-    results: Results, stem: Path, endings: Sequence[str] = (".png", ".svg")
-) -> tuple[Path, ...]:
+def draw_demo(results: Results, stem: Path) -> tuple[Path, ...]:
     """Draw the four hospitals: coverage with its interval, and how many answers sets hold."""
-    require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     methods = list(dict.fromkeys(f.method for f in results.of("four")))
-    with rc_context(STYLE):
-        figure = Figure(figsize=(10.2, 1.9 + 0.44 * len(methods)), layout="constrained")
+    with new_figure(10.2, 1.9 + 0.44 * len(methods)) as figure:
         panels = figure.subplots(2, len(results.sites), sharey=True, squeeze=False)
         for place, site in enumerate(results.sites):
             found = results.of("four", agent=site.name)
@@ -97,7 +91,7 @@ def draw_demo(
             names = [row_name(results.of("four", method)[0]) for method in methods]
             row[0].set_yticks(range(len(methods)), names)
         panels[0][0].invert_yaxis()  # all panels share it
-        return save_all(figure, stem, endings)
+        return save_all(figure, stem, (".png", ".svg"))
 
 
 def _coverage_panel(panel: Any, found: Sequence[MethodResult], results: Results) -> None:
@@ -175,14 +169,10 @@ def ecdf(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Pat
     """Draw an agent's distribution of scores beside a release, with its thresholds."""
     if request.agent is None or request.outputs is None:
         raise InputError("beside a release, say whose scores with --agent and --outputs")
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     release = load_release(request.source)
     outputs = load_outputs(request.outputs, classes=release.round.classes)
     own = {request.agent: calibration_of(release.round, outputs)}
-    with rc_context(STYLE):
-        figure = Figure(figsize=(4.6, 3.8), layout="constrained")
+    with new_figure(4.6, 3.8) as figure:
         panel = figure.subplots()
         draw_scores(panel, release, own, release.round.alphas[0])
         title = f"{release.round.score.name}, {release.round.method.name}"
@@ -200,6 +190,22 @@ def require_matplotlib() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("drawing the figure", "demo") from error
+
+
+@contextmanager
+def new_figure(width: float, height: float) -> Iterator[Any]:
+    """Begin a figure of so many inches, which is drawn in the style of all figures."""
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE):
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def method_style(place: int) -> dict[str, Any]:
+    """Return how the method at a place of the legend is marked."""
+    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
 
 
 def save_all(figure: Any, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:

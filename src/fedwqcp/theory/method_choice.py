@@ -439,10 +439,9 @@ def _seen(evidence: Evidence, found: Diagnosis) -> str:
             return f"The class sketches of {named(few)} are too coarse to tell its own threshold"
         return f"No mean is finite: {named(few)} sent +inf"
     first = found.findings[0]
-    if found.verdict == "unsafe" and first.code == "coverage":
-        return f"Averaging is unsafe: {first.says}"
     if found.verdict == "unsafe":
-        return f"Averaging is unsafe ({first.code}): {first.says}"
+        rule = "" if first.code == "coverage" else f" ({first.code})"
+        return f"Averaging is unsafe{rule}: {first.says}"
     worst = min(found.coverage, key=lambda name: found.coverage[name][0])
     return (
         "These numbers do not show whether averaging is safe: at the mean of the thresholds, "

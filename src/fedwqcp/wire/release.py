@@ -517,9 +517,7 @@ class ReleaseRecord:
 
 
 def threshold_by(
-    round: Round,
-    of_group: Callable[[int], Floats],
-    group: str | int | npt.ArrayLike | None = None,
+    round: Round, of_group: Callable[[int], Floats], group: str | int | npt.ArrayLike | None = None
 ) -> Floats:
     """Return the threshold of one group, of each label or of each row.
 

@@ -28,7 +28,7 @@ from fedwqcp.federation.transport import local
 from fedwqcp.files import write_atomic
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save
+from fedwqcp.report.figures import method_style, new_figure, require_matplotlib, save
 from fedwqcp.wire.messages import Round
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import markdown_table
@@ -421,8 +421,7 @@ class _Trial:
             )
             for name, cal in sent.items()
         }
-        server = Server(plan)
-        release = local.run(server, agents, strict=False)
+        release = local.run(Server(plan), agents, strict=False)
         honest = {name: cal for name, cal in sent.items() if name not in byzantine}
         found = {name: localize(plan, release, name, 0, cal) for name, cal in honest.items()}
         return found, sum(name in release.refused for name in byzantine)
@@ -607,21 +606,18 @@ def _signed(value: float) -> str:
 def draw_attacks(records: Sequence[AttackResult], preset: str, byzantine: int, path: Path) -> Path:
     """Draw the worst honest agent's coverage under every attack, one panel for each dataset."""
     require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     own = [r for r in records if r.preset == preset and r.byzantine == byzantine and not r.bounded]
     titles = _titles(own)
-    with rc_context(STYLE):
-        figure = Figure(figsize=(3.6 * len(titles), 3.6), layout="constrained")
+    with new_figure(3.6 * len(titles), 3.6) as figure:
         panels = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0]
         for panel, title in zip(panels, titles, strict=True):
             _panel(panel, [r for r in own if r.display_title == title])
             panel.set_title(title, loc="left", fontweight="bold")
         panels[0].set_ylabel("coverage of the worst honest agent")
         handles = [
-            Line2D([], [], label=name, linestyle="none", **_marker_style(place))
+            Line2D([], [], label=name, linestyle="none", markersize=5.0, **method_style(place))
             for place, name in enumerate(FIGURE_METHODS)
         ]
         figure.legend(handles=handles, loc="outside lower center", ncols=5, frameon=False)
@@ -638,16 +634,8 @@ def _panel(panel: Any, records: Sequence[AttackResult]) -> None:
             if not found:
                 continue
             x = at + (place - (len(FIGURE_METHODS) - 1) / 2) * 0.15
-            colour = COLOURS[place % len(COLOURS)]
-            panel.plot([x, x], [min(found), max(found)], color=colour, linewidth=1.2)
-            panel.plot([x], [median(found)], linestyle="none", **_marker_style(place))
+            style = method_style(place)
+            panel.plot([x, x], [min(found), max(found)], color=style["color"], linewidth=1.2)
+            panel.plot([x], [median(found)], linestyle="none", markersize=5.0, **style)
     panel.set_xticks(range(len(attacks)), attacks, rotation=30, ha="right")
     panel.set_ylim(-0.02, 1.02)
-
-
-def _marker_style(place: int) -> dict[str, Any]:
-    return {
-        "marker": MARKERS[place % len(MARKERS)],
-        "color": COLOURS[place % len(COLOURS)],
-        "markersize": 5.0,
-    }

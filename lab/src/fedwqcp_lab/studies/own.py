@@ -165,15 +165,7 @@ class GroupedResult(MethodRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class OwnStudy:
-    """The study: an experiment on image data, and the same methods on hospitals.
-
-    Parameters
-    ----------
-    experiment : Experiment
-        Datasets, seeds, presets and methods.
-    hospitals : Hospitals
-        Level and seeds of the hospitals.
-    """
+    """The study: an experiment on image data, and the same methods on hospitals."""
 
     experiment: Experiment
     hospitals: Hospitals

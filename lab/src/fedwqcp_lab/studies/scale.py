@@ -22,7 +22,7 @@ import numpy as np
 from fedwqcp.errors import InputError
 from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
-from fedwqcp.report.figures import STYLE, require_matplotlib, save_all
+from fedwqcp.report.figures import new_figure, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.datasets import catalog
@@ -317,9 +317,6 @@ def draw_scale(
 
     Medians over seeds, averaged over the datasets that have every value of the factor.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     cells = MedianRecords(records)
     preset = cells.presets[0]
     points_of = {name: [p for p in cells.points if p[0] == name] for name in FACTORS}
@@ -329,8 +326,7 @@ def draw_scale(
         if len(points) > 1
     }
     by_factor = {name: points_of[name] for name, datasets in shared.items() if datasets}
-    with mpl.rc_context(STYLE):
-        figure = Figure((2.1 * len(by_factor) + 1, 3.2), layout="constrained")
+    with new_figure(2.1 * len(by_factor) + 1, 3.2) as figure:
         panels = figure.subplots(1, max(1, len(by_factor)), sharey=True, squeeze=False)[0]
         for panel, (factor, points) in zip(panels, by_factor.items(), strict=False):
             panel.axhline(1 - LEVEL, color="0.6", linewidth=0.8)

@@ -22,27 +22,13 @@ from fedwqcp import methods
 from fedwqcp.errors import InputError
 from fedwqcp.files import write_atomic
 from fedwqcp.quantile import conformal_rank
-from fedwqcp.report.figures import COLOURS, MARKERS, STYLE, require_matplotlib, save_all
+from fedwqcp.report.figures import COLOURS, method_style, new_figure, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import csv_table
 from fedwqcp_lab.datasets.partition import Labels, by_label, by_mix, by_quantity, stream
 from fedwqcp_lab.evaluation import applicable, evaluate
-from fedwqcp_lab.experiment import (
-    Experiment,
-    MethodPlan,
-    PresetPlan,
-    build,
-    build_each,
-    read_toml,
-)
-from fedwqcp_lab.pipeline import (
-    OnStage,
-    RunOptions,
-    UnitKey,
-    evaluate_units,
-    keep_settings,
-    silent,
-)
+from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, build, build_each, read_toml
+from fedwqcp_lab.pipeline import OnStage, RunOptions, UnitKey, evaluate_units, keep_settings, silent
 from fedwqcp_lab.results import VERSION, DatasetRecord, Journal, Result
 from fedwqcp_lab.unit import AgentOutputs, Unit
 
@@ -437,14 +423,10 @@ def draw_stress(
     records: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
 ) -> tuple[Path, ...]:
     """Draw what the worst agent's coverage lacks, against every factor, for each dataset."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     datasets = list(dict.fromkeys(record.dataset for record in records))
     factors = [name for name in FACTORS if any(record.factor == name for record in records)]
     methods = list(dict.fromkeys(record.method for record in records))
-    with mpl.rc_context(STYLE):
-        figure = Figure((2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9), layout="constrained")
+    with new_figure(2.3 * len(factors) + 1, 2.1 * len(datasets) + 0.9) as figure:
         panels = figure.subplots(len(datasets), len(factors), sharey="row", squeeze=False)
         for row, dataset in zip(panels, datasets, strict=True):
             for panel, factor in zip(row, factors, strict=True):
@@ -570,8 +552,7 @@ def _stress_panel(panel: Any, records: Sequence[StressResult], methods: Sequence
 def line_style(place: int) -> dict[str, Any]:
     """Return how the line of the method at a place of the legend is drawn."""
     return {
-        "color": COLOURS[place % len(COLOURS)],
-        "marker": MARKERS[place % len(MARKERS)],
+        **method_style(place),
         "markersize": 4,
         "linewidth": 1.2,
         "linestyle": "-" if place < len(COLOURS) else "--",

@@ -316,9 +316,8 @@ def record_file(round: Path) -> Path:
 
 def _is_of_round(file: Path, round: Path) -> bool:
     """Tell whether a name is that of the terms, the record, a question or a step of a round."""
-    if any(same_name(file, own) for own in (round, record_file(round))):
-        return True
-    return _is_step(file.name, round)
+    own = round, record_file(round)
+    return _is_step(file.name, round) or any(same_name(file, each) for each in own)
 
 
 def _is_step(name: str, round: Path) -> bool:

@@ -164,9 +164,9 @@ class Deployment(ABC):
             time.sleep(0.5)
         return "timeout"
 
-    def wait_online(self, count: int, seconds: float = 90.0) -> None:
+    def wait_online(self, count: int) -> None:
         """Wait until this many sites are connected."""
-        wait_until(lambda: self.online() >= count, seconds, f"{count} sites")
+        wait_until(lambda: self.online() >= count, 90, f"{count} sites")
 
     def __enter__(self) -> Self:
         try:

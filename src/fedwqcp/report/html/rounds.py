@@ -17,12 +17,7 @@ from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import next_step, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import (
-    calibration_of,
-    check_ids,
-    predict,
-    unanswered_note,
-)
+from fedwqcp.federation.predict import calibration_of, check_ids, predict, unanswered_note
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release, known_rows, proved
@@ -672,9 +667,8 @@ def _class_rates(case: _Case) -> list[tuple[str, metrics.Rate]]:
 
 
 def _group_rates(case: _Case) -> list[tuple[str, metrics.Rate]]:
-    """Return the coverage of the groups, lowest first; none where rows have none."""
-    if case.test.groups is None:
-        return []
+    """Return the coverage of the groups, lowest first."""
+    assert case.test.groups is not None  # without groups no sets were made
     found = metrics.by_group(case.sets, case.truth, case.test.groups)
     return _merged([(rate.group, rate) for rate in found])
 
