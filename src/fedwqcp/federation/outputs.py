@@ -572,7 +572,7 @@ def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         raise MissingExtraError("reading .parquet", "parquet") from None
     with opened(path, _OUTPUT_BYTES) as file:
         try:
-            table = pyarrow.parquet.read_table(file)
+            table = pyarrow.parquet.ParquetFile(file).read()
             columns = {name: _cells(table[name]) for name in table.column_names}
         except Exception:  # whatever pyarrow raises on bytes that it did not write
             raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
@@ -585,7 +585,8 @@ def _cells(column: Any) -> _Cells:
 
     of_numbers = pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type)
     if of_numbers and not column.null_count:
-        cells: npt.NDArray[Any] = column.to_numpy()
+        whole = column.chunk(0) if column.num_chunks == 1 else column  # one part is not copied
+        cells: npt.NDArray[Any] = whole.to_numpy()
         return cells
     found: list[object] = column.to_pylist()
     return found
