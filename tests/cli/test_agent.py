@@ -810,6 +810,6 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     other = ("agent", "predict", "--release", "max-cp.release.json", "--outputs", "new.npz")
     assert "Nothing is promised to a site that took no part" in call(*other, "--new-site")
     wrong = ("agent", "predict", "--release", "max-cp.json", "--outputs", "new.npz")
-    assert "is the terms of a round, not a release" in refusal(*wrong, code=2)
+    assert "is a round, not a release" in refusal(*wrong, code=2)
     wrong = ("agent", "calibrate", "--round", "max-cp.release.json", "--outputs", "new.npz")
     assert "is the release or the record of a round, not a round" in refusal(*wrong, code=2)

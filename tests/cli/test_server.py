@@ -486,13 +486,13 @@ def test_what_can_be_audited_is_told(tmp_path):
     for name, what in (
         ("nowhere", "it does not exist"),
         ("empty", "it holds none"),
-        ("round.json", "it is another file"),
+        ("round.json", "it is another kind of file"),
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
             call("audit", tmp_path / name)
     release = fw.calibrate({"a": [0.1]}, alpha=0.5)
     (tmp_path / "round.json").write_bytes(encode(release.round))
-    with pytest.raises(InputError, match=r"must be the record .*; it is the terms of a round$"):
+    with pytest.raises(InputError, match=r"must be the record .*; it is a round$"):
         call("audit", tmp_path / "round.json")
     (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(release.round.id, 1, (Begin(),))))
     with pytest.raises(InputError, match=r"must be the record .*; it is a question of the server$"):

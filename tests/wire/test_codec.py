@@ -229,7 +229,7 @@ def test_method_of_reads_a_release_and_refuses_the_rest():
     assert method_of(encode(RELEASE), "r.json") == "fedwq-cp"
     with pytest.raises(RecordError, match="cannot be read"):
         method_of(b"{}", "r.json")
-    kinds = {"the terms of a round": ROUND, "an agent's answer": ANSWER, "a question": ASK}
+    kinds = {"a round": ROUND, "an agent's answer": ANSWER, "a question": ASK}
     for kind, message in kinds.items():
         with pytest.raises(RecordError, match=rf"^r.json is {kind}.*, not a release: pass the"):
             method_of(encode(message), "r.json")

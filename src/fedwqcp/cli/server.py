@@ -544,7 +544,7 @@ def _records(path: Path) -> list[Path]:
     if not within:
         what = "it holds none" if exists(path) else "it does not exist"
         if is_file(path):
-            found = mistaken_for("record", data := read(path)) or "another file"
+            found = mistaken_for("record", data := read(path)) or "another kind of file"
             named = "a release, or a record under another name"
             what = f"it is {named if holds(data) == 'release' else found}"
         raise InputError(

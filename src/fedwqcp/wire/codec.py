@@ -306,7 +306,7 @@ def mistaken_for(wanted: str, data: bytes) -> str | None:
 
 
 _DESCRIBED = {
-    "round": "the terms of a round",
+    "round": "a round",
     "release": "the release or the record of a round",
     "answer": "an agent's answer",
     "ask": "a question of the server",

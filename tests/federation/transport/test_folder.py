@@ -82,7 +82,7 @@ def opened(tmp_path, round=ROUND):
         ("release.json", "release.json is the release or the record of a round, not a round: pass"),
         ("round.ask-1.json", "ask-1.json is a question of the server, not a round"),
         ("roster.toml", "roster.toml is a roster, not a round: pass the file that `server open`"),
-        ("notes.txt", "notes.txt is another file, not a round: pass the file"),
+        ("notes.txt", "notes.txt is another kind of file, not a round: pass the file"),
     ],
 )
 def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, says):
@@ -187,8 +187,8 @@ def test_another_file_of_the_round_among_the_answers_is_named_as_what_it_is(tmp_
     wrong = [tmp_path / "b.json", *(tmp_path / name for name in more)]
     closed = close_round(path, [answers[0], answers[2], *wrong], tmp_path / "release.json")
     kinds = {
-        "b": "the terms of a round",
-        "round.json": "the terms of a round",
+        "b": "a round",
+        "round.json": "a round",
         "release.json": "the release or the record of a round",
         "record.json": "the release or the record of a round",
         "ask.json": "a question of the server",

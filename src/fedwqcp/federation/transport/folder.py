@@ -113,7 +113,7 @@ def read_round(path: Path) -> Round:
     data = read(path)
     found = mistaken_for("round", data)
     if found is None and not data.lstrip().startswith(b"{"):
-        found = "a roster" if path.suffix == ".toml" else "another file"
+        found = "a roster" if path.suffix == ".toml" else "another kind of file"
     if found is not None:
         raise InputError(
             f"{path} is {found}, not a round: pass the file that `server open` wrote "
