@@ -201,6 +201,7 @@ def test_wide_rows_are_summed_in_full(backend: str, monkeypatch: pytest.MonkeyPa
         ([0.5, np.nan, 0.5], "row 1: probabilities must be numbers, got NaN"),
         ([0.5, 0.6, 0.0], r"row 1: probabilities must sum to 1, got 1\.1;"),
         ([0.5, np.inf, 0.5], "row 1: probabilities must sum to 1, got inf"),
+        ([3e38, 3e38, 0.0], r"row 1: probabilities must sum to 1, got 6e\+38"),
     ],
 )
 @pytest.mark.parametrize("n_classes", [3, 20, 60])
