@@ -37,6 +37,12 @@ from fedwqcp.wire.release import AgentRecord
 
 _log = logging.getLogger("fedwqcp")
 
+MORE_ANSWERS = (
+    "Get the missing answers, or open a round with a smaller quorum: `quorum` in the roster or the "
+    "run configuration, or --quorum"
+)
+"""What to do where too few answers came, unless the round is closed already."""
+
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -155,7 +161,7 @@ class Server:
             if len(there) < len(self._positions):
                 self._positions = {name: at for at, name in enumerate(there)}
             if len(there) < self.round.quorum:
-                raise QuorumError(self._no_quorum())
+                raise QuorumError(f"{self._no_quorum()}. {MORE_ANSWERS}")
             if anew:
                 self._dialogue = _Dialogue(self.plan)
             states = [self._states[name] for name in there]
@@ -288,8 +294,7 @@ class Server:
         said = "; ".join(f"{what}: {named(names, 12)}" for what, names in parts if names)
         return (
             f"{len(self._positions)} of {len(self._states)} agents sent a valid answer, the round "
-            f"needs {self.round.quorum}; {said}. Get the missing answers, or open a round with a "
-            "smaller quorum: `quorum` in the roster or the run configuration, or --quorum"
+            f"needs {self.round.quorum}; {said}"
         )
 
 

@@ -602,6 +602,14 @@ def test_a_planted_record_is_refused_unless_the_answers_come_to_it(tmp_path, cha
     assert not (tmp_path / "another.json").exists()
 
 
+def test_too_few_answers_to_a_closed_round_are_no_reason_to_open_another(tmp_path):
+    path, answers, _ = dialogue(tmp_path, ROUND)
+    with pytest.raises(InputError, match="the round needs") as caught:
+        close_round(path, answers[:1], tmp_path / "release.json")
+    assert "Close with the answers that it was closed with" in str(caught.value)
+    assert "quorum:" not in str(caught.value)
+
+
 def undisturbed(tmp_path):
     """Leave the files of the dialogue as they are."""
 
