@@ -19,10 +19,11 @@ from fedwqcp import methods
 from fedwqcp.cli import main, report
 from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output
+from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
-from fedwqcp.kernels import dispatch
+from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
 from four_hospitals import results
@@ -234,7 +235,24 @@ def test_warm_up(monkeypatch):
     """Compiling itself is tested with the kernels."""
     pytest.importorskip("numba")
     monkeypatch.setattr(dispatch, "warm_up", lambda classes: {f"APS of {classes}": 0.5})
-    assert call_json("warm-up", "--classes", "3")["seconds"] == {"APS of [3]": 0.5}
+    facts = call_json("warm-up", "--classes", "3")
+    assert facts["seconds"] == {"APS of [3]": 0.5}
+    assert Path(facts["folder"]).is_absolute()
+    monkeypatch.setattr(compilation, "cache_folder", lambda: None)
+    with pytest.raises(InputError, match=r"cannot be kept: .* set NUMBA_CACHE_DIR"):
+        call_json("warm-up", "--classes", "3")
+    monkeypatch.setenv("FEDWQCP_BACKEND", "numpy")
+    with pytest.raises(InputError, match="FEDWQCP_BACKEND=numpy uses no compiled loop"):
+        call_json("warm-up", "--classes", "3")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("FEDWQCP_BACKEND", "Numba"), ("FEDWQCP_THREADS", "two")]
+)
+def test_a_wrong_environment_is_refused_before_anything_is_done(monkeypatch, name, text):
+    monkeypatch.setenv(name, text)
+    with pytest.raises(InputError, match=f"{name} must be .*, got '{text}'"):
+        call_json("methods")
 
 
 def test_an_error_leaves_stdout_empty(tmp_path):

@@ -20,7 +20,7 @@ from rich.text import Text
 from fedwqcp import __version__
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
-from fedwqcp._io import is_file, make_folder, to_toml
+from fedwqcp._io import make_folder, to_toml
 from fedwqcp.cli import agent, engines, monitor, report, server
 from fedwqcp.cli.output import AsJson, Output, run, without_types
 from fedwqcp.demo.demo import (
@@ -34,7 +34,7 @@ from fedwqcp.demo.demo import (
 )
 from fedwqcp.demo.demo import run as run_demo
 from fedwqcp.demo.text import demo_text, spread_table
-from fedwqcp.errors import MissingExtraError
+from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.methods import Method
@@ -100,6 +100,8 @@ def options(
 ) -> None:
     """Federated conformal prediction: agree on thresholds while data stay where they are."""
     del version, debug  # both are read before a command runs
+    compilation.wanted_backend()  # what the environment says is refused now, not on large data
+    dispatch.threads()
 
 
 def demo(
@@ -268,14 +270,19 @@ def warm_up(
     output = Output(as_json)
     if not compilation.installed():
         raise MissingExtraError("warm-up", "fast")
-    compilation.backend()  # refuses what FEDWQCP_BACKEND cannot be
+    if compilation.backend() == "numpy":
+        raise InputError("FEDWQCP_BACKEND=numpy uses no compiled loop: unset it to warm up")
     seconds = dispatch.warm_up(classes)
     for kind, took in seconds.items():
         output.say(f"{took:6.1f} s  {kind}")
-    kept = is_file(compilation.loop_times_path())
-    where = "kept for later processes" if kept else "not kept: there is no folder to write them to"
-    output.say(f"{len(seconds)} loops ready, {where}")
-    output.done(seconds=seconds)
+    folder = compilation.cache_folder()
+    if folder is None:
+        raise InputError(
+            "the loops cannot be kept: no folder can be written to; set NUMBA_CACHE_DIR to one "
+            "that can"
+        )
+    output.say(f"{len(seconds)} loops ready, kept in {folder}")
+    output.done(seconds=seconds, folder=folder)
 
 
 for command in (demo, server.advise, server.audit, certs, methods, scores, warm_up):

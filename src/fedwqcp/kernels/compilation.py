@@ -126,16 +126,28 @@ _failed: set[str] = set()
 _always = [False]
 
 _compile_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # a fork waits for a compilation: its child could never end it
+    os.register_at_fork(
+        before=_compile_lock.acquire,
+        after_in_parent=_compile_lock.release,
+        after_in_child=_compile_lock.release,
+    )
 
 
-def backend() -> Backend:
-    """Return who serves, as FEDWQCP_BACKEND says."""
+def wanted_backend() -> Backend:
+    """Return who should serve, as FEDWQCP_BACKEND says."""
     text = "numba" if _always[0] else os.environ.get("FEDWQCP_BACKEND") or "auto"
     if text not in ("auto", "numpy", "numba"):
         raise InputError(f"FEDWQCP_BACKEND must be auto, numpy or numba, or not set, got {text!r}")
-    if text == "numba" and loops() is None:
-        raise MissingExtraError("FEDWQCP_BACKEND=numba", "fast")
     return text  # type: ignore[return-value]
+
+
+def backend() -> Backend:
+    """Return who serves; numba only where it can be imported."""
+    wanted = wanted_backend()
+    if wanted == "numba" and loops() is None:
+        raise MissingExtraError("FEDWQCP_BACKEND=numba", "fast")
+    return wanted
 
 
 def loops_for(
@@ -164,13 +176,13 @@ def loops_for(
     if found is None or (wanted == "auto" and kind in _failed):
         return None
     try:
-        _compile(kind, lambda: first(found))
+        _compile(kind, found, lambda: first(found))
     except FedwqcpError:
         raise
     except Exception as error:  # numba raises many kinds on a cache that is damaged or full
         why = (
             f"numba could not compile or load {kind!r} ({type(error).__name__}): if its cache is "
-            f"damaged, remove its files (*.nbi, *.nbc) in {loop_times_path().parent}"
+            f"damaged or the disk full, remove *.nbi and *.nbc in {cache_folder() or 'its folder'}"
         )
         if wanted != "auto":
             raise InputError(why) from error
@@ -247,6 +259,12 @@ def loops() -> Loops | None:
     return Loops(numba, simd, bracket, own_thresholds)
 
 
+def cache_folder() -> str | None:
+    """Return where numba keeps compiled loops; None if nowhere."""
+    found = loops()
+    return None if found is None else found.numba.cache_folder()
+
+
 @cache
 def installed() -> bool:
     """Tell whether numba seems to be there, without importing it."""
@@ -264,13 +282,18 @@ def _start() -> float:
 def cost(kind: str) -> float:
     """Return how many seconds it takes until the loop can serve."""
     known = _loop_times().get(kind)
-    if known is None:
-        words = ["n" if word.isdigit() else word for word in kind.split()]
-        plain = " ".join(word for word in words if not word.startswith("float"))
-        return _start() + COMPILE[plain if plain in COMPILE else words[0]]
-    if known.stamp != stamp():
-        return _start() + known.compile
+    if known is None or known.stamp != stamp():
+        return _start() + _compile_time(kind)
     return ALONE * (_start() + known.load)
+
+
+def _compile_time(kind: str) -> float:
+    """Return how many seconds it takes to compile the loop, as far as is known."""
+    if known := _loop_times().get(kind):
+        return known.compile
+    words = ["n" if word.isdigit() else word for word in kind.split()]
+    plain = " ".join(word for word in words if not word.startswith("float"))
+    return COMPILE[plain if plain in COMPILE else words[0]]
 
 
 def _pays_off(kind: str, ahead: int) -> bool:
@@ -284,25 +307,22 @@ def _pays_off(kind: str, ahead: int) -> bool:
     return spent >= SOON and spent >= cost(kind)
 
 
-def _compile(kind: str, first: Callable[[], object]) -> None:
+def _compile(kind: str, loops: Loops, first: Callable[[], object]) -> None:
     """Compile or load a loop by its first call, and keep how long it took."""
+
+    def tell() -> None:
+        _log.info("compiling %r, about %.0f s once; kept for later", kind, _compile_time(kind))
+
     with _compile_lock:
         if kind in _ready:
             return
-        known = _loop_times().get(kind)
-        cached = known is not None and known.stamp == stamp()
-        if not cached:
-            _log.info("compiling %r, about %.0f s once; kept for later", kind, cost(kind))
-        start = thread_time()
+        start, others = thread_time(), sum(_ready.values())
         with _no_collection():
-            first()
-        took = thread_time() - start
-        kept = LoopTimes(stamp(), took)
-        if known is not None and cached and took < known.compile / 2:
-            kept = LoopTimes(stamp(), known.compile, took)
-        elif cached:
-            _log.info("compiled %r in %.0f s: it was no longer in numba's cache", kind, took)
-        _loop_times()[kind] = kept
+            compiled = loops.numba.first_call(first, tell)
+        within = sum(_ready.values()) - others  # the first call may call other loops
+        took = max(0.0, thread_time() - start - within)
+        times = (took,) if compiled else (_compile_time(kind), took)
+        _loop_times()[kind] = LoopTimes(stamp(), *times)
         _ready[kind] = took
         _save_loop_times()
 

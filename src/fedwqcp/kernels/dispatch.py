@@ -43,7 +43,14 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import LANES, Crossings, Integers, Ranked, Sets, selection
-from fedwqcp.kernels.compilation import Loops, always, in_turns, installed, times
+from fedwqcp.kernels.compilation import (
+    Loops,
+    always,
+    in_turns,
+    installed,
+    times,
+    wanted_backend,
+)
 from fedwqcp.kernels.numpy import (
     NOT_RANDOM,
     ONE,
@@ -621,14 +628,14 @@ def within_each(
     n, n_classes = probs.shape
     if random.by_row and n_classes <= (SHORT if by_top else LONG):
         return _within_rows(probs, random, by_top, labels)
-    probs, y = _read_only(probs), np.empty(0, np.int64) if labels is None else _read_only(labels)
+    probs, y = _read_only(probs), _read_only(np.empty(0, np.int64) if labels is None else labels)
     mask = np.empty((n, n_classes) if labels is None else (0, 0), np.bool_)
     out = Sets(mask, np.empty(y.size, np.bool_), np.empty(n, np.int64))
     random = _for_loops(random)
     short, step = n_classes <= SHORT_SIMD, max(LANES, COPIED // n_classes)
 
     def compiled(loops: Loops, rows: slice) -> bool:
-        given = loops.own_thresholds.thresholds(q, random.u, random.penalties, by_top)
+        given = loops.own_thresholds.thresholds(_contiguous(q), random.u, random.penalties, by_top)
 
         def some(rows: slice) -> bool:
             p = _contiguous(probs[rows])
@@ -769,12 +776,14 @@ def warm_up(classes: Sequence[int] = (2, 10, 100)) -> dict[str, float]:
     """Compile the loops ahead, so that no later call waits for it.
 
     Compiled loops are kept in numba's cache and are loaded by later processes: run it where an
-    image is built or a site is set up. Without numba there is nothing to compile.
+    image is built or a site is set up. Without numba, and with ``FEDWQCP_BACKEND=numpy``, there is
+    nothing to compile.
 
     Parameters
     ----------
     classes : sequence of int
-        Numbers of classes of your models. Up to 15 have loops of their own; all others share some.
+        Numbers of classes of your models. Up to 15 have loops of their own; 30 stands for 16 to
+        48, and 100 for all above.
 
     Returns
     -------
@@ -795,7 +804,7 @@ def warm_up(classes: Sequence[int] = (2, 10, 100)) -> dict[str, float]:
     for n_classes in sizes:
         if n_classes != int(n_classes) or not 2 <= n_classes <= 2**20:
             raise InputError(f"classes must be integers from 2 to 2**20, got {n_classes:g}")
-    if not installed():
+    if not installed() or wanted_backend() == "numpy":
         return {}
     before = set(times())
     with always():

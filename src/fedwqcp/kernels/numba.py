@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numba import njit
+from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
@@ -172,6 +173,45 @@ def _compiled(function: F, fastmath: set[str] | bool) -> F:
     if (kept := getattr(getattr(loop, "_cache", None), "_cache_file", None)) is not None:
         kept._source_stamp = (kept._source_stamp, stamp())
     return cast(F, loop)
+
+
+class _Listener(event.Listener):
+    """Notes whether numba compiles something, rather than loading it, and tells so once."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.tell, self.compiled = tell, False
+
+    def on_start(self, event: object) -> None:  # noqa: ARG002  # as numba calls it
+        if not self.compiled and _listeners[-1] is self:
+            self.compiled = True
+            self.tell()
+
+    def on_end(self, event: object) -> None:
+        """Do nothing."""
+
+
+_listeners: list[_Listener] = []
+
+
+def first_call(first: Callable[[], object], tell: Callable[[], None]) -> bool:
+    """Call a loop for the first time, and tell once if numba begins to compile it.
+
+    Return whether it did. Loops that this call calls for their first time are for their own calls.
+    """
+    listener = _Listener(tell)
+    _listeners.append(listener)
+    try:
+        with event.install_listener("numba:compile", listener):
+            first()
+    finally:
+        _listeners.pop()
+    return listener.compiled
+
+
+def cache_folder() -> str | None:
+    """Return where numba keeps compiled loops; None where no folder can be written to."""
+    found: str | None = valid_rows.stats.cache_path  # type: ignore[attr-defined]
+    return found
 
 
 BASE = np.int64(0x3FF0000000000000)

@@ -49,10 +49,10 @@ def surely_probabilities(probs: Probabilities) -> bool:
 def _row_sums(values: npt.NDArray[G]) -> npt.NDArray[G]:
     """Return the rounded sum of each row, as a product with ones: the fastest way for short rows.
 
-    Silent: infinity is for the caller to see, and some processors' BLAS reports an invalid value
-    where every number is finite (numpy issue 24067).
+    Silent: infinity is for the caller to see, and the BLAS of some processors reports errors where
+    every number is finite (numpy issues 24067 and 28967).
     """
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         return values @ np.ones(values.shape[1], values.dtype)
 
 
