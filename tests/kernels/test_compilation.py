@@ -409,7 +409,7 @@ compiling.wait()
 child = os.fork()
 if child == 0:
     os._exit(not compilation._compile_lock.acquire(timeout=5))
-raise SystemExit(os.waitpid(child, 0)[1])
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
