@@ -22,14 +22,14 @@ is kept, of peers too, and of "auto" the run with the lower highest ratio; the v
 they would be without this, too.
 What is measured is kept in build/first_call.jsonl, each attempt on a line, so that a run can be
 stopped and goes on where it was; ``--afresh`` begins again, and so does another commit. The exit
-code is 1 where a goal is missed. The table goes to
-benchmarks/results/first_call.md, with ``--page`` verdicts and worst lines to the documentation.
+code is 1 where a goal is missed. The table goes to benchmarks/results/first_call.md, with
+``--page`` verdicts and worst lines to the documentation.
+
 Verdicts: a ratio of at most 2.2 for inputs of at least a million numbers, compiling at once in at
-most 4 s, and never slower in total than the fastest peer, after any number of calls up to ten.
-A choice that costs up to twice the
-better time can keep the second promise only where numpy alone is at least twice as fast as that
-peer, after any number of calls; other rows are counted apart. Peers are the libraries with these
-scores that are fastest in ``make bench-peers``.
+most 4 s, and never slower in total than the fastest peer, after any number of calls. A choice that
+costs up to twice the better time can keep the last promise only where numpy alone is at least twice
+as fast as that peer, after any number of calls; other rows are counted apart. Peers are the
+libraries with these scores that are fastest in ``make bench-peers``.
 """
 
 from __future__ import annotations

@@ -393,6 +393,9 @@ def test_repeated_ids_are_counted_and_never_shown(tmp_path):
         load_outputs(path)
     assert "Miller" not in str(caught.value)
     assert str(caught.value).endswith("give each row an id of its own")
+    path.write_text("p0,p1,id\n0.5,0.5,Miller\n0.5,0.5,Miller\n")
+    with pytest.raises(InputError, match="1 of the rows repeats an earlier id"):
+        load_outputs(path)
 
 
 LOGIT_ROUND = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 1, key="k")

@@ -138,3 +138,10 @@ def test_an_iterator_is_read_once_and_refused_where_that_is_not_enough():
     assert conformal_quantiles(iter(batches), [0.2], capacity=4) == (8.0,)
     with pytest.raises(InputError, match="capacity=10"):
         conformal_quantiles(iter(batches), [0.2, 0.5], capacity=4)
+
+
+def test_one_level_alone_is_refused_before_anything_is_read():
+    batches = iter([np.arange(10.0)])
+    with pytest.raises(InputError, match=r"alphas must have shape \(n,\)"):
+        conformal_quantiles(batches, 0.2)  # type: ignore[arg-type]
+    assert len(list(batches)) == 1

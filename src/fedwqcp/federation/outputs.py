@@ -242,7 +242,8 @@ def load_outputs(
     if found.ids is not None and (again := found.ids.size - len(set(found.ids.tolist()))):
         first = np.unique(found.ids, return_index=True)[1]
         error = InputError(
-            f"an id must name one row; {again} of the rows repeat an earlier id, this one first",
+            f"an id must name one row; {again} of the rows {'repeats' if again == 1 else 'repeat'} "
+            "an earlier id, this one first",
             row=int(np.setdiff1d(np.arange(found.ids.size), first)[0]),
             cure=("give each row an id of its own",) * 2,
         ).within(str(path))

@@ -27,7 +27,8 @@ from fedwqcp.registry import Registry, Setting
 
 _AUTO = (
     "method 'auto' is for fw.calibrate alone, which runs a first round to choose from: open a "
-    "first round with 'fedwq-cp', then run `fedwqcp advise` on its record"
+    "first round of 'fedwq-cp' with --setting tail=16, for classes also one of 'fedls-cp' with "
+    "--setting floor=true, then run `fedwqcp advise` on the records"
 )
 
 _registry: Registry[Method[Any]] = Registry(

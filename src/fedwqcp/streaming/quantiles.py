@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_scores
+from fedwqcp._validation import Floats, as_floats, as_scores
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import Overflow, check_overflow, threshold_rank
 
@@ -287,11 +287,12 @@ def conformal_quantiles(
     (0.3,)
     """
     check_overflow(overflow)
+    levels = as_floats(alphas, "alphas", (None,)).tolist()
     batches = iter(source)
     tail = Tail(capacity)
     for batch in batches:
         tail.update(batch)
-    ranks = [threshold_rank(tail.n, alpha, overflow) for alpha in alphas]
+    ranks = [threshold_rank(tail.n, alpha, overflow) for alpha in levels]
     deep = [rank for rank in ranks if rank is not None and tail.n + 1 - rank > capacity]
     found: dict[int, float] = {}
     if deep and batches is not source:

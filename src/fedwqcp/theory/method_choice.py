@@ -267,10 +267,12 @@ def _choose(
             why = "The mean of the thresholds is the largest score there is: nothing is missed."
         return use("fedwq-cp", code="safe", why=why)
     if (suspect := _suspect(evidence)) is not None:
+        seen = "That is no sign of an error, but the server could not see one"
+        if some[suspect].threshold == inf:
+            seen = "It has enough points for a finite one, and sent +inf"
         why = (
-            f"{suspect} alone would decide an averaged or pooled threshold, and the server cannot "
-            f"see whether its answer is right: ask {suspect} to check its model outputs and "
-            "labels. guarded-median-cp limits how much one agent's size counts, and each agent "
+            f"{suspect} alone would decide an averaged or pooled threshold. {seen}: ask {suspect} "
+            "to check its model outputs and labels. guarded-median-cp limits how much one agent's size counts, and each agent "
             "keeps at least the coverage of its own threshold, whatever the others send."
         )
         if short := [name for name, s in some.items() if s.n < evidence.needed]:

@@ -363,7 +363,8 @@ def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> 
     raise InputError(
         f"{record}: this round is closed, and the answers do not give its record: {why}. "
         "Nothing was written or confirmed. Close with the answers that it was closed with, of all "
-        "steps, without later ones; if the record is not this server's, move it away"
+        "steps, without later ones; to count other answers, open a new round; if the record is not "
+        "this server's, move it away"
     )
 
 
