@@ -16,8 +16,8 @@ added to the other sizes.
 numpy and peers stop when they have taken longer than all that they are compared with; then the
 table says ">".
 
-Kinds of calls are measured two at a time, each on a core of its own (``--jobs 1``: one at a time).
-Then those that miss a goal are measured again, one at a time, up to twice. The least of each time
+Kinds of calls are measured one at a time (``--jobs 2``: two, each on a core of its own, which is
+quicker and noisier). Then those that miss a goal are measured again, alone, up to twice. The least of each time
 is kept, of peers too, and of "auto" the run with the lower highest ratio; the verdicts say what
 they would be without this, too.
 What is measured is kept in build/first_call.jsonl, each attempt on a line, so that a run can be
@@ -522,7 +522,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one score, one type, one size")
     parser.add_argument("--cpu", action="store_true", help="processor time, for a busy machine")
-    parser.add_argument("--jobs", type=int, default=2, help="how many kinds at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="how many kinds at a time")
     parser.add_argument("--only", default="", help='kinds with this text: "invert APS() float32"')
     parser.add_argument("--afresh", action="store_true", help="measure again what is kept")
     parser.add_argument("--page", action="store_true", help="write results and documentation")

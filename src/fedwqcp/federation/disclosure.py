@@ -42,7 +42,9 @@ class DisclosureLimit(CheckedSettings):
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
-            raise InputError(f"share must be above 0 and at most 1 (0.2 is a fifth), got {self.share!r}")
+            raise InputError(
+                f"share must be above 0 and at most 1 (0.2 is a fifth), got {self.share!r}"
+            )
         check_least(self.min_class, 1, "min_class")
 
     def scores_of(self, size: int) -> int:

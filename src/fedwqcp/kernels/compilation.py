@@ -71,10 +71,6 @@ first word counts."""
 LOAD = 0.12
 """Seconds to load a loop from numba's cache, likewise."""
 
-ALONE = 0.9
-"""Importing numba and loading a loop first in a process takes about this share of what it takes
-amid other work. Kept times are of the latter, and whoever loads at once pays the former."""
-
 LONGEST = 600.0
 """A file that says that something took longer than so many seconds is not believed."""
 
@@ -251,7 +247,8 @@ def loops() -> Loops | None:
     """Import the loops, once, and keep how long it took if nothing had imported numba before."""
     fresh, start = "numba" not in sys.modules, thread_time()
     try:
-        from fedwqcp.kernels import bracket, numba, own_thresholds, simd
+        with _no_collection():
+            from fedwqcp.kernels import bracket, numba, own_thresholds, simd
     except Exception:  # numba is not installed, or cannot be imported with this numpy
         return None
     if fresh:
@@ -284,7 +281,7 @@ def cost(kind: str) -> float:
     known = _loop_times().get(kind)
     if known is None or known.stamp != stamp():
         return _start() + _compile_time(kind)
-    return ALONE * (_start() + known.load)
+    return _start() + known.load
 
 
 def _compile_time(kind: str) -> float:
@@ -329,7 +326,7 @@ def _compile(kind: str, loops: Loops, first: Callable[[], object]) -> None:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Let Python not look for garbage: compiling makes little, and takes a tenth longer with it."""
+    """Let Python not look for garbage: importing and compiling make little, and take longer."""
     collecting = gc.isenabled()
     gc.disable()
     try:
