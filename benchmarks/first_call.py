@@ -17,9 +17,9 @@ numpy and peers stop when they have taken longer than all that they are compared
 table says ">".
 
 Kinds of calls are measured one at a time (``--jobs 2``: two, each on a core of its own, which is
-quicker and noisier). Then those that miss a goal are measured again, alone, up to twice. The least of each time
-is kept, of peers too, and of "auto" the run with the lower highest ratio; the verdicts say what
-they would be without this, too.
+quicker and noisier). Then those that miss a goal are measured again, alone, up to twice. The least
+of each time is kept, of peers too, and of "auto" the run with the lower highest ratio; the verdicts
+say what they would be without this, too.
 What is measured is kept in build/first_call.jsonl, each attempt on a line, so that a run can be
 stopped and goes on where it was; ``--afresh`` begins again, and so does another commit. The exit
 code is 1 where a goal is missed. The table goes to benchmarks/results/first_call.md, with

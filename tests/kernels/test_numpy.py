@@ -266,7 +266,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about how glibc keeps memory")
 def test_blocks_do_not_get_new_pages_from_the_system_each_time() -> None:
-    """Such a process, which has freed nothing large, needed 70,000 pages for this, half the time."""
+    """A process that had freed nothing large needed 70,000 pages for this, and twice the time."""
     environment = os.environ | {"FEDWQCP_BACKEND": "numpy"}
     done = subprocess.run(
         [sys.executable, "-c", FAULTS], env=environment, check=True, capture_output=True

@@ -272,8 +272,9 @@ def _choose(
             seen = "It has enough points for a finite one, and sent +inf"
         why = (
             f"{suspect} alone would decide an averaged or pooled threshold. {seen}: ask {suspect} "
-            "to check its model outputs and labels. guarded-median-cp limits how much one agent's size counts, and each agent "
-            "keeps at least the coverage of its own threshold, whatever the others send."
+            "to check its model outputs and labels. guarded-median-cp limits how much one agent's "
+            "size counts, and each agent keeps at least the coverage of its own threshold, "
+            "whatever the others send."
         )
         if short := [name for name, s in some.items() if s.n < evidence.needed]:
             why += (
