@@ -42,6 +42,17 @@ def gather(pointer: Array, at: Array) -> Array:
     return pointer[at].copy()
 
 
+def table(pointer: Array, at: int) -> Array:
+    assert 0 <= at <= pointer.size - 4 * LANES
+    return pointer[at : at + 4 * LANES].copy()
+
+
+def lookup(table: Array, pointer: Array, start: int, at: Array) -> Array:
+    np.testing.assert_array_equal(table, pointer[start : start + 4 * LANES])
+    assert at.min() >= 0
+    return table[at]
+
+
 def store(pointer: Array, at: int, lanes: Array) -> None:
     assert 0 <= at <= pointer.size - LANES
     pointer[at : at + LANES] = lanes
@@ -51,6 +62,13 @@ def compress(pointer: Array, at: int, lanes: Array, mask: Array) -> None:
     assert 0 <= at <= pointer.size - LANES  # so many may be written
     some = lanes[mask]
     pointer[at : at + len(some)] = some
+
+
+def expand(pointer: Array, at: int, mask: Array) -> Array:
+    assert 0 <= at <= pointer.size - LANES  # so many may be read
+    found = np.zeros(LANES, pointer.dtype)
+    found[mask] = pointer[at : at + np.count_nonzero(mask)]
+    return found
 
 
 def stream(pointer: Array, at: int, lanes: Array) -> None:
@@ -99,6 +117,14 @@ def broadcast(x: Any) -> Array:
     return np.full(LANES, x)
 
 
+def prefix_sums(lanes: Array) -> Array:
+    return np.cumsum(lanes)
+
+
+def last_lane(lanes: Array) -> Any:
+    return lanes[-1]
+
+
 def full_like(lanes: Array, x: float) -> Array:
     return np.full(LANES, x, lanes.dtype)
 
@@ -140,6 +166,10 @@ def sign_bit(lanes: Array) -> Array:
 
 def round_fixed(lanes: Array) -> Array:
     return lanes if lanes.dtype == np.float32 else (lanes + 1) - 1
+
+
+def round_single(lanes: Array) -> Array:
+    return round_fixed(lanes).astype(np.float32)
 
 
 def logical_not(mask: Array) -> Array:

@@ -47,6 +47,9 @@ def numbers_in_and_out(x, y, out, truth):
     vectors.write(to, 226, 0.1)
     vectors.write(to, 227, vectors.reduce_max(a))
     vectors.compress(to, 240, a, a < b)
+    vectors.store(to, 256, vectors.convert_like(vectors.round_single(a), a))
+    vectors.store(to, 272, vectors.prefix_sums(vectors.floor(a)))
+    vectors.write(to, 288, vectors.last_lane(b))
     vectors.store(vectors.pointer(truth), 0, vectors.sign_bit(a) & (a > vectors.full_like(a, -9.0)))
     vectors.write(vectors.pointer(truth), 3, vectors.read(p, 0) < vectors.read(q, 0))
     return (
@@ -107,6 +110,18 @@ def columns_beside_each_other(x, counts, equal):
     vectors.store(vectors.pointer(equal), 0, vectors.any_equal(columns))
 
 
+def tables_and_lists(x, out, truth):
+    p, to, flags = vectors.pointer(x), vectors.pointer(out), vectors.pointer(truth)
+    at = vectors.lane_index() + vectors.lane_index() + vectors.lane_index()
+    for start in (0, 5):
+        table = vectors.table(p, start)
+        for k in range(3):  # indices 0 to 45, 9 to 54 and 18 to 63
+            place = at + vectors.broadcast(np.int32(9 * k))
+            vectors.store(to, 48 * (start > 0) + 16 * k, vectors.lookup(table, p, start, place))
+    a = vectors.load(p, 7)
+    vectors.store(flags, 32, vectors.expand(flags, 3, a > vectors.full_like(a, 0.0)))
+
+
 def assert_same(program: Callable[..., Any], *arrays: Any) -> None:
     """Run a program both ways on copies of the same arrays."""
     both = []
@@ -127,7 +142,7 @@ def test_numbers(dtype: type) -> None:
         numbers_in_and_out,
         REAL[:32].astype(dtype),
         REAL[32:].astype(dtype),
-        np.zeros(256, dtype),
+        np.zeros(289, dtype),
         np.zeros(16, np.bool_),
     )
 
@@ -150,8 +165,15 @@ def test_columns() -> None:
     assert_same(columns_beside_each_other, x, np.zeros(80, np.uint32), np.zeros(16, np.bool_))
 
 
+def test_tables_and_lists() -> None:
+    truth = np.append(RNG.random(32) < 0.5, np.zeros(16, np.bool_))
+    x = RNG.normal(size=69).astype(np.float32)
+    assert_same(tables_and_lists, x, np.zeros(96, np.float32), truth)
+
+
 def test_every_instruction_has_a_meaning_and_is_tried() -> None:
     programs = numbers_in_and_out, bits_and_back, rows_and_columns, columns_beside_each_other
+    programs += (tables_and_lists,)
     tried = "".join(map(inspect.getsource, programs))
     for name in compiled.__all__:
         assert hasattr(vectors, name)

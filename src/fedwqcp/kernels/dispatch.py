@@ -632,27 +632,29 @@ def within_each(
     mask = np.empty((n, n_classes) if labels is None else (0, 0), np.bool_)
     out = Sets(mask, np.empty(y.size, np.bool_), np.empty(n, np.int64))
     random = _for_loops(random)
-    short, step = n_classes <= SHORT_SIMD, max(LANES, COPIED // n_classes)
+    short, single = n_classes <= SHORT_SIMD, probs.dtype == np.float32
+    step = max(LANES, COPIED // n_classes)
 
     def compiled(loops: Loops, rows: slice) -> bool:
         given = loops.own_thresholds.thresholds(_contiguous(q), random.u, random.penalties, by_top)
 
         def some(rows: slice) -> bool:
             p = _contiguous(probs[rows])
-            quick = _read_only(_as_float32(p))
-            taken = p, quick, y[rows], given.of(rows), out.of(rows)
+            rest = y[rows], given.of(rows), out.of(rows)
             if short:
-                return bool(loops.own_thresholds.score_short(*taken, (0,) * n_classes))
+                quick = _read_only(_as_float32(p))
+                return bool(loops.own_thresholds.score_short(p, quick, *rest, (0,) * n_classes))
+            quick = p if single else np.empty((1, n_classes), np.float32)
             memory = loops.own_thresholds.Memory.allocate(n_classes)
-            return n_classes <= LONG and bool(loops.own_thresholds.score_long(*taken, memory))
+            return bool(loops.own_thresholds.score_long(p, quick, *rest, memory))
 
         def work(rows: slice) -> bool:
-            if probs.dtype == np.float32 and probs.flags.c_contiguous:
+            if probs.flags.c_contiguous and (single or not short):
                 return some(rows)
             starts = range(rows.start, rows.stop, step)  # copies of a few rows at a time
             return all(some(slice(at, min(at + step, rows.stop))) for at in starts)
 
-        return over_rows(rows, probs[rows].size, work)
+        return n_classes <= LONG and over_rows(rows, probs[rows].size, work)
 
     def plain(rows: slice) -> None:
         _check_rows(probs, rows)

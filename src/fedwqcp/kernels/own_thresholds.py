@@ -4,14 +4,14 @@ Rows with one threshold each are searched for their crossing instead (``simd.py`
 unless they are long and the largest probability leads (SAPS).
 
 With one threshold for each label a set is not the first few labels of its row, so there is no
-crossing to look for. Still few labels need their rank. One pass over a row with four pivots gives
-the number and the mass of the labels above each. A label between two pivots ranks behind all labels
-above the upper one and before all that are not above the lower one: that bounds its score. Labels
-of bins whose bounds lie on both sides of a threshold are listed. If they are few (`PAIRS`), each is
-compared with every other. Otherwise they are put into buckets by probability, which bound scores as
-bins do, but closer; labels still in doubt are compared with all others, or all are sorted if there
-are many. Where a score is too close to its threshold for float32, the label gets its exact rank
-(`numba.rank_row`).
+crossing to look for. Still few labels need their rank. One pass over a row lists the labels of a
+*band* of probabilities, and sums those above it: these are within every threshold, labels below the
+band are beyond, and where sums show that this is not so, the row is read again with a wider band.
+The band follows what earlier rows needed. Listed labels are compared with each other if they are
+few (`PAIRS`). Otherwise they are put into buckets by probability: a label comes after all labels of
+earlier buckets and before all of later ones, which bounds its score. Labels still in doubt are
+compared with all others, or all are sorted if there are many. Where a score is too close to its
+threshold for float32, the label gets its exact rank (`numba.rank_row`).
 
 Rows of at most 15 labels are compared label by label instead, sixteen rows side by side.
 
@@ -22,7 +22,6 @@ with u = 1: rounding does not change the order of sums, so the results are those
 
 from __future__ import annotations
 
-from itertools import accumulate
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities
-from fedwqcp.kernels import LANES, PIVOTS, Integers, Sets
+from fedwqcp.kernels import LANES, Integers, Sets
 from fedwqcp.kernels.bracket import Row
 from fedwqcp.kernels.numba import SURE, Bool, Int, jit, jit_inline, jit_part, rank_row
 from fedwqcp.kernels.simd import UNIT, grouped_rows
@@ -41,22 +40,25 @@ from fedwqcp.kernels.vectors import (
     broadcast,
     compress,
     count_ahead,
+    expand,
     floor,
-    gather,
     lane_index,
+    last_lane,
     load,
     logical_not,
-    mask_to_uint32,
-    masked_load,
+    lookup,
     movemask,
     pointer,
     popcount,
+    prefix_sums,
     read,
     reduce_add,
     reduce_max,
+    round_single,
     select,
     sign_bit,
     store,
+    table,
     to_float32,
     to_int64,
     trailing_zeros,
@@ -71,7 +73,7 @@ Pointer: TypeAlias = Any
 Singles: TypeAlias = npt.NDArray[np.float32]
 
 LEAST = 2.0**-28
-"""No pivot lies below: down to here, labels are in the same order as in fixed point."""
+"""No band ends below: down to here, labels are in the same order as in fixed point."""
 
 NEVER = np.float32(-1)
 """A threshold below this lets nothing in."""
@@ -79,18 +81,25 @@ NEVER = np.float32(-1)
 PAIRS = 48
 """Up to so many listed labels are compared with each other; more are put into buckets."""
 
-BUCKETS = 128
+BUCKETS = 64
+"""As many as `lookup` serves."""
 
-MANY = 64
+MANY = 192
 """Where more labels of a row are in doubt after that, all that are listed are sorted."""
 
 SORT_BUCKETS = 1024
 
 OPEN = 0.03
-"""For this share of the rows, labels beyond the first or the last pivot may need to be ranked."""
+"""For about this share of the rows, either end of the band may miss."""
+
+WIDENED = 4
+"""So often each end of a band is moved by a factor of 2 before all labels are listed."""
+
+FIRST = 64
+"""For so many rows, every row moves the band."""
 
 LEARN = 16
-"""After so many rows the first pivots move to where rows need them."""
+"""Then it moves after so many."""
 
 
 class Thresholds(NamedTuple):
@@ -116,6 +125,8 @@ class Thresholds(NamedTuple):
     """No score is larger."""
     line: tuple[Any, Any]
     """Ranks that are free of a penalty, and what each other rank adds, as bounds take it."""
+    constant: bool
+    """Whether there are labels that every set has, or none."""
 
     def of(self, rows: slice | Integers) -> Thresholds:
         """Return those of some rows."""
@@ -130,7 +141,7 @@ def thresholds(q: Floats, u: Floats, penalties: Floats, by_top: bool) -> Thresho
     most = most if penalties[-1] == 0 else most * (1 + 2.0**-40)
     ranks = np.arange(1, len(penalties))
     bent = np.abs(penalties[1:] - line[1] * np.maximum(ranks - line[0], 0)).max()
-    slack, by_row, span = 16 * UNIT + float(bent), q.ndim == 2, (np.inf, -np.inf)
+    slack, by_row, span, constant = 16 * UNIT + float(bent), q.ndim == 2, (np.inf, -np.inf), False
     low = high = np.empty(0, np.float32)  # those of rows are found where they are used
     if not by_row:
         far, all_fit = slack * (1 + np.abs(exact)), exact >= most
@@ -138,6 +149,7 @@ def thresholds(q: Floats, u: Floats, penalties: Floats, by_top: bool) -> Thresho
         low, high = (exact - far).astype(np.float32), (exact + far).astype(np.float32)
         low[all_fit] = high[all_fit] = np.inf
         some = (exact >= -1) & ~all_fit
+        constant = not some.all()
         span = low[some].min(initial=np.inf), high[some].max(initial=-np.inf)
     return Thresholds(
         exact,
@@ -151,6 +163,7 @@ def thresholds(q: Floats, u: Floats, penalties: Floats, by_top: bool) -> Thresho
         slack,
         most,
         (np.float32(line[0]), np.float32(line[1])),
+        constant,
     )
 
 
@@ -222,7 +235,7 @@ def terms_of(given: Thresholds, u: Vector, top: Vector) -> ScoreTerms:
     return ScoreTerms(u, top, step, broadcast(free), broadcast(each), given.by_top, ranked)
 
 
-@jit_part
+@jit_inline
 def judge(
     label: tuple[Vector, Vector, Vector],
     terms: ScoreTerms,
@@ -241,8 +254,11 @@ def judge(
         later = terms.top + (rank - one - one + terms.u) * terms.step
         score = select(rank == one, terms.u * terms.top, later)
     else:
-        least, more = mass + terms.u * x, rank - terms.free
-        score = least + select(more > zero, more * terms.each, zero)
+        least = mass + terms.u * x
+        score = least
+        if terms.ranked:
+            more = rank - terms.free
+            score = least + select(more > zero, more * terms.each, zero)
     within, beyond = (score + off) <= limits[0], (score - off) > limits[1]
     if terms.ranked:
         small = x <= broadcast(np.float32(LEAST))
@@ -251,156 +267,41 @@ def judge(
     return within, beyond
 
 
-# Long rows: pivots, and the labels between them ---------------------------------------------------
+# Long rows: a band of labels in doubt -------------------------------------------------------------
 
 
-class BinLayout(NamedTuple):
-    """Where each part of the scratch buffer begins. A bin lies between two pivots."""
+class Band(NamedTuple):
+    """Two heights: labels above are within every threshold, labels not above the lower are not."""
 
-    heights: int
-    """Heights of the pivots."""
-    masses: int
-    """Mass of the labels above each, and of all."""
-    counts: int
-    """Their number."""
-    below: int
-    """For each bin, a lower bound on the score of its labels, without their own part."""
-    above: int
-    """For each bin, an upper bound, with their own mass."""
-    end: int
-    """The length of the buffer."""
-
-
-BINS = BinLayout(*accumulate((0, PIVOTS, PIVOTS + 1, PIVOTS + 1, PIVOTS + 1, PIVOTS + 1)))
-
-
-@jit_inline
-def count_above(x: Vector, height: Vector, seen: tuple[Vector, Int]) -> tuple[Vector, Int]:
-    """Add the labels above a height to those seen before."""
-    above = x > height
-    return select(above, seen[0] + x, seen[0]), seen[1] + popcount(above)
-
-
-@jit_inline
-def keep_count(scratch: Pointer, k: Int, seen: tuple[Vector, Int]) -> None:
-    """Write down number and mass above one pivot."""
-    write(scratch, BINS.masses + k, reduce_add(seen[0]))
-    write(scratch, BINS.counts + k, seen[1])
-
-
-@jit_inline
-def first_pass(row: Row, scratch: Pointer) -> tuple[Any, Any, Bool]:
-    """Write down number and mass above four pivots; return sum, largest, whether none is signed."""
-    probs, at, C, tail = row
-    h = (
-        broadcast(read(scratch, BINS.heights)),
-        broadcast(read(scratch, BINS.heights + 1)),
-        broadcast(read(scratch, BINS.heights + 2)),
-        broadcast(read(scratch, BINS.heights + 3)),
-    )
-    zero, none = broadcast(np.float32(0)), np.int64(0)
-    a, b, c, d = (zero, none), (zero, none), (zero, none), (zero, none)
-    total, top, signs = zero, zero, zero
-    full = C // LANES * LANES
-    for j in range(0, full, LANES):
-        x = load(probs, at + j)
-        a, b = count_above(x, h[0], a), count_above(x, h[1], b)
-        c, d = count_above(x, h[2], c), count_above(x, h[3], d)
-        total, signs, top = total + x, bit_or(signs, x), select(x > top, x, top)
-    if full < C:
-        x = masked_load(probs, at + full, tail)
-        a, b = count_above(x, h[0], a), count_above(x, h[1], b)
-        c, d = count_above(x, h[2], c), count_above(x, h[3], d)
-        total, signs, top = total + x, bit_or(signs, x), select(x > top, x, top)
-    keep_count(scratch, 0, a)
-    keep_count(scratch, 1, b)
-    keep_count(scratch, 2, c)
-    keep_count(scratch, 3, d)
-    return reduce_add(total), reduce_max(top), movemask(sign_bit(signs)) == 0
-
-
-@jit_inline
-def bound(scratch: Pointer, C: Int, u: float, slack: float, top: float, rule: Any) -> None:
-    """Write down what the scores of labels between two pivots are at least and at most."""
-    penalties, by_top = rule
-    mass, n = 0.0, np.int64(0)
-    for k in range(PIVOTS + 1):
-        mass_low = np.float64(read(scratch, BINS.masses + k))
-        n_low = np.int64(read(scratch, BINS.counts + k))
-        if by_top:
-            step = penalties[2]
-            low = u * top if n == 0 else top + (n - 1 + u) * step
-            high = u * top if n_low <= 1 else top + (n_low - 2 + u) * step
-        else:
-            low, high = mass + penalties[min(n + 1, C)], mass_low + penalties[n_low]
-        write(scratch, BINS.below + k, low - slack)
-        write(scratch, BINS.above + k, high + slack)
-        mass, n = mass_low, n_low
-
-
-@jit_part
-def spread_heights(scratch: Any, most: float, least: float) -> None:
-    """Place the pivots evenly, as logarithms go, from the largest to the least."""
-    ratio = np.exp(np.log(least / most) / (PIVOTS - 1))
-    height = most
-    for k in range(PIVOTS):
-        scratch[BINS.heights + k] = max(height, LEAST)
-        height *= ratio
-
-
-@jit_inline
-def open_bins(scratch: Pointer, span: tuple[Any, Any]) -> tuple[Int, Int]:
-    """Return the first bin some of whose labels may be beyond, and the last that may be within."""
-    first, last = np.int64(0), np.int64(PIVOTS)
-    while first <= PIVOTS and read(scratch, BINS.above + first) <= span[0]:
-        first += 1
-    while last >= first and read(scratch, BINS.below + last) > span[1]:
-        last -= 1
-    return first, last
-
-
-@jit_inline
-def limits_of_row(q: float, slack: float, most: float) -> tuple[Any, Any]:
-    """Return up to where a bound surely is within a row's threshold, and from where beyond."""
-    far = slack * (1 + abs(q))
-    if q >= most:
-        return np.float32(inf), np.float32(inf)
-    return np.float32(q - far), np.float32(q + far)
-
-
-@jit_inline
-def limits_of_list(
-    given: Thresholds, i: Int, span: tuple[Any, Any], off: float, rounded: Bool
-) -> tuple[Bool, Any, Any, Any, Bool]:
-    """Return what listed labels of a row are judged by.
-
-    Whether all have one threshold, from where it is in doubt, how wide that is, how far sums may be
-    off, and whether numbers are rounded.
-    """
-    largest = abs(given.exact[i]) if given.by_row else max(abs(span[0]), abs(span[1]))
-    wide = np.float32(3 * given.slack * (1 + largest))
-    return given.by_row, span[0], wide, np.float32(off), rounded
+    high: Any
+    low: Any
 
 
 class Lists(NamedTuple):
-    """The labels in open bins: their probabilities, thresholds and which they are."""
+    """The labels in the band, in the order of the row: probabilities, thresholds, verdicts."""
 
     x: Pointer
     q: Pointer
-    label: Pointer
-
-
-class Found(NamedTuple):
-    """Where the set of a row goes."""
-
-    marks: Pointer
-    first: Int
-    masked: Bool
-    """Whether labels are marked, from the first place on."""
-    own: Vector
-    """The true label, sixteen times; -1 if it is not known."""
     within: Pointer
-    """Which of the listed labels are within."""
+    doubts: Pointer
+    """Places of those that are in doubt."""
+
+
+class Listed(NamedTuple):
+    """What one pass over a row finds."""
+
+    m: Int
+    """How many labels lie in the band."""
+    above: Int
+    """How many lie above it."""
+    mass: Any
+    """Their mass."""
+    inside: Any
+    """The mass in the band."""
+    total: Any
+    """The mass of the row."""
+    valid: Bool
+    """Whether the row surely is one of probabilities."""
 
 
 class Memory(NamedTuple):
@@ -408,21 +309,15 @@ class Memory(NamedTuple):
 
     x: Singles
     q: Singles
-    label: npt.NDArray[np.int32]
-    """The lists, as `Lists` has them."""
     within: Bools
+    doubts: npt.NDArray[np.int32]
+    """The lists, as `Lists` has them; sorting puts its order where the doubts were."""
     bucket: npt.NDArray[np.int32]
-    """Of listed labels, whether they are within, and their bucket."""
-    doubts: Integers
-    """Places of listed labels in doubt, or their order."""
-    sums: Floats
     masses: Singles
     counts: Singles
     """The buckets, as `Buckets` has them."""
     ends: Integers
     """Where the buckets end by which labels are sorted."""
-    bins: Singles
-    """Laid out by `BinLayout`."""
     marks: Bools
     """Which labels of a row are within, where no mask is wanted."""
 
@@ -433,111 +328,234 @@ class Memory(NamedTuple):
         return cls(
             x=np.zeros(n, np.float32),
             q=np.zeros(n, np.float32),
-            label=np.zeros(n, np.int32),
             within=np.zeros(n, np.bool_),
+            doubts=np.zeros(n, np.int32),
             bucket=np.zeros(n, np.int32),
-            doubts=np.zeros(n_classes, np.int64),
-            sums=np.zeros(BUCKETS + 1),
-            masses=np.zeros(BUCKETS + 1, np.float32),
-            counts=np.zeros(BUCKETS + 1, np.float32),
+            masses=np.zeros(BUCKETS + LANES, np.float32),
+            counts=np.zeros(BUCKETS + LANES, np.float32),
             ends=np.zeros(SORT_BUCKETS + 1, np.int64),
-            bins=np.zeros(BINS.end, np.float32),
             marks=np.zeros(n_classes, np.bool_),
         )
 
 
 @jit_inline
-def list_some(j: Int, fresh: Vector, work: Any, n: tuple[Int, Int, Int]) -> tuple[Int, Int, Int]:
-    """List those of sixteen labels that lie in the open bins; mark those above as within."""
-    row, ends, q, by_row, found, listed = work
-    x, label = load(row.probs, row.start + j), lane_index() + broadcast(np.int32(j))
-    marked = x > ends[0]
-    some = fresh & (x > ends[1]) & logical_not(marked)
-    if not by_row:  # a label without a limit is in, and one that nothing fits is not
-        limit = load(q, j)
-        marked = (marked & (limit >= broadcast(NEVER))) | (limit == broadcast(np.float32(inf)))
-        compress(listed.q, n[0], limit, some)
-    if found.masked:
-        store(found.marks, found.first + j, marked)
-    compress(listed.x, n[0], x, some)
-    compress(listed.label, n[0], label, some)
-    others = fresh & marked & logical_not(some)
-    hits = n[2] + popcount(others & (label == found.own))
-    return n[0] + popcount(some), n[1] + popcount(others), hits
+def round_row(probs: Pointer, start: Int, row: Pointer, C: Int) -> Bool:
+    """Write a row as float32, float64 by way of fixed point; tell whether none is signed.
+
+    So what is equal in fixed point is equal here too, and no two labels change their order.
+    """
+    x = load(probs, start + C - LANES)
+    signs = x
+    store(row, C - LANES, round_single(x))
+    for j in range(0, C - LANES, LANES):
+        x = load(probs, start + j)
+        signs = bit_or(signs, x)
+        store(row, j, round_single(x))
+    return movemask(sign_bit(signs)) == 0
 
 
 @jit_inline
-def list_labels(work: Any) -> tuple[Int, Int, Int]:
-    """List the labels of a row in the open bins.
+def list_some(
+    j: Int, fresh: Vector, work: Any, seen: tuple[Vector, Vector, Vector, Int, Int]
+) -> tuple[Vector, Vector, Vector, Int, Int]:
+    """List those of sixteen labels that lie in the band, and add to the sums."""
+    row, high, low, q, by_row, lists = work
+    mass, total, signs, n, m = seen
+    x = load(row.probs, row.start + j)
+    above, signs = fresh & (x > high), bit_or(signs, x)
+    inside = fresh & (x > low) & logical_not(above)
+    compress(lists.x, m, x, inside)
+    if not by_row:
+        compress(lists.q, m, load(q, j), inside)
+    mass, total = select(above, mass + x, mass), select(fresh, total + x, total)
+    return mass, total, signs, n + popcount(above), m + popcount(inside)
 
-    Return how many, how many others are in, and whether the true label is one of these.
-    """
-    C, n = work[0].C, (np.int64(0), np.int64(0), np.int64(0))
-    every = lane_index() >= broadcast(np.int32(0))
-    last = (C - 1) // LANES * LANES  # the last vector repeats labels, if the row ends within it
+
+@jit_inline
+def last_vector(C: Int) -> tuple[Int, Vector]:
+    """Return where the last vector of a row would begin, and which lanes of the last 16 labels it
+    has: the others are in the vector before."""
+    last = (C - 1) // LANES * LANES
+    return last, lane_index() >= broadcast(np.int32(LANES - (C - last)))
+
+
+@jit_inline
+def list_labels(row: Row, band: Band, q: Pointer, by_row: Bool, lists: Lists) -> Listed:
+    """List the labels of a row in the band; zeros follow."""
+    zero, none, every = broadcast(np.float32(0)), np.int64(0), lane_index() >= lane_index()
+    work = row, broadcast(band.high), broadcast(band.low), q, by_row, lists
+    (last, rest), seen = last_vector(row.C), (zero, zero, zero, none, none)
     for j in range(0, last, LANES):
-        n = list_some(j, every, work, n)
-    rest = lane_index() >= broadcast(np.int32(LANES - (C - last)))
-    return list_some(C - LANES, rest, work, n)
+        seen = list_some(j, every, work, seen)
+    mass, total, signs, n, m = list_some(row.C - LANES, rest, work, seen)
+    store(lists.x, m, zero)
+    inside = zero
+    for v in range(0, m, LANES):
+        inside = inside + load(lists.x, v)
+    whole = reduce_add(total)
+    valid = movemask(sign_bit(signs)) == 0 and abs(whole - np.float32(1)) < SURE
+    return Listed(m, n, reduce_add(mass), reduce_add(inside), whole, valid)
+
+
+@jit_part
+def find_top(row: Row) -> Any:
+    """Return the largest probability of a row."""
+    top = load(row.probs, row.start + row.C - LANES)
+    for j in range(0, row.C - LANES, LANES):
+        x = load(row.probs, row.start + j)
+        top = select(x > top, x, top)
+    return reduce_max(top)
+
+
+@jit_inline
+def misses(
+    found: Listed, C: Int, u: float, top: float, off: float, rule: Any, span: tuple[Any, Any]
+) -> tuple[Bool, Bool]:
+    """Tell whether a label above the band may be beyond its threshold, or one below within."""
+    penalties, by_top = rule
+    n, n_low, mass = found.above, found.above + found.m, np.float64(found.mass)
+    if by_top:
+        most = u * top if n <= 1 else top + (n - 2 + u) * penalties[2]
+        least = u * top if n_low == 0 else top + (n_low - 1 + u) * penalties[2]
+    else:
+        most = mass + penalties[n]
+        least = mass + np.float64(found.inside) + penalties[min(n_low + 1, C)]
+    return (n > 0) & (most + off > span[0]), (n_low < C) & (least - off <= span[1])
+
+
+@jit_inline
+def widen(band: Band, missed: tuple[Bool, Bool], attempt: Int) -> Band:
+    """Move the ends that lie too low or too high; in the end all labels are listed."""
+    high, low = band
+    if missed[0]:
+        high = high * np.float32(2) if attempt < WIDENED else np.float32(2)
+    if missed[1]:
+        low = low * np.float32(0.5) if attempt < WIDENED else np.float32(-1)
+    return Band(high, low if low >= np.float32(LEAST) else np.float32(-1))
+
+
+@jit_inline
+def narrow(band: Band, missed: tuple[Bool, Bool]) -> Band:
+    """Move the ends that did not miss closer together, for the next of the first rows."""
+    low = max(band.low, np.float32(LEAST)) * np.float32(1.0 if missed[1] else 1.25)
+    high = min(band.high, np.float32(1)) * np.float32(1.0 if missed[0] else 0.8)
+    low = min(low, np.float32(0.5))
+    return Band(max(high, low), low)
+
+
+@jit_inline
+def learn(band: Band, missed: tuple[Int, Int]) -> Band:
+    """Move the ends to where rows need them."""
+    high = np.float64(band.high) * 2.0 ** (missed[0] / LEARN - OPEN)
+    low = min(max(np.float64(band.low) * 2.0 ** (OPEN - missed[1] / LEARN), LEAST), 0.5)
+    return Band(np.float32(min(max(high, low), 1.0)), np.float32(low))
+
+
+@jit_inline
+def limits_of_row(q: Any, slack: float, most: float) -> tuple[Any, Any]:
+    """Return up to where a bound surely is within a row's threshold, and from where beyond."""
+    far = slack * (1 + abs(q))
+    if q >= most:
+        return np.float32(inf), np.float32(inf)
+    return np.float32(q - far), np.float32(q + far)
+
+
+class Limits(NamedTuple):
+    """What the listed labels of a row are judged by."""
+
+    by_row: Bool
+    low: Any
+    """From where the threshold of the row is in doubt, if it has one."""
+    wide: Any
+    """How wide a threshold is in doubt."""
+    off: Any
+    """How far sums may be off."""
+    rounded: Bool
+    """Whether float64 was rounded: equals in float32 need not be equal."""
+    mass: Any
+    count: Any
+    """Mass and number of the labels above the band."""
+
+
+@jit_inline
+def limits_of_list(
+    given: Thresholds, i: Int, span: tuple[Any, Any], off: float, rounded: Bool, found: Listed
+) -> Limits:
+    """Return the limits of one row."""
+    largest = abs(given.exact[i]) if given.by_row else max(abs(span[0]), abs(span[1]))
+    wide, above = np.float32(3 * given.slack * (1 + largest)), np.float32(found.above)
+    return Limits(given.by_row, span[0], wide, np.float32(off), rounded, found.mass, above)
 
 
 @jit_inline
 def keep_some(
-    v: Int, decided: tuple[Vector, Vector], found: Found, work: Any, n: tuple[Int, Int, Int]
-) -> tuple[Int, Int, Int]:
+    v: Int, m: Int, decided: tuple[Vector, Vector], lists: Lists, n: tuple[Int, Int]
+) -> tuple[Int, Int]:
     """Write down which of sixteen listed labels are within, and the places of those in doubt.
 
-    Return how many there are of each, added to n, and whether the true label is within.
+    Return how many there are of each, added to n.
     """
-    listed, doubts, m = work
     within, beyond = decided
-    present = (lane_index() + broadcast(np.int32(v))) < broadcast(np.int32(m))
-    within, size, doubtful = within & present, n[0], n[1]
-    hits = n[2] + popcount(within & (load(listed.label, v) == found.own))
-    store(found.within, v, within)
-    flags = movemask(present & logical_not(within | beyond))
-    while flags:
-        write(doubts, doubtful, v + trailing_zeros(flags))
-        flags &= flags - np.uint64(1)
-        doubtful += 1
-    return size + popcount(within), doubtful, hits
+    place = lane_index() + broadcast(np.int32(v))
+    present = place < broadcast(np.int32(m))
+    within, unsure = within & present, present & logical_not(within | beyond)
+    store(lists.within, v, within)
+    compress(lists.doubts, n[1], place, unsure)
+    return n[0] + popcount(within), n[1] + popcount(unsure)
 
 
 @jit_inline
-def place_listed(x: Vector, at: Vector, listed: Pointer, n: Int) -> tuple[Vector, Vector, Vector]:
-    """Return mass and number of the listed labels before sixteen of them, given their places.
+def add_ahead(
+    other: Vector, ahead: Vector, seen: tuple[Vector, Vector], ranked: Bool
+) -> tuple[Vector, Vector]:
+    """Add a label to mass and number of those ahead of sixteen others."""
+    mass, count = seen
+    if ranked:
+        count = select(ahead, count + broadcast(np.float32(1)), count)
+    return select(ahead, mass + other, mass), count
 
-    And how many equal each, itself included.
+
+@jit_inline
+def place_listed(
+    v: Int, m: Int, x: Pointer, ranked: Bool, rounded: Bool
+) -> tuple[Vector, Vector, Vector]:
+    """Return mass and number of the listed labels ahead of sixteen of them, from place v on.
+
+    And where others equal them, if numbers are rounded.
     """
+    own, lane = load(x, v), lane_index()
     zero, one = broadcast(np.float32(0)), broadcast(np.float32(1))
-    key, mass, count, equal, place = as_uint32(x), zero, zero, zero, broadcast(np.int32(0))
-    for k in range(n):
-        other = broadcast(read(listed, k))
-        ahead = (as_uint32(other) + mask_to_uint32(place < at)) > key
-        mass, count = select(ahead, mass + other, mass), select(ahead, count + one, count)
-        equal = select(other == x, equal + one, equal)
-        place = place + broadcast(np.int32(1))
-    return mass, count, equal
+    seen, equal = (zero, zero), zero
+    for k in range(v):
+        other = broadcast(read(x, k))
+        seen = add_ahead(other, other >= own, seen, ranked)
+    for k in range(v, min(v + LANES, m)):
+        other = broadcast(read(x, k))
+        first = (other > own) | ((other == own) & (lane > broadcast(np.int32(k - v))))
+        seen = add_ahead(other, first, seen, ranked)
+    for k in range(v + LANES, m):
+        other = broadcast(read(x, k))
+        seen = add_ahead(other, other > own, seen, ranked)
+    for k in range(m if rounded else 0):
+        equal = select(broadcast(read(x, k)) == own, equal + one, equal)
+    return seen[0], seen[1], equal > one
 
 
 @jit_inline
-def score_pairs(
-    start: tuple[Any, Any], terms: ScoreTerms, limits: Any, found: Found, work: Any
-) -> tuple[Int, Int, Int]:
+def score_pairs(m: Int, terms: ScoreTerms, limits: Limits, lists: Lists) -> tuple[Int, Int]:
     """Compare each listed label with every other; return what `keep_some` does."""
-    listed, _, m = work
-    by_row, low, wide, off, rounded = limits
-    n, one = (np.int64(0), np.int64(0), np.int64(0)), broadcast(np.float32(1))
+    n, one, off = (np.int64(0), np.int64(0)), broadcast(np.float32(1)), broadcast(limits.off)
     for v in range(0, m, LANES):
-        x = load(listed.x, v)
-        mass, count, equal = place_listed(x, lane_index() + broadcast(np.int32(v)), listed.x, m)
-        label = x, broadcast(start[0]) + mass, broadcast(start[1]) + count + one
-        q = broadcast(low) if by_row else load(listed.q, v)
-        within, beyond = judge(label, terms, (q, q + broadcast(wide)), broadcast(off))
-        if rounded:  # equals in float32 need not be equal
-            alone = equal <= one
-            within, beyond = within & alone, beyond & alone
-        n = keep_some(v, (within, beyond), found, work, n)
+        mass, count, equal = place_listed(v, m, lists.x, terms.ranked, limits.rounded)
+        label = (
+            load(lists.x, v),
+            broadcast(limits.mass) + mass,
+            broadcast(limits.count) + count + one,
+        )
+        q = broadcast(limits.low) if limits.by_row else load(lists.q, v)
+        within, beyond = judge(label, terms, (q, q + broadcast(limits.wide)), off)
+        alone = logical_not(equal)
+        n = keep_some(v, m, (within & alone, beyond & alone), lists, n)
     return n
 
 
@@ -548,127 +566,198 @@ def bits_of(x: Any) -> Int:
 
 
 class Buckets(NamedTuple):
-    """Buckets of listed labels, in order of falling probability."""
+    """Buckets of listed labels, in order of falling probability.
+
+    First what each holds, then what all labels up to it do: of the labels above the band, and of
+    each bucket and all before, from place LANES on.
+    """
 
     of: Pointer
     """The bucket of each listed label."""
-    sums: Pointer
-    """For each bucket 2 n + mass of its labels: one addition then counts and weighs."""
     mass: Pointer
-    """Mass of all labels of the row before each bucket, and before what follows the last."""
     count: Pointer
-    """Their number."""
 
 
 @jit_inline
-def fill_buckets(start: tuple[Any, Any], buckets: Buckets, work: Any) -> None:
-    """Put listed labels into buckets; write down how many labels come before each, and their mass.
+def accumulate(sums: Pointer, start: Any) -> None:
+    """Turn what buckets hold into what all up to them do."""
+    write(sums, LANES - 1, start)
+    for b in range(LANES, LANES + BUCKETS, LANES):
+        upto = prefix_sums(load(sums, b)) + broadcast(start)
+        store(sums, b, upto)
+        start = last_lane(upto)
 
-    The list is continued with its least number, which comes before none.
-    """
-    listed, _, m = work
-    first = broadcast(read(listed.x, 0))
-    store(listed.x, m, first)
-    high, low = first, first
+
+@jit_inline
+def fill_buckets(
+    m: Int, band: Band, limits: Limits, ranked: Bool, buckets: Buckets, lists: Lists
+) -> None:
+    """Put listed labels into buckets that are even in the bits of a float32: nearly in its log."""
+    lowest = max(band.low, np.float32(LEAST))  # what is smaller goes into the last one
+    top, bottom = bits_of(min(band.high, np.float32(1.5))), bits_of(lowest)
+    scale = broadcast(np.float32(BUCKETS / max(top - bottom, 1)))
+    least, last = broadcast(lowest), broadcast(np.float32(BUCKETS - 1))
     for v in range(0, m, LANES):
-        x = load(listed.x, v)
-        high, low = select(x > high, x, high), select(x < low, x, low)
-    zero = np.float32(0)  # as 0 - 0 the least is not -0, whose bits are large
-    least = broadcast(zero - reduce_max(broadcast(zero) - low))
-    store(listed.x, m, least)
-    lowest = broadcast(np.float32(LEAST))  # what is smaller goes into the last bucket
-    top, bottom = bits_of(max(reduce_max(high), LEAST)), bits_of(max(read(listed.x, m), LEAST))
-    scale = broadcast(np.float32((BUCKETS - 1) / max(top - bottom, 1)))
-    for v in range(0, m, LANES):
-        x = load(listed.x, v)
-        depth = broadcast(np.uint32(top)) - as_uint32(select(x > lowest, x, lowest))
-        store(buckets.of, v, truncate(uint_to_float32(depth) * scale))
-    for b in range(0, BUCKETS, LANES):
-        store(buckets.sums, b, broadcast(0.0))
+        x = load(lists.x, v)
+        depth = broadcast(np.uint32(top)) - as_uint32(select(x > least, x, least))
+        bucket = uint_to_float32(depth) * scale
+        store(buckets.of, v, truncate(select(bucket < last, bucket, last)))
+    for b in range(LANES, LANES + BUCKETS, LANES):
+        store(buckets.mass, b, broadcast(np.float32(0)))
+        store(buckets.count, b, broadcast(np.float32(0)))
     for k in range(m):
-        at = np.int64(read(buckets.of, k))
-        write(buckets.sums, at, read(buckets.sums, at) + (2.0 + np.float64(read(listed.x, k))))
-    total = 2.0 * np.float64(start[1]) + np.float64(start[0])
-    for b in range(BUCKETS + 1):
-        n = np.floor(0.5 * total)
-        write(buckets.count, b, n)
-        write(buckets.mass, b, total - 2.0 * n)
-        total += read(buckets.sums, b)
+        at = LANES + np.int64(read(buckets.of, k))
+        write(buckets.mass, at, read(buckets.mass, at) + read(lists.x, k))
+    for k in range(m if ranked else 0):
+        at = LANES + np.int64(read(buckets.of, k))
+        write(buckets.count, at, read(buckets.count, at) + np.float32(1))
+    accumulate(buckets.mass, limits.mass)
+    if ranked:
+        accumulate(buckets.count, limits.count)
+
+
+class Upto(NamedTuple):
+    """What all labels before each bucket hold, and with it."""
+
+    before: Any
+    after: Any
 
 
 @jit_inline
 def score_buckets(
-    terms: ScoreTerms, limits: Any, buckets: Buckets, found: Found, work: Any
-) -> tuple[Int, Int, Int]:
+    m: Int, terms: ScoreTerms, limits: Limits, buckets: Buckets, lists: Lists
+) -> tuple[Int, Int]:
     """Bound the scores of listed labels; return what `keep_some` does.
 
     A label comes after all labels of earlier buckets, and at most after all others of its own.
     """
-    listed, _, m = work
-    by_row, low, wide, off, _ = limits
-    n, one = (np.int64(0), np.int64(0), np.int64(0)), broadcast(np.float32(1))
-    first, last = one, one
+    n, one = (np.int64(0), np.int64(0)), broadcast(np.float32(1))
+    first, last, off = one, one, broadcast(limits.off + np.float32(m * UNIT))
+    masses = Upto(table(buckets.mass, LANES - 1), table(buckets.mass, LANES))
+    counts = Upto(table(buckets.count, LANES - 1), table(buckets.count, LANES))
     for v in range(0, m, LANES):
-        x, at = load(listed.x, v), load(buckets.of, v)
-        following = at + broadcast(np.int32(1))
+        x, at = load(lists.x, v), load(buckets.of, v)
         if terms.ranked:
-            first, last = gather(buckets.count, at) + one, gather(buckets.count, following)
-        q = broadcast(low) if by_row else load(listed.q, v)
-        q = q, q + broadcast(wide)
-        latest = x, gather(buckets.mass, following) - x, last
-        within, _ = judge(latest, terms, q, broadcast(off))
-        _, beyond = judge((x, gather(buckets.mass, at), first), terms, q, broadcast(off))
-        n = keep_some(v, (within, beyond), found, work, n)
+            first = lookup(counts.before, buckets.count, LANES - 1, at) + one
+            last = lookup(counts.after, buckets.count, LANES, at)
+        q = broadcast(limits.low) if limits.by_row else load(lists.q, v)
+        q = q, q + broadcast(limits.wide)
+        latest = lookup(masses.after, buckets.mass, LANES, at) - x
+        within, _ = judge((x, latest, last), terms, q, off)
+        earliest = lookup(masses.before, buckets.mass, LANES - 1, at)
+        _, beyond = judge((x, earliest, first), terms, q, off)
+        n = keep_some(v, m, (within, beyond), lists, n)
     return n
 
 
 @jit_inline
 def score_listed(
-    k: Int, start: tuple[Any, Any], terms: ScoreTerms, limits: Any, work: Any
+    place: Int, m: Int, terms: ScoreTerms, limits: Limits, lists: Lists
 ) -> tuple[Bool, Bool]:
     """Compare one listed label with all others; tell whether it surely is within, or beyond."""
-    listed, _, m = work
-    by_row, low, wide, off, rounded = limits
-    x, place, places = broadcast(read(listed.x, k)), broadcast(np.int32(k)), lane_index()
-    key, mass, n, equal = as_uint32(x), broadcast(np.float32(0)), np.int64(0), np.int64(0)
-    for v in range(0, m, LANES):
-        other = load(listed.x, v)
-        ahead = (as_uint32(other) + mask_to_uint32(places < place)) > key
-        mass, n = select(ahead, mass + other, mass), n + popcount(ahead)
-        equal += popcount(other == x)
-        places = places + broadcast(np.int32(LANES))
-    if rounded and equal > 1:  # equals in float32 need not be equal
+    own, x = place // LANES * LANES, broadcast(read(lists.x, place))
+    other, mass, n, equal = load(lists.x, own), broadcast(np.float32(0)), np.int64(0), np.int64(0)
+    ahead = (other == x) & (lane_index() < broadcast(np.int32(place - own)))  # ties: smaller index
+    mass = select(ahead, other, mass)
+    for v in range(0, own, LANES):
+        other = load(lists.x, v)
+        mass = select(other >= x, mass + other, mass)
+    for v in range(own, m, LANES):
+        other = load(lists.x, v)
+        mass = select(other > x, mass + other, mass)
+    if terms.ranked:
+        n = popcount(ahead)
+        for v in range(0, m, LANES):
+            other = load(lists.x, v)
+            n += popcount(other >= x) if v < own else popcount(other > x)
+    for v in range(0, m if limits.rounded else 0, LANES):
+        equal += popcount(load(lists.x, v) == x)
+    if equal > 1:
         return False, False
-    q = broadcast(low if by_row else read(listed.q, k))
-    label = x, broadcast(start[0] + reduce_add(mass)), broadcast(np.float32(start[1] + n + 1))
-    within, beyond = judge(label, terms, (q, q + broadcast(wide)), broadcast(off))
+    q = broadcast(limits.low if limits.by_row else read(lists.q, place))
+    before = broadcast(limits.mass + reduce_add(mass))
+    label = x, before, broadcast(np.float32(limits.count + n + 1))
+    within, beyond = judge(label, terms, (q, q + broadcast(limits.wide)), broadcast(limits.off))
     return movemask(within) > 0, movemask(beyond) > 0
 
 
 @jit_part
-def sort_listed(m: Int, near: Singles, room: Integers, ends: Integers) -> None:
+def label_at(place: Int, row: Row, band: Band) -> Int:
+    """Return which label is at a place of the list."""
+    high, low, n, j = broadcast(band.high), broadcast(band.low), place, np.int64(0)
+    last, rest = last_vector(row.C)
+    x = load(row.probs, row.start)
+    inside = (x > low) & logical_not(x > high)
+    while j < last and n >= popcount(inside):
+        n, j = n - popcount(inside), j + LANES
+        x = load(row.probs, row.start + min(j, row.C - LANES))
+        inside = (x > low) & logical_not(x > high)
+    if j == last:
+        j, inside = row.C - LANES, inside & rest
+    flags = movemask(inside)
+    for _ in range(n):
+        flags &= flags - np.uint64(1)
+    return j + trailing_zeros(flags)
+
+
+@jit_inline
+def place_of(x: Any, m: Int, lists: Lists) -> Int:
+    """Return the place of a listed probability; -1 if it is there twice."""
+    n, place, own = np.int64(0), np.int64(0), broadcast(x)
+    for v in range(0, m, LANES):
+        equal = movemask(load(lists.x, v) == own)
+        if equal:
+            n += 1 + ((equal & (equal - np.uint64(1))) > 0)
+            place = v + trailing_zeros(equal)
+    return place if n == 1 else np.int64(-1)
+
+
+@jit_inline
+def find_own(y: Int, m: Int, row: Row, band: Band, given: Thresholds, lists: Lists) -> Int:
+    """Return 1 if the true label is within its threshold, 0 if not, -1 if ties leave it open."""
+    x = read(row.probs, row.start + y)
+    if given.constant and (given.low[y] < NEVER or given.low[y] == np.float32(inf)):
+        return np.int64(given.low[y] > 0)
+    if x > band.high or not x > band.low:
+        return np.int64(x > band.high)
+    place = place_of(x, m, lists)
+    return np.int64(read(lists.within, place)) if place >= 0 else np.int64(-1)
+
+
+@jit_part
+def sort_listed(m: Int, near: Singles, order: npt.NDArray[np.int32], ends: Integers) -> None:
     """Put the places of listed labels in order of their probability: in buckets, then within."""
     most, least = near[0], near[0]
     for k in range(m):
         most, least = max(most, near[k]), min(least, near[k])
-    top, low, shift = bits_of(most), bits_of(max(least, np.float32(LEAST))), np.int64(0)
-    while (top - low) >> shift >= SORT_BUCKETS - 1:
+    top, low, shift = bits_of(most), bits_of(least), np.int64(0)
+    while (top - low) >> shift >= SORT_BUCKETS:
         shift += 1
     ends[:] = 0
     for k in range(m):
-        ends[min((top - bits_of(near[k])) >> shift, SORT_BUCKETS - 1) + 1] += 1
+        ends[((top - bits_of(near[k])) >> shift) + 1] += 1
     for k in range(SORT_BUCKETS):
         ends[k + 1] += ends[k]
     for k in range(m):
-        bucket = min((top - bits_of(near[k])) >> shift, SORT_BUCKETS - 1)
-        room[ends[bucket]] = k
+        bucket = (top - bits_of(near[k])) >> shift
+        order[ends[bucket]] = k
         ends[bucket] += 1
     for k in range(1, m):
-        place, at = room[k], k
-        while at > 0 and near[room[at - 1]] < near[place]:
-            room[at] = room[at - 1]
+        place, at = order[k], k
+        while at > 0 and near[order[at - 1]] < near[place]:
+            order[at] = order[at - 1]
             at -= 1
-        room[at] = place
+        order[at] = place
+
+
+@jit_part
+def score_exactly(
+    i: Int, place: Int, probs: Probabilities, given: Thresholds, row: Row, band: Band
+) -> tuple[Bool, Bool]:
+    """Tell whether a listed label is within its threshold, exactly; and validity of the row."""
+    y = label_at(place, row, band)
+    q, rule = given.exact[i if given.by_row else y], (given.penalties, given.by_top)
+    return is_within(probs[i], y, q, u_of(given, i), rule)
 
 
 @jit_part
@@ -677,129 +766,136 @@ def score_sorted(
     m: Int,
     probs: Probabilities,
     given: Thresholds,
-    start: tuple[float, float, float, float],
-    lists: tuple[Singles, npt.NDArray[np.int32], Integers, Integers],
-    marks: tuple[Bools, Int, Int],
-) -> tuple[Int, Int, Bool]:
-    """Sort listed labels and mark which are within.
-
-    Return how many, whether the true label is one of them, and validity of the row.
-    """
-    near, which, order, ends = lists
-    mass, rank, top, off = start
-    exact, penalties, by_top, by_row = given.exact, given.penalties, given.by_top, given.by_row
-    rule, u, size, hits, valid = (penalties, by_top), u_of(given, i), np.int64(0), np.int64(0), True
-    sort_listed(m, near, order, ends)
-    ranked, step, slack = by_top | (given.line[1] > 0), penalties[2], given.slack
-    marked, first, own = marks
-    rounded = probs.itemsize > near.itemsize
+    row: Row,
+    band: Band,
+    top: float,
+    limits: Limits,
+    memory: Memory,
+) -> tuple[Int, Bool]:
+    """Sort listed labels and score them in order; return how many are within, and validity."""
+    x_of, order = memory.x, memory.doubts
+    sort_listed(m, x_of, order, memory.ends)
+    mass, rank, off, wide = (
+        np.float64(limits.mass),
+        np.int64(limits.count),
+        np.float64(limits.off),
+        np.float64(limits.wide),
+    )
+    u, size, valid, step = u_of(given, i), np.int64(0), True, given.penalties[2]
+    ranked = given.by_top | (given.line[1] > 0)
     for k in range(m):
-        x, y = np.float64(near[order[k]]), np.int64(which[order[k]])
+        place = order[k]
+        x, q = np.float64(x_of[place]), np.float64(limits.low)
+        if not limits.by_row:
+            q = np.float64(memory.q[place])
         rank += 1
-        if by_top:
+        if given.by_top:
             least = top + u * step
             score = u * top if rank == 1 else top + (rank - 2 + u) * step
         else:
             least = mass + u * x
-            score = least + penalties[np.int64(rank)]
+            score = least + given.penalties[rank]
         mass += x
-        q = exact[i if by_row else y]
-        far = off + slack * (1 + abs(q))
-        within, beyond = score + far <= q, score - far > q
+        within, beyond = score + off <= q, score - off > q + wide
         if ranked and x <= LEAST:
-            within, beyond = False, least - far > q
-        if rounded and (
-            (k > 0 and near[order[k - 1]] == x) or (k + 1 < m and near[order[k + 1]] == x)
+            within, beyond = False, least - off > q + wide
+        if limits.rounded and (
+            (k > 0 and x_of[order[k - 1]] == x) or (k + 1 < m and x_of[order[k + 1]] == x)
         ):
             within, beyond = False, False
         if not (within | beyond):
-            within, good = is_within(probs[i], y, q, u, rule)
+            within, good = score_exactly(i, place, probs, given, row, band)
             valid &= good
         size += within
-        hits += within & (y == own)
-        marked[first + y] = within
-    return size, hits, valid
+        memory.within[place] = within
+    return size, valid
 
 
 @jit_inline
 def settle(
     i: Int,
+    n: Int,
+    m: Int,
     probs: Probabilities,
     given: Thresholds,
-    start: tuple[Any, Any],
+    row: Row,
+    band: Band,
     terms: ScoreTerms,
-    limits: Any,
-    work: Any,
-    rest: Any,
-) -> tuple[Int, Int, Bool]:
-    """Decide on listed labels that are in doubt, if need be by their exact scores.
-
-    Return what `score_sorted` does.
-    """
-    (places, which, doubtful), (marked, first, own) = rest
-    size, hits, valid, m = np.int64(0), np.int64(0), True, work[2]
-    for k in range(doubtful):
-        y, within, beyond = np.int64(which[places[k]]), False, False
+    limits: Limits,
+    lists: Lists,
+) -> tuple[Int, Bool]:
+    """Decide on listed labels that are in doubt; return how many are within, and validity."""
+    size, valid = np.int64(0), True
+    for k in range(n):
+        place, within, beyond = np.int64(read(lists.doubts, k)), False, False
         if m > PAIRS:  # up to so many were compared with each other before
-            within, beyond = score_listed(places[k], start, terms, limits, work)
+            within, beyond = score_listed(place, m, terms, limits, lists)
         if not (within | beyond):
-            q, rule = given.exact[i if given.by_row else y], (given.penalties, given.by_top)
-            within, good = is_within(probs[i], y, q, u_of(given, i), rule)
+            within, good = score_exactly(i, place, probs, given, row, band)
             valid &= good
-        size, hits = size + within, hits + (within & (y == own))
-        marked[first + y] = within
-    return size, hits, valid
-
-
-@jit_part
-def move_heights(scratch: Any, early: Int, late: Int) -> None:
-    """Move the pivots to where rows need them."""
-    last = np.float64(scratch[BINS.heights + PIVOTS - 1]) * 2.0 ** (OPEN - late / LEARN)
-    first = np.float64(scratch[BINS.heights]) * 2.0 ** (early / LEARN - OPEN)
-    last = min(max(last, LEAST), 0.5)
-    spread_heights(scratch, min(max(first, last), 1.0), last)
-
-
-class Open(NamedTuple):
-    """The open bins of a row: their upper and lower end, and mass and number of labels above."""
-
-    high: Any
-    low: Any
-    mass: Any
-    count: Any
+        write(lists.within, place, within)
+        size += within
+    return size, valid
 
 
 @jit_inline
-def find_open(scratch: Any, span: tuple[Any, Any]) -> Open:
-    """Return between which heights labels may be within their thresholds, or beyond."""
-    first, last = open_bins(pointer(scratch), span)
-    high = scratch[BINS.heights + first - 1] if first > 0 else np.float32(2)
-    high = np.float32(-1) if first > PIVOTS else high
-    low = scratch[BINS.heights + last] if last < PIVOTS else np.float32(-1)
-    low = high if first > last else low
-    count = scratch[BINS.counts + first - 1] if first > 0 else np.float32(0)
-    return Open(high, low, scratch[BINS.masses + first - 1] if first > 0 else np.float32(0), count)
+def mark_some(j: Int, fresh: Vector, place: Int, work: Any, n: Int) -> tuple[Int, Int]:
+    """Mark those of sixteen labels that are within; verdicts on labels in the band follow a place.
+
+    Return the place of the next one, and how many are marked, added to n.
+    """
+    row, high, low, q, by_row, within, marks, first = work
+    x = load(row.probs, row.start + j)
+    marked = x > high
+    inside = fresh & (x > low) & logical_not(marked)
+    if not by_row:  # a label without a limit is in, and one that nothing fits is not
+        limit = load(q, j)
+        marked = (marked & (limit >= broadcast(NEVER))) | (limit == broadcast(np.float32(inf)))
+    marked = (marked & logical_not(inside)) | expand(within, place, inside)
+    store(marks, first + j, marked)
+    return place + popcount(inside), n + popcount(fresh & marked)
 
 
 @jit_inline
-def score_open(
-    start: tuple[Any, Any],
-    terms: ScoreTerms,
-    limits: Any,
-    buckets: Buckets,
-    found: Found,
-    work: Any,
-) -> tuple[Int, Int, Int]:
-    """Bound the scores of the labels in the open bins of a row; return what `keep_some` does."""
-    listed, _, m = work
-    if m <= PAIRS:
-        n = score_pairs(start, terms, limits, found, work)
-    else:
-        fill_buckets(start, buckets, work)
-        n = score_buckets(terms, limits, buckets, found, work)
-    for k in range(m if found.masked else 0):
-        write(found.marks, found.first + read(listed.label, k), read(found.within, k))
+def mark_labels(
+    m: Int, row: Row, band: Band, given: Thresholds, lists: Lists, marks: tuple[Pointer, Int]
+) -> Int:
+    """Mark the labels of a row that are within, from a place on; return how many."""
+    high, low, q = broadcast(band.high), broadcast(band.low), pointer(given.low)
+    work = row, high, low, q, given.by_row, lists.within, marks[0], marks[1]
+    every, (last, rest) = lane_index() >= lane_index(), last_vector(row.C)
+    x = load(row.probs, row.start + row.C - LANES)
+    inside = rest & (x > low) & logical_not(x > high)
+    # The last vector comes first: what it has of the vector before is marked again.
+    _, n = mark_some(row.C - LANES, rest, m - popcount(inside), work, np.int64(0))
+    place = np.int64(0)
+    for j in range(0, last, LANES):
+        place, n = mark_some(j, every, place, work, n)
     return n
+
+
+@jit_inline
+def find_band(
+    i: Int, row: Row, top: float, usual: Band, given: Thresholds, lists: Lists
+) -> tuple[Band, Listed, float, tuple[Any, Any], tuple[Bool, Bool]]:
+    """List the labels on which thresholds decide.
+
+    Return the band, what was found, how far sums may be off, between what the thresholds lie, and
+    which end of the usual band missed.
+    """
+    span, C, u = given.span, row.C, u_of(given, i)
+    if given.by_row:
+        span = limits_of_row(given.exact[i], given.slack, given.most)
+    q, rule = pointer(given.low), (given.penalties, given.by_top)
+    band, attempt, first = usual, np.int64(0), (False, False)
+    while True:
+        found = list_labels(row, band, q, given.by_row, lists)
+        off = (C / LANES + 24.0) * UNIT + C * LEAST + abs(np.float64(found.total) - 1)
+        missed = misses(found, C, u, top, off, rule, span)
+        first = missed if attempt == 0 else first
+        if not (found.valid and (missed[0] | missed[1])):
+            return band, found, off, span, first
+        band, attempt = widen(band, missed, attempt), attempt + 1
 
 
 @jit
@@ -813,61 +909,60 @@ def score_long(
 ) -> Bool:
     """Fill in the sets of contiguous rows of at least sixteen labels.
 
-    ``quick`` holds the same numbers in float32. Return whether all rows surely are probabilities.
+    ``quick`` are the same float32, or room for one row of float64 as float32. Return whether all
+    rows surely are probabilities.
     """
     n, C = probs.shape
     mask, covered, sizes = out
-    exact, by_row, rule = given.exact, given.by_row, (given.penalties, given.by_top)
-    marks = mask.reshape(-1) if mask.size else memory.marks
-    near, which, room, scratch = memory.x, memory.label, memory.doubts, memory.bins
-    listed = Lists(pointer(near), pointer(memory.q), pointer(which))
-    buckets = Buckets(
-        pointer(memory.bucket), pointer(memory.sums), pointer(memory.masses), pointer(memory.counts)
+    masked, rounded = mask.size > 0, probs.itemsize > quick.itemsize
+    marks = mask.reshape(-1) if masked else memory.marks
+    lists = Lists(
+        pointer(memory.x), pointer(memory.q), pointer(memory.within), pointer(memory.doubts)
     )
-    to_scratch = pointer(scratch)
-    spread_heights(scratch, 4.0 / C, 0.25 / C)
+    buckets = Buckets(pointer(memory.bucket), pointer(memory.masses), pointer(memory.counts))
     tail = lane_index() < broadcast(np.int32(C % LANES))
-    masked, labelled, rounded = mask.size > 0, labels.size > 0, probs.itemsize > quick.itemsize
+    usual = Band(np.float32(4.0 / C), np.float32(max(0.25 / C, LEAST)))
     early, late, valid = np.int64(0), np.int64(0), True
     for i in range(n):
-        row, at, u = Row(pointer(quick), i * C, C, tail), i * C if masked else 0, u_of(given, i)
-        mass, top, unsigned = first_pass(row, to_scratch)
-        if not (unsigned and abs(mass - np.float32(1)) < SURE):
+        row, u = Row(pointer(quick), 0 if rounded else i * C, C, tail), u_of(given, i)
+        if rounded and not round_row(pointer(probs), i * C, pointer(quick), C):
             return False
-        write(to_scratch, BINS.masses + PIVOTS, mass)
-        write(to_scratch, BINS.counts + PIVOTS, C)
-        off = (C / LANES + 24.0) * UNIT + C * LEAST + abs(np.float64(mass) - 1)
-        bound(to_scratch, C, u, off, np.float64(top), rule)
-        span = limits_of_row(exact[i], given.slack, given.most) if by_row else given.span
-        early, late = (
-            early + (scratch[BINS.above] > span[0]),
-            late + (scratch[BINS.below + PIVOTS] <= span[1]),
-        )
-        own_label = labels[i] if labelled else np.int64(-1)
-        bins, is_own = find_open(scratch, span), broadcast(np.int32(own_label))
-        found = Found(pointer(marks), at, masked, is_own, pointer(memory.within))
-        ends = broadcast(bins.high), broadcast(bins.low)
-        m, size, hits = list_labels((row, ends, pointer(given.low), by_row, found, listed))
+        top = find_top(row) if given.by_top else np.float32(0)
+        band, found, off, span, missed = find_band(i, row, np.float64(top), usual, given, lists)
+        if not found.valid:
+            return False
+        m = found.m
         terms = terms_of(given, broadcast(np.float32(u)), broadcast(top))
-        limits = limits_of_list(given, i, span, off, rounded)
-        start, work = (bins.mass, bins.count), (listed, pointer(room), m)
-        known = score_open(start, terms, limits, buckets, found, work)
-        to = marks, at, own_label
-        if known[1] > MANY:
-            begin = (np.float64(bins.mass), np.float64(bins.count), np.float64(top), off)
-            lists = near, which, room, memory.ends
-            more = score_sorted(i, m, probs, given, begin, lists, to)
+        limits = limits_of_list(given, i, span, off, rounded, found)
+        if m <= PAIRS:
+            within, doubtful = score_pairs(m, terms, limits, lists)
         else:
-            rest = (room, which, known[1]), to
-            more = settle(i, probs, given, start, terms, limits, work, rest)
-            size, hits = size + known[0], hits + known[2]
-        size, hits, valid = size + more[0], hits + more[1], valid & more[2]
-        sizes[i] = size
-        if labelled:
-            covered[i] = hits > 0
-        if (i + 1) % LEARN == 0:
-            move_heights(scratch, early, late)
-            early, late = np.int64(0), np.int64(0)
+            fill_buckets(m, band, limits, terms.ranked, buckets, lists)
+            within, doubtful = score_buckets(m, terms, limits, buckets, lists)
+        if doubtful > MANY:
+            within, good = score_sorted(
+                i, m, probs, given, row, band, np.float64(top), limits, memory
+            )
+        else:
+            more, good = settle(i, doubtful, m, probs, given, row, band, terms, limits, lists)
+            within += more
+        valid &= good
+        sizes[i] = found.above + within
+        if masked or given.constant:
+            to = pointer(marks), i * C if masked else 0
+            sizes[i] = mark_labels(m, row, band, given, lists, to)
+        if labels.size:
+            own, y = find_own(labels[i], m, row, band, given, lists), labels[i]
+            if own < 0:
+                q, rule = given.exact[i if given.by_row else y], (given.penalties, given.by_top)
+                own, good = is_within(probs[i], y, q, u, rule)
+                valid &= good
+            covered[i] = own > 0
+        early, late = early + missed[0], late + missed[1]
+        if i < FIRST:
+            usual = narrow(band, missed)
+        elif (i + 1) % LEARN == 0:
+            usual, early, late = learn(usual, (early, late)), np.int64(0), np.int64(0)
     return valid
 
 

@@ -41,13 +41,16 @@ __all__ = [
     "convert_like",
     "count_ahead",
     "even_lanes",
+    "expand",
     "floor",
     "fma",
     "full_like",
     "gather",
     "lane_index",
+    "last_lane",
     "load",
     "logical_not",
+    "lookup",
     "mask_to_int32",
     "mask_to_uint32",
     "masked_load",
@@ -56,17 +59,20 @@ __all__ = [
     "partial_sums",
     "pointer",
     "popcount",
+    "prefix_sums",
     "read",
     "reduce_add",
     "reduce_max",
     "reduce_max_uint32",
     "round_fixed",
+    "round_single",
     "row_sums",
     "select",
     "sign_bit",
     "sort_descending",
     "store",
     "stream",
+    "table",
     "to_float32",
     "to_float64",
     "to_int64",
@@ -220,12 +226,38 @@ def masked_load(builder: Any, pointer: Any, at: Any, mask: Any) -> Any:
 @instruction(lambda pointer, _: Vector(pointer.dtype))
 def gather(builder: Any, pointer: Any, at: Any) -> Any:
     """Return the numbers at sixteen indices."""
+    return _gather(builder, pointer, at)
+
+
+def _gather(builder: Any, pointer: Any, at: Any) -> Any:
     found = ir.Constant(ir.VectorType(pointer.type.pointee, LANES), ir.Undefined)
     for lane in range(LANES):
         where = builder.sext(builder.extract_element(at, ir.Constant(I32, lane)), I64)
         one = builder.load(builder.gep(pointer, [where]))
         found = builder.insert_element(found, one, ir.Constant(I32, lane))
     return found
+
+
+@instruction(lambda pointer, _: types.UniTuple(Vector(pointer.dtype), 4))
+def table(builder: Any, pointer: Any, at: Any) -> Any:
+    """Return 64 float32 that follow each other, for `lookup`."""
+    places = (builder.add(at, ir.Constant(I64, k)) for k in range(0, 4 * LANES, LANES))
+    return pack_array(builder, [builder.load(_at(builder, pointer, k), align=4) for k in places])
+
+
+@instruction(lambda table, *_: table.dtype)
+def lookup(builder: Any, table: Any, pointer: Any, start: Any, at: Any) -> Any:
+    """Return the numbers of a table at sixteen indices; it was read from a place of a pointer.
+
+    With AVX-512 it stays in registers, otherwise numbers are read one by one.
+    """
+    if not _has_avx512():
+        return _gather(builder, builder.gep(pointer, [start]), at)
+    part, of = [builder.extract_value(table, k) for k in range(4)], table.type.element
+    name = "llvm.x86.avx512.vpermi2var.ps.512"  # it takes the lowest five bits of an index
+    first, second = (_call(builder, name, of, part[k], at, part[k + 1]) for k in (0, 2))
+    upper = builder.icmp_unsigned(">", at, _constant(I32, [2 * LANES - 1] * LANES))
+    return builder.select(upper, second, first)
 
 
 @instruction(lambda *_: types.void)
@@ -244,7 +276,7 @@ def compress(builder: Any, pointer: Any, at: Any, vector: Any, mask: Any) -> Non
     AMD's processors take over a hundred cycles to compress into memory, and three in a register.
     """
     of, place = pointer.type.pointee, builder.gep(pointer, [at])
-    if _bytes(of) == 4 and "+avx512f" in cpu_target.target_context.codegen().magic_tuple()[2]:
+    if _bytes(of) == 4 and _has_avx512():
         name, rest = (
             f"llvm.x86.avx512.mask.compress.{_name(vector)}",
             ir.Constant(vector.type, None),
@@ -254,6 +286,25 @@ def compress(builder: Any, pointer: Any, at: Any, vector: Any, mask: Any) -> Non
     else:
         name = f"llvm.masked.compressstore.{_name(vector)}"
         _call(builder, name, ir.VoidType(), vector, place, mask)
+
+
+@instruction(lambda *_: MASK)
+def expand(builder: Any, pointer: Any, at: Any, mask: Any) -> Any:
+    """Return truths, read one after the other where a mask is true; false elsewhere.
+
+    The reverse of `compress`; up to sixteen are read.
+    """
+    whole = ir.VectorType(I32, LANES)
+    zeros = ir.Constant(whole, None)
+    if _has_avx512():
+        packed = builder.zext(builder.load(_at(builder, pointer, at), align=1), whole)
+        name = f"llvm.x86.avx512.mask.expand.v{LANES}i32"
+        found = _call(builder, name, whole, packed, zeros, mask)
+    else:
+        none = ir.Constant(ir.VectorType(ir.IntType(8), LANES), None)
+        name, place = f"llvm.masked.expandload.v{LANES}i8", builder.gep(pointer, [at])
+        found = builder.zext(_call(builder, name, none.type, place, mask, none), whole)
+    return builder.icmp_unsigned("!=", found, zeros)
 
 
 @instruction(lambda *_: types.void)
@@ -315,6 +366,11 @@ def _at(builder: Any, pointer: Any, at: Any) -> Any:
     """Return the address of sixteen numbers."""
     vector = ir.VectorType(pointer.type.pointee, LANES)
     return builder.bitcast(builder.gep(pointer, [at]), vector.as_pointer())
+
+
+def _has_avx512() -> bool:
+    """Tell whether instructions of AVX-512 may be named."""
+    return "+avx512f" in cpu_target.target_context.codegen().magic_tuple()[2]
 
 
 def _bytes(of: Any) -> int:
@@ -389,6 +445,16 @@ def round_fixed(builder: Any, vector: Any) -> Any:
         return vector
     one = ir.Constant(vector.type, [1.0] * LANES)
     return builder.fsub(builder.fadd(vector, one), one)
+
+
+@instruction(lambda _: Vector(types.float32))
+def round_single(builder: Any, vector: Any) -> Any:
+    """Return floats as float32, float64 up to 1 by way of multiples of 2^-52."""
+    if vector.type.element == ir.FloatType():
+        return vector
+    one = ir.Constant(vector.type, [1.0] * LANES)
+    fixed = builder.fsub(builder.fadd(vector, one), one)
+    return builder.fptrunc(fixed, ir.VectorType(ir.FloatType(), LANES))
 
 
 @instruction(lambda mask: mask)
@@ -488,6 +554,22 @@ def reduce_add(builder: Any, vector: Any) -> Any:
     """Return the sum of sixteen floats, in whatever order is fastest."""
     of, name = vector.type.element, f"llvm.vector.reduce.fadd.{_name(vector)}"
     return _call(builder, name, of, ir.Constant(of, -0.0), vector, fastmath=("reassoc",))
+
+
+@instruction(lambda vector: vector)
+def prefix_sums(builder: Any, vector: Any) -> Any:
+    """Return the sums of the first float, the first two, and so on."""
+    zeros = ir.Constant(vector.type, [0.0] * LANES)
+    for step in (1, 2, 4, 8):
+        at = [LANES] * step + list(range(LANES - step))
+        vector = builder.fadd(vector, builder.shuffle_vector(vector, zeros, _constant(I32, at)))
+    return vector
+
+
+@instruction(lambda vector: vector.dtype)
+def last_lane(builder: Any, vector: Any) -> Any:
+    """Return the last of sixteen numbers."""
+    return builder.extract_element(vector, ir.Constant(I32, LANES - 1))
 
 
 @instruction(lambda vector: vector.dtype)
