@@ -246,6 +246,19 @@ def test_in_a_closed_step_the_answer_that_counted_stays_and_ambiguous_ones_stay_
         assert closed.refusals[0].reason.startswith("gave different answers to one question")
 
 
+def test_an_unsound_answer_keeps_its_reason_when_its_step_is_read_again(tmp_path):
+    """A later step reads the answers of all steps; the record names why an agent was refused."""
+    round = replace(ROUND, method=Choice("fcp"))
+    path, answers, out = opened(tmp_path, round), write_all(tmp_path, round), tmp_path / "r.json"
+    said = json.loads(answers[1].read_bytes())
+    said["answers"][0]["n"] = 10**14
+    answers[1].write_text(json.dumps(said))
+    for _ in range(2):
+        closed = close_round(path, answers, out)
+        assert closed.lost == ("b",)
+        assert [(r.agent, r.field) for r in closed.refusals] == [("b", "n")]
+
+
 def test_another_file_of_the_round_among_the_answers_is_named_as_what_it_is(tmp_path):
     path, answers = opened(tmp_path), write_all(tmp_path)
     close_round(path, answers, tmp_path / "release.json")

@@ -399,12 +399,15 @@ def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_A
     counted = from_json(read(closed), set[str])
     if counted is None:
         raise RecordError(f"{closed} is damaged: it must list the answers that counted; restore it")
-    clear = _unambiguous(server, replies, counted)
-    for reply in clear:
-        if reply.digest not in counted:
-            reason = f"came after step {server.step} was closed"
-            server.refuse(reply.unread or WrongRoundError(reply.agent, "step", reason))
-    return [reply for reply in clear if reply.digest in counted]
+    kept = []
+    for reply in _unambiguous(server, replies, counted):
+        # what is unsound was refused for that, in time or not, and is refused for it again
+        if reply.digest in counted or server.admissible(reply.data, reply.source) is None:
+            kept.append(reply)
+            continue
+        reason = f"came after step {server.step} was closed"
+        server.refuse(WrongRoundError(reply.agent, "step", reason))
+    return kept
 
 
 def _unambiguous(
