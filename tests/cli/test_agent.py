@@ -130,10 +130,10 @@ def released(method, *more, out="release.json", round="round.json"):
         return file.read()
 
 
-def predict(*more, release="release.json"):
+def predict(*more, release="release.json", outputs="new.npz"):
     """Predict as st-mary; return what is printed, or the error."""
     try:
-        return call("agent", "predict", "--release", release, "--outputs", "new.npz",
+        return call("agent", "predict", "--release", release, "--outputs", outputs,
                     "--agent", "st-mary", *more)  # fmt: skip
     except FedwqcpError as error:
         return error
@@ -747,6 +747,29 @@ def test_an_agent_that_did_not_answer_is_told_that_it_does_not_count(three_sites
     assert "does not rest" not in predict("--agent", "north")
     said = call("report", "html", "release.json", "--agent", "st-mary", "--outputs", "new.npz")
     assert f"note: {note[0].upper()}{note[1:]}" in said
+
+
+@pytest.mark.parametrize("by", [(), ("--by", "label")], ids=["all", "by label"])
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_labels_in_columns_are_refused_where_a_row_has_one_label(three_sites, columns, by):
+    """Of three classes, three columns are a one-hot table: no false-negative rate is meant."""
+    released("fedwq-cp", *by)
+    labels = np.load("new-y.npy")
+    np.save("columns.npy", np.eye(3, dtype=int)[labels][:, :columns])
+    error = predict("--labels", "columns.npy", outputs="new.npy")
+    wanted = "new.npy, columns.npy: labels must have shape (60,), one for each row of the outputs"
+    assert refused(error, f"{wanted}, got shape (60, {columns}); give one label for each row", 2)
+
+
+def test_one_label_a_row_is_refused_where_several_occur_together(three_sites):
+    rng = np.random.default_rng(1)
+    for name in (*SITES, "new"):
+        probs, labels = rng.uniform(size=(60, 3)), rng.integers(2, size=(60, 3))
+        np.savez(f"{name}.npz", probs=probs, labels=labels)
+    released("fed-crc", "--score", "multi-label", "--setting", "min_gap=5")
+    assert "false-negative rate" in predict()
+    error = predict("--labels", "new-y.npy", outputs="new.npy")
+    assert refused(error, "labels must have shape (60, 3), got shape (60,)", 2)
 
 
 def test_a_report_on_calibration_rows_says_so_on_the_terminal(three_sites):

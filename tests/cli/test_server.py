@@ -591,6 +591,22 @@ def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
     assert "'a'" not in said
 
 
+def test_two_answers_of_a_site_are_named_and_the_order_of_files_decides_nothing(folder):
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3)
+    for name in NAMES:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+             "--agent", name)  # fmt: skip
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "b.npz", "--agent", "a",
+         "--out", "a-corrected.json")  # fmt: skip
+    files = ["a.json", "a-corrected.json", "b.json", "c.json", "d.json"]
+    said = refusal("server", "close", "round.json", *files[:4], code=3)
+    assert "a-corrected.json (agent: is one of 2 different answers of agent 'a': give one" in said
+    said = call("server", "close", "round.json", *files)
+    assert "the round is closed without a: open a new round if it must count" in said
+    assert "refused for 'agent': the sender is not in the roster, or several files hold" in said
+    assert "the same record" in call("server", "close", "round.json", *reversed(files))
+
+
 def test_a_round_that_goes_on_says_without_whom(folder):
     call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3,
          "--method", "fcp", "--setting", "probes=8")  # fmt: skip

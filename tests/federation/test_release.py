@@ -710,6 +710,24 @@ def test_an_agent_without_calibration_rows_is_measured(recwarn, tmp_path, with_i
     assert not _caught(recwarn)
 
 
+@pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp", "fedwq-cp"])
+@pytest.mark.parametrize("scored", [False, True])
+def test_calibration_data_of_another_agent_are_refused(method, scored):
+    """They would give its threshold, where a method needs an agent's own data once more."""
+    sites = {"a": SITE, "b": fw.Outputs(NEW, Y, NEW_IDS)}
+    if scored:
+        sites = {name: fw.Calibration(fw.LAC().of(s.values, s.labels)) for name, s in sites.items()}
+    release = fw.calibrate({**sites, "c": sites["a"]}, alpha=0.2, method=method, score="lac")
+    for name in ("a", "c"):  # both have these data
+        again = release.predict_set(name, NEW, calibration=sites["a"])
+        np.testing.assert_array_equal(again.mask, release.predict_set(name, NEW).mask)
+    says = r"calibration must be the data that agent 'a' calibrated with, got those of agent 'b': "
+    with pytest.raises(InputError, match=says):
+        release.predict_set("a", NEW, calibration=sites["b"])
+    with pytest.raises(InputError, match=says):
+        release.measure("a", NEW, Y, calibration=sites["b"])
+
+
 def test_what_is_known_of_calibration_rows_stays_in_this_process(recwarn):
     release = fw.calibrate({"a": SITE}, alpha=0.2)
     copies = [pickle.loads(pickle.dumps(release)), copy(release), replace(release)]

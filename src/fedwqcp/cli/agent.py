@@ -15,7 +15,7 @@ import typer
 from fedwqcp import metrics
 from fedwqcp._io import exists, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
-from fedwqcp._validation import Bools, Floats, as_groups, listed, named
+from fedwqcp._validation import Bools, Floats, as_groups, as_labels, listed, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation import outputs as model_outputs
@@ -34,6 +34,7 @@ from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.report.terminal import guarantee_line, scale
 from fedwqcp.scores import LabelScore
+from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Local, Round, unknown_agent
@@ -451,7 +452,9 @@ def _rates(
     """Return how many sets hold their label, or how many labels they miss; also in each group."""
     if new.labels is None or not len(sets):
         return ()
-    groups = new.labels if round.by == "label" else new.groups if round.by == "group" else None
+    groups = new.groups if round.by == "group" else None
+    if round.by == "label":
+        groups = as_labels(new.labels, len(sets), None)
     parts: list[tuple[str | None, Bools | slice]] = [(None, slice(None))]
     if groups is not None:
         names = as_groups(groups, len(sets))
@@ -460,7 +463,7 @@ def _rates(
             (f"{round.by} {shown.get(int(name), name) if shown else name}", names == name)
             for name in np.unique(names)
         ]
-    several = isinstance(sets, LabelSets) and new.labels.ndim == 2
+    several = isinstance(Plan.of(round).score, MultiLabel)
     found = []
     for name, rows in parts:
         own, y = sets[rows], new.labels[rows]

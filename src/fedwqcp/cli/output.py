@@ -147,7 +147,8 @@ class _Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            if not (written := _as_written(given, error.param)):
+            whole = "integer" in error.message  # the type of an option differs by version
+            if not (written := _as_written(given, error.param, whole)):
                 raise
             said = error.message.rstrip(".") + written
             raise typer.BadParameter(said, error.ctx, error.param) from None
@@ -171,14 +172,19 @@ class _Command(TyperCommand):
 _PLAIN_NUMBER = re.compile(r"\d*\.?\d+")
 
 
-def _as_written(args: Sequence[str], option: Any) -> str:
-    """Say how a percentage, a decimal comma or several numbers of an option are written."""
+def _as_written(args: Sequence[str], option: Any, whole: bool) -> str:
+    """Say how a percentage, a decimal comma or several numbers of an option are written.
+
+    ``whole``: the option takes a whole number, which no percentage or decimal becomes.
+    """
     flags = getattr(option, "opts", ())
     pairs = [*pairwise(args), *(tuple(word.split("=", 1)) for word in args if "=" in word)]
     for flag, value in pairs:
         number = re.fullmatch(r"(\d+)(?:([.,])(\d+))? *(%?)", value)
         decimal = number and number[2] == "," and number[1] == "0"
         if flag in flags and number and (number[4] or decimal):
+            if whole:
+                return ". Write a whole number."
             share = float(f"{number[1]}.{number[3] or 0}") / (100 if number[4] else 1)
             if "--alpha" in flags and 0.5 < share < 1 and "--allow-large-alpha" not in args:
                 return f". Write {1 - share:g} for {100 * share:g} % coverage."
@@ -186,7 +192,8 @@ def _as_written(args: Sequence[str], option: Any) -> str:
         several = re.split("[,;] *", value)
         if flag in flags and len(several) > 1 and all(map(_PLAIN_NUMBER.fullmatch, several)):
             if not option.multiple:
-                return ". Write one number, with a point before decimals."
+                how = "one whole number" if whole else "one number, with a point before decimals"
+                return f". Write {how}."
             return f". Repeat the option: {' '.join(f'{flag} {each}' for each in several)}."
     return ""
 

@@ -270,7 +270,7 @@ _REFUSED = {
         ("terms", "method", "score", "alpha"), "the site answered other terms than these"
     ),
     "step": "the answer is to another question of this round, or came after it was closed",
-    "agent": "the sender is not in the roster, or another file has its answer: the first counts",
+    "agent": "the sender is not in the roster, or several files hold different answers of it",
     "version": "the site runs another version of fedwqcp",
     "signature": "the answer is not signed with the key that the roster names",
     "message": "the file is no answer, or was changed on its way",

@@ -198,7 +198,8 @@ class Release(ReleaseRecord):
         ------
         InputError
             If the agent or level is not of the round, the outputs do not fit it, ids are missing,
-            or the release is of intervals.
+            the release is of intervals, or ``calibration`` is what another agent brought to the
+            `calibrate` that returned this release.
         """
         check_arguments(Release.predict_set, locals())
         new = self._outputs(probs, ids=ids, features=features, groups=groups, classes=classes)
@@ -267,8 +268,8 @@ class Release(ReleaseRecord):
         Raises
         ------
         InputError
-            If the agent or level is not of the round, the outputs do not fit it, or the release is
-            of sets of labels.
+            If the agent or level is not of the round, the outputs do not fit it, the release is of
+            sets of labels, or ``calibration`` is another agent's, as in `predict_set`.
         """
         check_arguments(Release.predict_interval, locals())
         new = self._outputs(outputs, features=features, groups=groups)
@@ -526,6 +527,8 @@ class Release(ReleaseRecord):
         for part in (new, calibration):  # last, so that no other mistake hides behind it
             if isinstance(part, Outputs):
                 check_ids(score, part)
+        if calibration is not None and agent is not None:
+            _check_own(self, agent, calibration)
         return sets
 
     def _each(
@@ -650,6 +653,24 @@ def proved(release: ReleaseRecord) -> str:
 def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:
     """Keep fingerprints of the calibration rows for `known_rows`, and none of the rows."""
     vars(release)[_FINGERPRINTS] = {name: fingerprints(part) for name, part in data.items()}
+
+
+def _check_own(release: Release, agent: str, calibration: Calibration | Outputs) -> None:
+    """Refuse calibration data that are another agent's, where the round was held here."""
+    known: dict[str, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
+    if agent not in known:
+        return
+    given = fingerprints(calibration)
+    whose = [
+        name
+        for name, there in known.items()
+        if there.of_scores == given.of_scores and np.array_equal(there.values, given.values)
+    ]
+    if whose and agent not in whose:
+        raise InputError(
+            f"calibration must be the data that agent {agent!r} calibrated with, got those of "
+            f"agent {whose[0]!r}: pass {agent!r}'s own, or leave calibration out"
+        )
 
 
 def known_rows(

@@ -134,6 +134,16 @@ class Server:
         state.bytes_up += len(data)
         return None
 
+    def admissible(self, data: bytes, sender: str | Path) -> Answer | None:
+        """Return the answer that `receive` would admit now, or None; nothing is recorded."""
+        try:
+            answer = decode(data, Answer, self.plan.kinds, sender)
+            named = answer.agent if isinstance(sender, Path) else sender
+            self._admit(answer, self._check_sender(answer, named))
+        except Exception:  # `receive` says why
+            return None
+        return answer
+
     def refuse(self, refusal: MessageError, *, proved: bool = False) -> MessageError:
         """Record a refusal, for the agent it names if that has no sound answer in this step.
 

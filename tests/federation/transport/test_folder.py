@@ -158,22 +158,105 @@ def test_garbage_and_replays_are_refused_by_name(tmp_path):
     assert closed.lost == ("b",)
 
 
-def test_the_same_answer_given_twice_counts_once_and_another_is_refused(tmp_path):
+def test_the_same_answer_given_twice_counts_once(tmp_path):
     path, answers = opened(tmp_path), write_all(tmp_path)
     for folder in ("again", "other"):
         (tmp_path / folder).mkdir()
     copy, renamed = tmp_path / "again" / "a.json", tmp_path / "again" / "mail.json"
     for file in (copy, renamed, tmp_path / "other" / "b.json"):  # the last speaks for another
         file.write_bytes(answers[0].read_bytes())
-    write_answer(Agent("a", ROUND, CALS["b"]), tmp_path / "other" / "a.json")
-    given = [tmp_path / "other" / "b.json", *answers, copy, renamed, tmp_path / "other" / "a.json"]
+    given = [tmp_path / "other" / "b.json", *answers, copy, renamed]
     for _ in range(2):
         closed = close_round(path, given, tmp_path / "release.json")
         assert closed.release.used == ("a", "b", "c")
         assert closed.repeated == (copy, renamed)
         assert closed.lost == ()
-        assert [(r.agent, r.field) for r in closed.refusals] == [("b", "agent"), ("a", "agent")]
-    assert "the first answer stands" in closed.refusals[1].reason
+        assert [(r.agent, r.field) for r in closed.refusals] == [("b", "agent")]
+
+
+@pytest.mark.parametrize("name", ["a-corrected.json", "z.json"])
+def test_of_different_answers_of_an_agent_none_counts_in_whatever_order(tmp_path, name):
+    """Files have no order: which one comes first is a matter of their names."""
+    path, answers, other = opened(tmp_path), write_all(tmp_path), tmp_path / name
+    write_answer(Agent("a", ROUND, CALS["b"]), other)
+    for given in ([*answers, other], [other, *answers], sorted([*answers, other])):
+        closed = close_round(path, given, tmp_path / "release.json")
+        assert closed.release.used == ("b", "c")
+        assert closed.lost == ("a",)
+        reason = "agent: gave different answers to one question, and nothing says which one counts"
+        assert closed.release.refused == {"a": reason}
+        named = {refusal.agent for refusal in closed.refusals if refusal.from_file}
+        assert named == {str(answers[0]), str(other)}
+    (tmp_path / "round.record.json").unlink()
+    with pytest.raises(QuorumError, match=r"1 of 3 .* a \(agent: gave different answers") as error:
+        close_round(path, [*answers[:2], other], tmp_path / "release.json")
+    why = "agent: is one of 2 different answers of agent 'a': give one alone"
+    assert f"{answers[0]} ({why}), {other} ({why}); no answer: c" in str(error.value)
+    alone = close_round(path, [other, *answers[1:]], tmp_path / "release.json")
+    assert alone.release.used == ("a", "b", "c")
+
+
+def test_only_answers_that_could_count_differ(tmp_path):
+    """What is unsound, of another round, or the same in other bytes takes no answer's place."""
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    said = json.loads(answers[0].read_bytes())
+    (tmp_path / "a-spaced.json").write_text(json.dumps(said, indent=2))
+    large = [{**said["answers"][0], "n": 10**14}]
+    (tmp_path / "a-large.json").write_text(json.dumps({**said, "answers": large}))
+    write_answer(Agent("a", replace(ROUND, id="r0"), CALS["b"]), tmp_path / "a-old.json")
+    more = [tmp_path / f"a-{name}.json" for name in ("spaced", "large", "old")]
+    closed = close_round(path, [*more, *answers], tmp_path / "release.json")
+    assert closed.release.used == ("a", "b", "c")
+    assert closed.release.threshold("a") == calibrate(CALS, alpha=0.2).threshold("a")
+
+
+def test_nobody_without_the_key_makes_an_answer_ambiguous(tmp_path):
+    pytest.importorskip("cryptography")
+    new_key(tmp_path / "a.key")
+    new_key(tmp_path / "b.key")
+    keys = {name: SigningKey(tmp_path / f"{name}.key") for name in ("a", "b")}
+    round = replace(ROUND, agents=("a", "b"), keys={n: key.public for n, key in keys.items()})
+    path, forged = opened(tmp_path, round), tmp_path / "0.json"
+    for name, key in keys.items():
+        write_answer(Agent(name, round, CALS[name], sign_key=key), tmp_path / f"{name}.json")
+    said = json.loads((tmp_path / "a.json").read_bytes())
+    said["answers"][0]["n"] += 1
+    forged.write_text(json.dumps(said))
+    given = [forged, tmp_path / "a.json", tmp_path / "b.json"]
+    closed = close_round(path, given, tmp_path / "release.json")
+    assert closed.release.used == ("a", "b")
+    assert [refusal.field for refusal in closed.refusals] == ["signature"]
+
+
+def test_in_a_closed_step_the_answer_that_counted_stays_and_ambiguous_ones_stay_out(tmp_path):
+    round = replace(ROUND, method=Choice("fcp"))
+    path, answers, out = opened(tmp_path, round), write_all(tmp_path, round), tmp_path / "r.json"
+    other = tmp_path / "a-2.json"
+    write_answer(Agent("a", round, CALS["b"], limit=None), other)
+    first = close_round(path, answers, out)
+    later = close_round(path, [other, *answers], out)
+    assert later.asks == first.asks
+    assert later.lost == ()
+    assert [r.reason for r in later.refusals] == ["came after step 0 was closed"]
+    for file in (*first.asks, tmp_path / "round.closed-0.json"):
+        file.unlink()
+    for _ in range(2):
+        closed = close_round(path, [*answers, other], out)
+        assert closed.lost == ("a",)
+        assert closed.refusals[0].reason.startswith("gave different answers to one question")
+
+
+def test_an_unsound_answer_keeps_its_reason_when_its_step_is_read_again(tmp_path):
+    """A later step reads the answers of all steps; the record names why an agent was refused."""
+    round = replace(ROUND, method=Choice("fcp"))
+    path, answers, out = opened(tmp_path, round), write_all(tmp_path, round), tmp_path / "r.json"
+    said = json.loads(answers[1].read_bytes())
+    said["answers"][0]["n"] = 10**14
+    answers[1].write_text(json.dumps(said))
+    for _ in range(2):
+        closed = close_round(path, answers, out)
+        assert closed.lost == ("b",)
+        assert [(r.agent, r.field) for r in closed.refusals] == [("b", "n")]
 
 
 def test_another_file_of_the_round_among_the_answers_is_named_as_what_it_is(tmp_path):

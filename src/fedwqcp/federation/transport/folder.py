@@ -15,7 +15,7 @@ from __future__ import annotations
 import glob
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -76,11 +76,17 @@ class ClosedStep:
 class _AnswerFile:
     """A file that should hold an answer: whose it seems to be, its bytes, its step and sender."""
 
+    file: Path
     source: str | Path
     data: bytes
     step: int
     agent: str | Path
     unread: MessageError | None = None
+
+    @property
+    def digest(self) -> str:
+        """The digest by which a closed step knows its answers."""
+        return sha256(self.data).hexdigest()
 
 
 def open_round(round: Round, path: Path) -> None:
@@ -158,9 +164,9 @@ def answer_name(agent: Agent, ask: Path | None = None) -> Path:
 def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Read the answers, take the steps they allow, and release where the dialogue ends.
 
-    The answers are those of all steps so far; of two answers of one agent to one step the first
-    given stands, and the same one given twice counts once. The record and further questions go
-    beside the round. Without a quorum nothing is written.
+    The answers are those of all steps so far. The same answer given twice counts once; of different
+    ones of an agent to one step none counts, since files have no order. The record and further
+    questions go beside the round. Without a quorum nothing is written.
     """
     with locked(path.parent):
         round = read_round(path)
@@ -171,7 +177,7 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
         if exists(out) and load(out).round.id != round.id:
             raise InputError(f"{out} belongs to another round: choose another --out")
         server = Server(round)
-        replies, repeated = _without_copies(answers, [_read_answer(f, server) for f in answers])
+        replies, repeated = _without_copies([_read_answer(file, server) for file in answers])
         already = exists(record)
         if already:
             release = _close_again(path, server, replies)
@@ -197,7 +203,7 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
 
 
 def _without_copies(
-    files: Sequence[Path], replies: Sequence[_AnswerFile]
+    replies: Sequence[_AnswerFile],
 ) -> tuple[list[_AnswerFile], tuple[Path, ...]]:
     """Return each answer once, and the files that hold one of them once more.
 
@@ -205,11 +211,11 @@ def _without_copies(
     """
     seen: dict[tuple[str | Path, str | Path, bytes], _AnswerFile] = {}
     copies = []
-    for file, reply in zip(files, replies, strict=True):
+    for reply in replies:
         whose = reply.agent if isinstance(reply.source, Path) else reply.source
         key = whose, reply.agent, reply.data
         if key in seen:
-            copies.append(file)
+            copies.append(reply.file)
         else:
             seen[key] = reply
     return list(seen.values()), tuple(copies)
@@ -285,7 +291,7 @@ def _take_steps(
                 server.refuse(reply.unread)
                 continue
             if server.receive(reply.data, reply.source) is None:
-                counted.append(sha256(reply.data).hexdigest())
+                counted.append(reply.digest)
         server.close_step()
     for reply in replies:
         if reply not in seen:
@@ -389,15 +395,43 @@ def _in_time(round: Path, server: Server, replies: list[_AnswerFile]) -> list[_A
     """Refuse answers that came after their step was closed; the next question leaves them out."""
     closed = round.with_suffix(f".closed-{server.step}.json")
     if not exists(closed):
-        return replies
+        return _unambiguous(server, replies)
     counted = from_json(read(closed), set[str])
     if counted is None:
         raise RecordError(f"{closed} is damaged: it must list the answers that counted; restore it")
+    kept = []
+    for reply in _unambiguous(server, replies, counted):
+        # what is unsound was refused for that, in time or not, and is refused for it again
+        if reply.digest in counted or server.admissible(reply.data, reply.source) is None:
+            kept.append(reply)
+            continue
+        reason = f"came after step {server.step} was closed"
+        server.refuse(WrongRoundError(reply.agent, "step", reason))
+    return kept
+
+
+def _unambiguous(
+    server: Server, replies: list[_AnswerFile], counted: Container[str] = ()
+) -> list[_AnswerFile]:
+    """Refuse different sound answers of one agent to this step, unless one of them has counted."""
+    given: dict[str | Path, list[_AnswerFile]] = {}
     for reply in replies:
-        if sha256(reply.data).hexdigest() not in counted:
-            reason = f"came after step {server.step} was closed"
-            server.refuse(reply.unread or WrongRoundError(reply.agent, "step", reason))
-    return [each for each in replies if sha256(each.data).hexdigest() in counted]
+        given.setdefault(reply.agent, []).append(reply)
+    refused: set[_AnswerFile] = set()
+    for agent, own in given.items():
+        if len(own) == 1 or any(reply.digest in counted for reply in own):
+            continue
+        read = {reply: server.admissible(reply.data, reply.source) for reply in own}
+        sound = [reply for reply, answer in read.items() if answer is not None]
+        if all(read[reply] == read[sound[0]] for reply in sound):
+            continue
+        why = "gave different answers to one question, and nothing says which one counts"
+        server.refuse(WrongRoundError(agent, "agent", why), proved=True)
+        for reply in sound:
+            why = f"is one of {len(sound)} different answers of agent {agent!r}: give one alone"
+            server.refuse(WrongRoundError(reply.file, "agent", why))
+        refused.update(sound)
+    return [reply for reply in replies if reply not in refused]
 
 
 def _unasked(reply: _AnswerFile, server: Server) -> WrongRoundError:
@@ -419,15 +453,16 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
         field, why = "file", "must be a plain file that can be read"
         if error.field:
             field, why = "size", error.reason
-        return _AnswerFile(source, b"", 0, source, MalformedMessageError(source, field, why))
+        unread: MessageError | None = MalformedMessageError(source, field, why)
+        return _AnswerFile(path, source, b"", 0, source, unread)
     try:
         answer = decode(data, Answer, server.plan.kinds)
     except Exception:  # the server reads it again, and refuses it by name
         found = mistaken_for("answer", data)
         why = f"must be an agent's answer, which `agent calibrate` wrote; it is {found}"
         unread = MalformedMessageError(source, "message", why) if found else None
-        return _AnswerFile(source, data, 0, source, unread)
-    return _AnswerFile(source, data, answer.step, answer.agent)
+        return _AnswerFile(path, source, data, 0, source, unread)
+    return _AnswerFile(path, source, data, answer.step, answer.agent)
 
 
 def _sender(path: Path, round: Round) -> str | Path:
