@@ -637,6 +637,29 @@ def test_what_is_wrong_in_a_file_is_mended_in_the_file(one_agent, flaw):
 
 
 @pytest.mark.parametrize(
+    ("group", "says"),
+    [
+        ("Male", "this one is spelled in another way: capital letters, spaces and signs"),
+        ("secret", "take rows of others out, or calibrate with a group for them"),
+    ],
+)
+def test_an_unknown_group_is_named_by_its_file_and_line(one_agent, group, says):
+    rows = [f"{p},{1 - p},{int(p < 0.5)},female" for p in np.linspace(0.1, 0.9, 20)]
+    for name, last in (("good.csv", "male"), ("bad.csv", group)):
+        (one_agent / name).write_text("\n".join(["p0,p1,label,group", *rows, f"1,0,0,{last}"]))
+    call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--by", "group",
+         "--group", "female", "--group", "male")  # fmt: skip
+    wrong = refusal("agent", "calibrate", "--round", "round.json", "--outputs", "bad.csv", code=2)
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "good.csv")
+    call("server", "close", "round.json", "st-mary.json", "--out", "release.json")
+    later = refusal("agent", "predict", "--release", "release.json", "--outputs", "bad.csv", code=2)
+    for said in (wrong, later):
+        assert "bad.csv: line 22: the group must be one of female, male" in said
+        assert says in said
+        assert group not in said
+
+
+@pytest.mark.parametrize(
     ("overflow", "says"),
     [
         ("propagate", "it is +inf, and so is a mean with it"),
