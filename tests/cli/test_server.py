@@ -424,7 +424,7 @@ def test_audit_counts_the_agents_that_answered_of_all(folder):
 
 def test_the_first_hour_quotes_what_close_prints(folder):
     page = Path(__file__).parents[2] / "docs/tutorial/first-hour.md"
-    (quoted,) = re.findall(r'cannot show that: it prints "([^"]+)"', page.read_text())
+    (quoted,) = re.findall(r'cannot show that: it prints\s"([^"]+)"', page.read_text())
     said, _ = closed(folder, "--alpha", 0.2)
     assert quoted in said[0]
 
