@@ -636,6 +636,15 @@ def test_what_is_wrong_in_a_file_is_mended_in_the_file(one_agent, flaw):
     assert not re.search(r"labels - 1|astype|Calibration\(|predict_proba|np\.|=True", said)
 
 
+def test_sets_that_replace_a_file_say_so(one_agent):
+    answer("fedwq-cp")
+    call("server", "close", "round.json", "st-mary.json", "--out", "release.json")
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "cal.npz",
+             "--out", "sets.csv")  # fmt: skip
+    assert "replaced" not in call(*words)
+    assert "note: sets.csv was there before and was replaced" in call(*words)
+
+
 @pytest.mark.parametrize(
     ("group", "says"),
     [
@@ -820,6 +829,7 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
         *words, "--agent", "new", code=2
     )
     monkeypatch.setenv("FEDWQCP_AGENT", "new")  # as a site sets it once and for all
+    Path("new.csv").unlink()
     assert call(*words, "--new-site", "--out", "new.csv") == said
     monkeypatch.setenv("FEDWQCP_AGENT", "s3")
     took_part = refusal(*words, "--new-site", code=2)
