@@ -687,12 +687,15 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
     return places
 
 
+_OTHER_SPELLING = "is spelled in another way: capital letters, spaces and signs must be the same"
+
+
 def _no_class(label: str, classes: Sequence[str]) -> str:
     """Say how a label differs from every class, without the label."""
     if not label.strip():
         return "is empty: fill it in, or take the row out"
     if _bare(label) in map(_bare, classes):
-        return "is spelled in another way: capital letters, spaces and signs must be the same"
+        return _OTHER_SPELLING
     if label.strip().lstrip("+-").isdecimal():
         return "is a number: give all labels by name, or all as numbers"
     return "is none of these"
@@ -732,11 +735,10 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
     at = {name: place for place, name in enumerate(known)}
     places = np.array([at.get(str(name), -1) for name in names], dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
-        raise InputError(
-            f"the group must be one of {', '.join(known)}: take rows of others out, or calibrate "
-            "with a group for them",
-            row=bad,
-        )
+        what = ": take rows of others out, or calibrate with a group for them"
+        if _bare(str(names[inverse[bad]])) in map(_bare, known):
+            what = f", this one {_OTHER_SPELLING}"
+        raise InputError(f"the group must be one of {', '.join(known)}{what}", row=bad)
     return places
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
@@ -51,6 +51,11 @@ def parse_setting(text: str) -> Setting:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         return text
+
+
+def _known(name: str, names: Sequence[str]) -> str:
+    """List the names that are known, and say which one may be meant."""
+    return f"known: {', '.join(names)}{did_you_mean(name, names)}"
 
 
 class Registry(Generic[T]):
@@ -95,10 +100,11 @@ class Registry(Generic[T]):
             return found
         if name in self._elsewhere:
             raise InputError(self._elsewhere[name])
-        known = sorted({*self.available(), *self._elsewhere})
+        by_files = self.available()  # at the command line a name without a class is refused
+        in_python = sorted({*by_files, *self._elsewhere})
         raise InputError(
-            f"unknown {self._kind} {shown(name)}; known: {', '.join(known)}"
-            f"{did_you_mean(name, known)}"
+            f"unknown {self._kind} {shown(name)}",
+            cure=(_known(name, in_python), _known(name, by_files)),
         )
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:

@@ -636,6 +636,38 @@ def test_what_is_wrong_in_a_file_is_mended_in_the_file(one_agent, flaw):
     assert not re.search(r"labels - 1|astype|Calibration\(|predict_proba|np\.|=True", said)
 
 
+def test_sets_that_replace_a_file_say_so(one_agent):
+    answer("fedwq-cp")
+    call("server", "close", "round.json", "st-mary.json", "--out", "release.json")
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "cal.npz",
+             "--out", "sets.csv")  # fmt: skip
+    assert "replaced" not in call(*words)
+    assert "note: sets.csv was there before and was replaced" in call(*words)
+
+
+@pytest.mark.parametrize(
+    ("group", "says"),
+    [
+        ("Male", "this one is spelled in another way: capital letters, spaces and signs"),
+        ("secret", "take rows of others out, or calibrate with a group for them"),
+    ],
+)
+def test_an_unknown_group_is_named_by_its_file_and_line(one_agent, group, says):
+    rows = [f"{p},{1 - p},{int(p < 0.5)},female" for p in np.linspace(0.1, 0.9, 20)]
+    for name, last in (("good.csv", "male"), ("bad.csv", group)):
+        (one_agent / name).write_text("\n".join(["p0,p1,label,group", *rows, f"1,0,0,{last}"]))
+    call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--by", "group",
+         "--group", "female", "--group", "male")  # fmt: skip
+    wrong = refusal("agent", "calibrate", "--round", "round.json", "--outputs", "bad.csv", code=2)
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "good.csv")
+    call("server", "close", "round.json", "st-mary.json", "--out", "release.json")
+    later = refusal("agent", "predict", "--release", "release.json", "--outputs", "bad.csv", code=2)
+    for said in (wrong, later):
+        assert "bad.csv: line 22: the group must be one of female, male" in said
+        assert says in said
+        assert group not in said
+
+
 @pytest.mark.parametrize(
     ("overflow", "says"),
     [
@@ -820,6 +852,7 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
         *words, "--agent", "new", code=2
     )
     monkeypatch.setenv("FEDWQCP_AGENT", "new")  # as a site sets it once and for all
+    Path("new.csv").unlink()
     assert call(*words, "--new-site", "--out", "new.csv") == said
     monkeypatch.setenv("FEDWQCP_AGENT", "s3")
     took_part = refusal(*words, "--new-site", code=2)

@@ -424,7 +424,7 @@ def test_audit_counts_the_agents_that_answered_of_all(folder):
 
 def test_the_first_hour_quotes_what_close_prints(folder):
     page = Path(__file__).parents[2] / "docs/tutorial/first-hour.md"
-    (quoted,) = re.findall(r'cannot show that: it prints "([^"]+)"', page.read_text())
+    (quoted,) = re.findall(r'cannot show that: it prints\s"([^"]+)"', page.read_text())
     said, _ = closed(folder, "--alpha", 0.2)
     assert quoted in said[0]
 
@@ -625,6 +625,35 @@ def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
     assert "must be those of the roster, in the same order: roster.toml names flu, covid" in said
     call(*words, "flu, covid")
     assert read_round(folder / "round.json").classes == ("flu", "covid")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--by group", "; name each with --group, such as --group female --group male"),
+        ("--group female", "; leave --group out, or add --by group"),
+        ("--by label", "; write n_classes = 3 for three classes in the roster, or name them with"),
+    ],
+)
+def test_what_thresholds_by_group_or_label_need_is_said_as_it_is_written(folder, words, says):
+    (folder / "roster.toml").write_text('agents = ["a"]\n')
+    said = refusal("server", "open", "--agents", "roster.toml", "--alpha", 0.1, *words.split(),
+                   code=2)  # fmt: skip
+    assert says in said
+
+
+def test_a_method_that_a_round_by_files_refuses_is_not_listed(folder):
+    words = ("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--method")
+    said = refusal(*words, "fedwqcp", code=2)
+    assert "unknown method 'fedwqcp'; known: cphet, " in said
+    assert said.endswith("; did you mean 'fedwq-cp'?")
+    assert "auto" not in said
+
+
+def test_the_roster_that_is_advised_holds_no_default(folder):
+    closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
+    found = call_json("advise", "round.record.json")
+    assert found["roster"] == 'agents = ["a", "b", "c", "d"]\nn_classes = 3'
 
 
 def test_advice_on_a_release_says_where_the_record_is(folder):

@@ -189,6 +189,21 @@ def test_a_missed_quorum_says_who_and_why():
         server.release()
 
 
+OTHER_ROUND = (
+    "Pass the answers that were made for this round file, or the round file that they were made for"
+)
+
+
+def test_a_quorum_missed_by_answers_to_another_round_asks_for_the_right_files():
+    other = replace(ROUND, id="another")
+    for quorum, ends in ((2, OTHER_ROUND), (3, OTHER_ROUND + r"\. Get the missing answers, .*")):
+        server = Server(replace(ROUND, quorum=quorum))
+        for agent in ("a", "b"):
+            server.receive(answer(agent=agent, round=other), agent)
+        with pytest.raises(QuorumError, match=rf"no answer: c\. {ends}$"):
+            server.close_step()
+
+
 def test_a_refused_agent_may_still_send_a_valid_answer():
     server = Server(ROUND)
     server.receive(b"oops", "a")

@@ -287,6 +287,11 @@ def test_the_backend_is_chosen_by_hand(clock: Clock, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("FEDWQCP_BACKEND", "cupy")
     with pytest.raises(InputError, match="must be auto, numpy or numba, or not set, got 'cupy'"):
         call(clock, 1)
+    monkeypatch.setenv("FEDWQCP_BACKEND", "auto")
+    monkeypatch.setenv("FEDWQCP_THREADS", "two")
+    with pytest.raises(InputError, match=r"FEDWQCP_THREADS must be an integer .*, got 'two'"):
+        call(clock, 1)
+    monkeypatch.delenv("FEDWQCP_THREADS")
     monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
     monkeypatch.setattr(compilation, "loops", lambda: None)
     with pytest.raises(MissingExtraError, match=r"\[fast\]"):
@@ -336,6 +341,42 @@ def test_after_warming_up_no_call_compiles_in_this_process_or_a_later_one(tmp_pa
         )
         assert int(done.stdout) >= 10
     assert (tmp_path / "fedwqcp-compile-times.json").exists()
+
+
+NOTHING_TO_COMPILE = """
+import sys
+sys.modules["numba"] = None  # as where it is not installed
+import fedwqcp as fw
+from typer.testing import CliRunner
+from fedwqcp.cli.main import app
+try:
+    fw.warm_up(classes=[10])
+except fw.errors.FedwqcpError as error:
+    print(repr(error))
+print(repr(CliRunner().invoke(app, ["warm-up"]).exception))
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "says"),
+    [
+        ("auto", 'MissingExtraError("compiling loops ahead needs an optional dependency: pip'),
+        ("numpy", "InputError('FEDWQCP_BACKEND=numpy uses no compiled loop: unset it to warm up')"),
+    ],
+)
+def test_where_nothing_can_be_compiled_python_and_the_command_line_say_so(
+    backend: str, says: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NOTHING_TO_COMPILE],
+        env=os.environ | {"FEDWQCP_BACKEND": backend},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    in_python, at_the_command_line = done.stdout.splitlines()
+    assert in_python.startswith(says)
+    assert at_the_command_line == in_python
 
 
 @pytest.mark.parametrize(

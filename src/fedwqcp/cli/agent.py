@@ -214,7 +214,7 @@ def predict(
     rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
-    write_atomic(out, as_csv(sets, new.ids).encode())
+    replaced = _write(out, as_csv(sets, new.ids).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
     empty = float(sets.empty().mean()) if len(sets) else None
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
@@ -227,6 +227,7 @@ def predict(
     if threshold.size:
         output.say(f"threshold {_span(threshold)}, {_source(terms, calibration, cal)}")
     notes = [
+        *replaced,
         *_servers_record(release, terms),
         *(_unnamed(terms.round, new) if terms.round.classes else ()),
         *_without_ids(terms.round, new),
@@ -245,6 +246,13 @@ def predict(
     ends = [threshold.min(), threshold.max()] if threshold.size else []
     facts = {"size": size, "empty": empty, "measured": found, "like_calibration": rows}
     output.done(agent=name, sets=out, n=len(sets), threshold=ends, notes=notes, **facts)
+
+
+def _write(path: Path, data: bytes) -> list[str]:
+    """Write a file; say where it replaces another."""
+    replaces = exists(path)
+    write_atomic(path, data)
+    return [f"note: {path} was there before and was replaced"] if replaces else []
 
 
 def _check_took_no_part(context: typer.Context, agent: str, round: Round) -> None:

@@ -491,7 +491,8 @@ def _roster(terms: Round) -> str:
     agents = to_toml(terms.agents)
     keys = [f"{to_toml(name)} = {to_toml(key)}" for name, key in terms.keys.items()]
     table = ["[keys]", *keys] if keys else []
-    return "\n".join([f"agents = {agents}", f"max_n = {terms.max_n}", *classes, *table])
+    most = [] if terms.max_n == Round.max_n else [f"max_n = {terms.max_n}"]
+    return "\n".join([f"agents = {agents}", *most, *classes, *table])
 
 
 def _next(record: Path) -> Path:

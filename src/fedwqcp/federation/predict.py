@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_indicators
+from fedwqcp._validation import Floats, as_floats, as_indicators, group_places
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
@@ -31,6 +31,8 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     score = Plan.of(round).score
     outputs = outputs.in_classes(round.classes)
     check_classes(round, outputs)
+    if round.by == "group" and outputs.groups is not None:
+        group_places(outputs.groups, round.groups)  # here, where a row is known by its line
     return scored(score, round.key, outputs)
 
 

@@ -43,6 +43,11 @@ MORE_ANSWERS = (
 )
 """What to do where too few answers came, unless the round is closed already."""
 
+_OTHER_ROUND = (
+    "Pass the answers that were made for this round file, or the round file that they were made for"
+)
+"""What to do where answers are to another round."""
+
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -171,7 +176,7 @@ class Server:
             if len(there) < len(self._positions):
                 self._positions = {name: at for at, name in enumerate(there)}
             if len(there) < self.round.quorum:
-                raise QuorumError(f"{self._no_quorum()}. {MORE_ANSWERS}")
+                raise QuorumError(f"{self._no_quorum()}. {self._what_to_do()}")
             if anew:
                 self._dialogue = _Dialogue(self.plan)
             states = [self._states[name] for name in there]
@@ -306,6 +311,15 @@ class Server:
             f"{len(self._positions)} of {len(self._states)} agents sent a valid answer, the round "
             f"needs {self.round.quorum}; {said}"
         )
+
+    def _what_to_do(self) -> str:
+        """Say how the quorum can be reached: answers to another round are not missing."""
+        refusals = [self._states[name].refusal for name in self.lost]
+        other_round = sum(refusal is not None and refusal.field == "round" for refusal in refusals)
+        if not other_round:
+            return MORE_ANSWERS
+        enough = len(self._positions) + other_round >= self.round.quorum
+        return _OTHER_ROUND if enough else f"{_OTHER_ROUND}. {MORE_ANSWERS}"
 
 
 _TERMS = ("version", "round", "method", "score", "alpha", "terms", "step")

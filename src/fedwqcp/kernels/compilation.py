@@ -138,6 +138,16 @@ def wanted_backend() -> Backend:
     return text  # type: ignore[return-value]
 
 
+def wanted_threads() -> int:
+    """Return how many threads a large input should use, as FEDWQCP_THREADS says."""
+    text = os.environ.get("FEDWQCP_THREADS") or "1"
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(
+            f"FEDWQCP_THREADS must be an integer of at least 1, or not set, got {text!r}"
+        )
+    return int(text)
+
+
 def backend() -> Backend:
     """Return who serves; numba only where it can be imported."""
     wanted = wanted_backend()
@@ -160,6 +170,7 @@ def loops_for(
     compiles nothing where it is small.
     """
     wanted, ahead = backend(), size if ahead is None else ahead
+    wanted_threads()  # a wrong number is refused now, not on large data
     if wanted == "numpy":
         return None
     if kind in _ready:

@@ -41,15 +41,16 @@ from fedwqcp._validation import (
     as_floats,
     as_probabilities,
 )
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.kernels import LANES, Crossings, Integers, Ranked, Sets, selection
 from fedwqcp.kernels.compilation import (
     Loops,
     always,
     in_turns,
-    installed,
+    loops,
     times,
     wanted_backend,
+    wanted_threads,
 )
 from fedwqcp.kernels.numpy import (
     NOT_RANDOM,
@@ -98,12 +99,7 @@ PAST_CACHE = 2**18
 
 def threads() -> int:
     """Return how many threads a large input may use: FEDWQCP_THREADS, or 1; no more than cores."""
-    text = os.environ.get("FEDWQCP_THREADS") or "1"
-    if not text.isdecimal() or int(text) < 1:
-        raise InputError(
-            f"FEDWQCP_THREADS must be an integer of at least 1, or not set, got {text!r}"
-        )
-    return min(int(text), os.cpu_count() or 1)
+    return min(wanted_threads(), os.cpu_count() or 1)
 
 
 def over_rows(rows: slice, size: int, work: Callable[[slice], bool]) -> bool:
@@ -775,16 +771,16 @@ def _interval_kind(loop: str, *arrays: Floats) -> str:
 
 
 def warm_up(classes: Sequence[int] = (2, 10, 100)) -> dict[str, float]:
-    """Compile the loops ahead, so that no later call waits for it.
+    """Compile the loops ahead, so that no later call with these numbers of classes waits for it.
 
     Compiled loops are kept in numba's cache and are loaded by later processes: run it where an
-    image is built or a site is set up. Without numba, and with ``FEDWQCP_BACKEND=numpy``, there is
-    nothing to compile.
+    image is built or a site is set up. Where no folder can be written to, they serve this process
+    alone.
 
     Parameters
     ----------
     classes : sequence of int
-        Numbers of classes of your models. Up to 15 have loops of their own; 30 stands for 16 to
+        Numbers of classes of your models. Up to 15 each has loops of its own; 30 stands for 16 to
         48, and 100 for all above.
 
     Returns
@@ -795,7 +791,10 @@ def warm_up(classes: Sequence[int] = (2, 10, 100)) -> dict[str, float]:
     Raises
     ------
     InputError
-        If a number of classes is below 2 or above 2^20.
+        If a number of classes is below 2 or above 2^20, or with ``FEDWQCP_BACKEND=numpy``, which
+        uses no compiled loop.
+    MissingExtraError
+        Without numba, which the extra ``fast`` brings.
 
     Examples
     --------
@@ -806,8 +805,10 @@ def warm_up(classes: Sequence[int] = (2, 10, 100)) -> dict[str, float]:
     for n_classes in sizes:
         if n_classes != int(n_classes) or not 2 <= n_classes <= 2**20:
             raise InputError(f"classes must be integers from 2 to 2**20, got {n_classes:g}")
-    if not installed() or wanted_backend() == "numpy":
-        return {}
+    if wanted_backend() == "numpy":
+        raise InputError("FEDWQCP_BACKEND=numpy uses no compiled loop: unset it to warm up")
+    if loops() is None:
+        raise MissingExtraError("compiling loops ahead", "fast")
     before = set(times())
     with always():
         for dtype in (np.float32, np.float64):

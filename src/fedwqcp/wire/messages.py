@@ -612,10 +612,24 @@ def _check_groups(round: Round) -> None:
             f"must be 'label' or 'group', or left out, got {shown(round.by)}", field="by"
         )
     if round.by == "label" and round.n_classes is None:
-        raise InputError("must be given where thresholds are by label", field="n_classes")
-    if (round.by == "group") != bool(round.groups):
         raise InputError(
-            "must be named where thresholds are by group, and only there", field="groups"
+            "must be given where thresholds are by label",
+            field="n_classes",
+            cure=(
+                "pass n_classes=3 for three classes",
+                "write n_classes = 3 for three classes in the roster, or name them with --classes",
+            ),
+        )
+    if (round.by == "group") != bool(round.groups):
+        named = (
+            "pass groups= with the data",
+            "name each with --group, such as --group female --group male",
+        )
+        left_out = ("leave groups out, or pass by='group'", "leave --group out, or add --by group")
+        raise InputError(
+            "must be named where thresholds are by group, and only there",
+            field="groups",
+            cure=left_out if round.groups else named,
         )
     for name in round.groups:
         check_printable(name, "groups")
