@@ -373,8 +373,7 @@ def list_some(
 
 @jit_inline
 def last_vector(C: Int) -> tuple[Int, Vector]:
-    """Return where the last vector of a row would begin, and which lanes of the last 16 labels it
-    has: the others are in the vector before."""
+    """Return where the last vector of a row begins, and which of its last 16 labels lie in it."""
     last = (C - 1) // LANES * LANES
     return last, lane_index() >= broadcast(np.int32(LANES - (C - last)))
 
@@ -460,7 +459,7 @@ def limits_of_row(q: Any, slack: float, most: float) -> tuple[Any, Any]:
     return np.float32(q - far), np.float32(q + far)
 
 
-class Limits(NamedTuple):
+class ListLimits(NamedTuple):
     """What the listed labels of a row are judged by."""
 
     by_row: Bool
@@ -480,11 +479,11 @@ class Limits(NamedTuple):
 @jit_inline
 def limits_of_list(
     given: Thresholds, i: Int, span: tuple[Any, Any], off: float, rounded: Bool, found: Listed
-) -> Limits:
+) -> ListLimits:
     """Return the limits of one row."""
     largest = abs(given.exact[i]) if given.by_row else max(abs(span[0]), abs(span[1]))
     wide, above = np.float32(3 * given.slack * (1 + largest)), np.float32(found.above)
-    return Limits(given.by_row, span[0], wide, np.float32(off), rounded, found.mass, above)
+    return ListLimits(given.by_row, span[0], wide, np.float32(off), rounded, found.mass, above)
 
 
 @jit_inline
@@ -542,7 +541,7 @@ def place_listed(
 
 
 @jit_inline
-def score_pairs(m: Int, terms: ScoreTerms, limits: Limits, lists: Lists) -> tuple[Int, Int]:
+def score_pairs(m: Int, terms: ScoreTerms, limits: ListLimits, lists: Lists) -> tuple[Int, Int]:
     """Compare each listed label with every other; return what `keep_some` does."""
     n, one, off = (np.int64(0), np.int64(0)), broadcast(np.float32(1)), broadcast(limits.off)
     for v in range(0, m, LANES):
@@ -568,8 +567,9 @@ def bits_of(x: Any) -> Int:
 class Buckets(NamedTuple):
     """Buckets of listed labels, in order of falling probability.
 
-    First what each holds, then what all labels up to it do: of the labels above the band, and of
-    each bucket and all before, from place LANES on.
+    ``mass`` and ``count`` have one number for each bucket from place LANES on: what it holds, and
+    once `accumulate` was called, what all labels up to it do. The place before is that of the
+    labels above the band.
     """
 
     of: Pointer
@@ -590,7 +590,7 @@ def accumulate(sums: Pointer, start: Any) -> None:
 
 @jit_inline
 def fill_buckets(
-    m: Int, band: Band, limits: Limits, ranked: Bool, buckets: Buckets, lists: Lists
+    m: Int, band: Band, limits: ListLimits, ranked: Bool, buckets: Buckets, lists: Lists
 ) -> None:
     """Put listed labels into buckets that are even in the bits of a float32: nearly in its log."""
     lowest = max(band.low, np.float32(LEAST))  # what is smaller goes into the last one
@@ -617,7 +617,7 @@ def fill_buckets(
 
 
 class Upto(NamedTuple):
-    """What all labels before each bucket hold, and with it."""
+    """What all labels before each bucket hold, and what they hold with those of the bucket."""
 
     before: Any
     after: Any
@@ -625,7 +625,7 @@ class Upto(NamedTuple):
 
 @jit_inline
 def score_buckets(
-    m: Int, terms: ScoreTerms, limits: Limits, buckets: Buckets, lists: Lists
+    m: Int, terms: ScoreTerms, limits: ListLimits, buckets: Buckets, lists: Lists
 ) -> tuple[Int, Int]:
     """Bound the scores of listed labels; return what `keep_some` does.
 
@@ -652,7 +652,7 @@ def score_buckets(
 
 @jit_inline
 def score_listed(
-    place: Int, m: Int, terms: ScoreTerms, limits: Limits, lists: Lists
+    place: Int, m: Int, terms: ScoreTerms, limits: ListLimits, lists: Lists
 ) -> tuple[Bool, Bool]:
     """Compare one listed label with all others; tell whether it surely is within, or beyond."""
     own, x = place // LANES * LANES, broadcast(read(lists.x, place))
@@ -769,7 +769,7 @@ def score_sorted(
     row: Row,
     band: Band,
     top: float,
-    limits: Limits,
+    limits: ListLimits,
     memory: Memory,
 ) -> tuple[Int, Bool]:
     """Sort listed labels and score them in order; return how many are within, and validity."""
@@ -821,7 +821,7 @@ def settle(
     row: Row,
     band: Band,
     terms: ScoreTerms,
-    limits: Limits,
+    limits: ListLimits,
     lists: Lists,
 ) -> tuple[Int, Bool]:
     """Decide on listed labels that are in doubt; return how many are within, and validity."""
