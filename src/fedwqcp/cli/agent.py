@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +33,6 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.report.terminal import guarantee_line, scale
-from fedwqcp.scores import LabelScore
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Local, Round, unknown_agent
@@ -350,20 +349,9 @@ def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
 
 
 def _below_chance(plan: Plan, outputs: Outputs) -> Iterator[str]:
-    """Say that columns may be in another order than labels, where the first choice is seldom right.
-
-    Seldom is three standard deviations below chance. Labels that are names have no order.
-    """
-    labels, values = outputs.labels, outputs.values
-    if not isinstance(plan.score, LabelScore) or labels is None or labels.dtype.kind not in "iu":
-        return
-    n, chance = len(values), 1 / values.shape[1]
-    right = np.count_nonzero(values.argmax(axis=1) == labels)
-    if right < n * chance - 3 * sqrt(n * chance * (1 - chance)):
-        yield (
-            "note: the most probable class is right less often than by chance: see that the "
-            "columns of probabilities are in the order of the labels"
-        )
+    """Say that columns may be in another order than labels."""
+    if note := prediction.below_chance_note(plan.score, outputs):
+        yield f"note: {note}"
 
 
 def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:

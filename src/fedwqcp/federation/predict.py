@@ -70,6 +70,24 @@ def one_based_note(score: Score, given: Iterable[object]) -> str:
     )
 
 
+def below_chance_note(score: Score, outputs: Outputs) -> str:
+    """Say that columns may be in another order than labels, where the first choice is seldom right.
+
+    Seldom is three standard deviations below chance. Labels that are names have no order.
+    """
+    labels, values = outputs.labels, outputs.values
+    if not isinstance(score, LabelScore) or labels is None or labels.dtype.kind not in "iu":
+        return ""
+    n, chance = len(values), 1 / values.shape[1]
+    right = np.count_nonzero(values.argmax(axis=1) == labels)
+    if right >= n * chance - 3 * math.sqrt(n * chance * (1 - chance)):
+        return ""
+    return (
+        "the most probable class is right less often than by chance: see that the columns of "
+        "probabilities are in the order of the labels"
+    )
+
+
 @named_by_line
 def predict(
     release: ReleaseRecord,

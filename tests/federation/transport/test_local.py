@@ -400,6 +400,29 @@ def test_labels_that_may_count_from_one_are_warned_of_once():
     )
 
 
+def test_columns_in_another_order_than_the_labels_are_warned_of_once():
+    labels = np.arange(60) % 3
+    right = fw.Outputs(0.1 + 0.7 * np.eye(3)[labels], labels)
+    wrong = fw.Outputs(right.values[:, [1, 2, 0]], labels)
+    with pytest.warns(fw.ColumnOrderWarning) as caught:
+        fw.calibrate({"a": right, "b": wrong}, alpha=[0.1, 0.2], score="lac")
+    (only,) = caught
+    assert only.filename == __file__
+    assert str(only.message) == (
+        "agent 'b': the most probable class is right less often than by chance: see that the "
+        "columns of probabilities are in the order of the labels"
+    )
+
+
+def test_columns_in_the_order_of_the_labels_raise_no_warning(recwarn):
+    labels = np.arange(60) % 3
+    fw.calibrate({"a": fw.Outputs(0.1 + 0.7 * np.eye(3)[labels], labels)}, alpha=0.1, score="lac")
+    names = np.array(["x", "y", "z"])[labels]  # which have no order to mistake
+    odd = fw.Outputs(np.full((60, 3), 1 / 3), names, classes=["x", "y", "z"])
+    fw.calibrate({"a": odd}, alpha=0.1, score="lac")
+    assert not recwarn.list
+
+
 def test_labels_that_count_from_zero_and_values_raise_no_such_warning(recwarn):
     probs = np.full((6, 3), 1 / 3)
     skewed = fw.Outputs(probs, [1, 2, 1, 2, 1, 2], ids=range(6))

@@ -27,6 +27,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import (
     ClassesError,
+    ColumnOrderWarning,
     InfiniteThresholdWarning,
     InputError,
     OneBasedLabelsWarning,
@@ -45,7 +46,13 @@ from fedwqcp.federation.plan import (
     part_of,
     set_rule,
 )
-from fedwqcp.federation.predict import check_ids, localize, one_based_note, scored
+from fedwqcp.federation.predict import (
+    below_chance_note,
+    check_ids,
+    localize,
+    one_based_note,
+    scored,
+)
 from fedwqcp.federation.release import Release, keep_fingerprints
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
@@ -161,6 +168,9 @@ def calibrate(
         If a threshold is +inf, once for all agents: too few calibration points, most often.
     OneBasedLabelsWarning
         If class numbers are given in `Outputs`, and no row of any agent has label 0.
+    ColumnOrderWarning
+        If class numbers are given in `Outputs`, and the most probable class of an agent is right
+        less often than by chance.
 
     Examples
     --------
@@ -225,6 +235,8 @@ def calibrate(
     _warn_of_infinite(release, cals)
     if note := one_based_note(release.score, agents.values()):
         warn(note, OneBasedLabelsWarning)
+    else:  # of labels counted from 1 the first choice is seldom right either
+        _warn_of_column_order(release.score, agents)
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         keep_fingerprints(release, given)
@@ -454,6 +466,15 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
             found[alpha] = names
     if found:
         warn(_infinite(release, cals, found), InfiniteThresholdWarning)
+
+
+def _warn_of_column_order(score: Score, agents: Mapping[str, object]) -> None:
+    """Warn once of all agents whose most probable class is seldom right."""
+    outputs = {name: data for name, data in agents.items() if isinstance(data, Outputs)}
+    found = {name: below_chance_note(score, data) for name, data in outputs.items()}
+    if seldom := {name: note for name, note in found.items() if note}:
+        whose = f"{'agents' if len(seldom) > 1 else 'agent'} {listed(seldom, 5)}"
+        warn(f"{whose}: {next(iter(seldom.values()))}", ColumnOrderWarning)
 
 
 def _infinite(
