@@ -246,7 +246,10 @@ class RecordError(FedwqcpError):
 
 
 class InfiniteThresholdWarning(UserWarning):
-    """A threshold of `calibrate` is +inf: valid, but its sets hold every label or value."""
+    """A threshold of `calibrate` is +inf: valid, but its sets hold every label or value.
+
+    By label, that label is in every set.
+    """
 
 
 class CalibrationRowsWarning(UserWarning):
