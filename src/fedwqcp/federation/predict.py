@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_indicators
+from fedwqcp._validation import Floats, as_floats, as_groups, as_indicators
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
@@ -197,6 +197,24 @@ def thresholds(
             f"{release.round.score.name}, or be +inf: it was changed or is of another score"
         )
     return found if found.ndim else float(found)
+
+
+def infinite_parts(
+    round: Round, threshold: Floats, groups: npt.ArrayLike | None
+) -> tuple[str, ...]:
+    """Name the classes or groups whose threshold is +inf; none where a round has neither.
+
+    ``threshold`` is that of `thresholds`, ``groups`` the group of each test input.
+    """
+    endless = np.isinf(threshold)
+    if round.by is None or not endless.any():
+        return ()
+    if round.by == "label":
+        columns = endless.reshape(-1, len(round.group_names)).T
+        return tuple(n for n, own in zip(round.group_names, columns, strict=True) if own.any())
+    assert groups is not None  # a round by group needs them
+    found = set(as_groups(groups, len(endless))[endless.any(axis=1)].tolist())
+    return tuple(name for name in round.group_names if name in found)
 
 
 def localize(

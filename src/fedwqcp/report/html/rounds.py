@@ -17,7 +17,13 @@ from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import next_step, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of, check_ids, predict, unanswered_note
+from fedwqcp.federation.predict import (
+    calibration_of,
+    check_ids,
+    infinite_parts,
+    predict,
+    unanswered_note,
+)
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release, known_rows, proved
@@ -184,6 +190,11 @@ def _judged(found: Sequence[AgentCoverage], cases: Sequence[_Case]) -> ViewVerdi
     verdict = coverage_verdict(found[0].method, found, nominal)
     if by := cases[0].release.round.by:
         verdict = parts_verdict(verdict, by, _parts(cases), nominal)
+    for case in cases:
+        by = case.release.round.by
+        if parts := infinite_parts(case.release.round, case.threshold, case.test.groups):
+            endless = f"the threshold of {by} {name_list(parts)} is +inf, and {ENDLESS[by]}."
+            verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {endless}")
     said = [case.calibrated for case in cases if case.calibrated]
     if not said:
         return verdict
@@ -612,7 +623,7 @@ def _coverage(case: _Case) -> AgentCoverage:
         rounds=release.rounds,
         guarantee=release.guarantee.in_words,
         assumption=release.assumption,
-        infinite=inf in flat,
+        infinite=flat == [inf] if release.round.by else inf in flat,
     )
 
 
