@@ -6,7 +6,12 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
-from fedwqcp.errors import CalibrationRowsWarning, InfiniteThresholdWarning, OneBasedLabelsWarning
+from fedwqcp.errors import (
+    CalibrationRowsWarning,
+    ColumnOrderWarning,
+    InfiniteThresholdWarning,
+    OneBasedLabelsWarning,
+)
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
@@ -38,6 +43,7 @@ __all__ = [
     "AbsoluteResidual",
     "Calibration",
     "CalibrationRowsWarning",
+    "ColumnOrderWarning",
     "Guarantee",
     "InfiniteThresholdWarning",
     "MultiLabel",

@@ -18,8 +18,8 @@
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
-Beside it three warnings, each a UserWarning: `InfiniteThresholdWarning` and `OneBasedLabelsWarning`
-of `calibrate`, `CalibrationRowsWarning` of measures and reports.
+Beside it four warnings, each a UserWarning: `InfiniteThresholdWarning`, `OneBasedLabelsWarning` and
+`ColumnOrderWarning` of `calibrate`, `CalibrationRowsWarning` of measures and reports.
 
 `RefusedError` and `LostSitesError` end one request and one masked sum; a transport catches both.
 
@@ -246,7 +246,10 @@ class RecordError(FedwqcpError):
 
 
 class InfiniteThresholdWarning(UserWarning):
-    """A threshold of `calibrate` is +inf: valid, but its sets hold every label or value."""
+    """A threshold of `calibrate` is +inf: valid, but its sets hold every label or value.
+
+    By label, that label is in every set.
+    """
 
 
 class CalibrationRowsWarning(UserWarning):
@@ -255,6 +258,10 @@ class CalibrationRowsWarning(UserWarning):
 
 class OneBasedLabelsWarning(UserWarning):
     """No row of any agent has label 0: the labels may be counted from 1."""
+
+
+class ColumnOrderWarning(UserWarning):
+    """The most probable class is right less often than by chance: columns may be in wrong order."""
 
 
 def warn(text: str, kind: type[Warning]) -> None:

@@ -717,10 +717,28 @@ def test_columns_in_another_order_than_the_labels_are_noticed(one_agent, right, 
     assert ("right less often than by chance" in answer("fedwq-cp")) is noted
 
 
+@pytest.mark.parametrize(
+    ("method", "gets"),
+    [
+        ("fedwq-cp", "it predicts with that of the others"),
+        ("guarded-median-cp", "its own is +inf, and that label is in every set"),
+    ],
+)
+def test_an_agent_without_a_class_hears_which_and_what_it_gets(one_agent, method, gets):
+    np.savez("cal.npz", probs=np.tile([0.9, 0.1], (40, 1)), labels=np.zeros(40, int))
+    call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--method", method,
+         "--by", "label")  # fmt: skip
+    said = call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
+    assert (
+        "note: no calibration point of label 1: this agent takes no part in the threshold of "
+        f"label 1; {gets}\n" in said
+    )
+
+
 def test_a_method_without_a_mean_says_nothing_of_one_and_says_it_once(one_agent):
     opened = ("server", "open", "--alpha", 0.01, "--agents", "roster.toml")
     for method, says in (
-        ("guarded-median-cp", "it is +inf, and this agent's sets will exclude nothing"),
+        ("guarded-median-cp", "it is +inf at this agent, and excludes nothing"),
         ("weighted-median-cp", "it is +inf, and counts as the largest"),
     ):
         call(*opened, "--method", method, "--by", "label", "--out", f"{method}.json")
@@ -755,6 +773,26 @@ def test_an_infinite_threshold_is_named_where_one_predicts(three_sites):
     said = predict("--alpha", 0.001)
     assert "the threshold is +inf: every set holds every class" in said
     assert "+inf" not in predict("--alpha", 0.1)
+
+
+@pytest.mark.parametrize(("classes", "name"), [((), "2"), (("--classes", "a,b,tag"), "tag")])
+def test_the_classes_with_an_infinite_threshold_are_named(three_sites, classes, name):
+    for site in SITES:
+        with np.load(f"{site}.npz") as data:
+            parts, rows = dict(data), data["labels"] < 2
+        np.savez(f"{site}.npz", **{key: part[rows] for key, part in parts.items()})
+    released("fedwq-cp", "--by", "label", *classes)
+    note = f"note: the threshold of label {name} is +inf: that label is in every set"
+    assert f"{note}\n" in predict()
+
+
+def test_the_groups_with_an_infinite_threshold_are_named(three_sites):
+    for site in (*SITES, "new"):
+        with np.load(f"{site}.npz") as data:
+            np.savez(f"{site}.npz", **data, groups=np.repeat(["f", "m"], [57, 3]))
+    released("fedwq-cp", "--by", "group", "--group", "f", "--group", "m")
+    said = predict()
+    assert "the threshold of group m is +inf: every set of that group holds everything\n" in said
 
 
 def test_an_interval_below_the_level_is_called_so(three_sites):

@@ -106,7 +106,7 @@ def test_an_audit_finds_a_threshold_that_the_answers_do_not_give(site):
     record["outcomes"][0]["value"] = 0.5
     (site / "round.record.json").write_text(json.dumps(record))
     said = run("audit", "round.record.json", code=1)
-    assert "outcomes[0].value: recomputed" in said
+    assert "threshold (outcomes[0].value): recomputed" in said
 
 
 def test_an_answer_that_the_carrier_changed_is_refused(site):

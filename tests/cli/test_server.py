@@ -78,6 +78,34 @@ def test_a_byzantine_agent_is_named(folder):
     assert "averag" not in said[-1]
 
 
+def test_thresholds_of_the_agents_own_are_not_known_to_be_finite(folder):
+    call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1,
+         "--method", "split-cp", "--by", "label")  # fmt: skip
+    said = call("server", "close", "round.json")
+    assert "has a finite threshold" not in said
+    assert "not known here: each agent's own data decide" in said
+    facts = call_json("server", "close", "round.json")
+    (found,) = facts["diagnoses"]
+    assert (found["infinite"], found["absent"]) == (None, None)
+    assert [agent["status"] for agent in facts["agents"]] == ["not asked"] * 4
+    audited = call_json("audit", "round.record.json")
+    assert audited["agents"] == facts["agents"]
+
+
+def test_a_class_that_nobody_has_is_the_first_thing_to_do(folder):
+    for name in NAMES:
+        with np.load(f"{name}.npz") as data:
+            rows = data["labels"] < 2
+            parts = {key: data[key][rows] for key in ("probs", "labels")}
+        np.savez(f"{name}.npz", **parts)
+    said, facts = closed(folder, "--alpha", 0.1, "--by", "label")
+    assert facts["diagnoses"][0]["infinite"] == {"2": list(NAMES)}
+    first = "No agent has a point of label 2: collect some, or take the class out of the round."
+    assert f"what to do: {first} " in said[0]
+    assert facts["advice"].startswith(first)
+    assert first in call("advise", "round.record.json")
+
+
 def test_the_next_command_is_printed(folder):
     said, _ = closed(folder, "--method", "fcp", "--setting", "probes=4095", "--alpha", 0.1)
     assert "send round.ask-1.json to the agents" in said[0]
@@ -767,6 +795,20 @@ def test_no_dots_without_a_common_threshold_or_two_local_ones():
         text = shown(calibrate(cals, method=method, alpha=0.1))
         assert " to " not in text
         assert ("not asked" if method == "split-cp" else "used") in text
+
+
+@pytest.mark.parametrize("by", ["label", "group"])
+def test_with_groups_points_are_totals_and_thresholds_a_range(by):
+    def of(top):
+        parts = np.repeat([0, 1], [9, 18])
+        scores = np.concatenate([spread(top), spread(top + 1, 18)])
+        return Calibration(scores, labels=parts, n_classes=2, groups=parts.astype(str))
+
+    text = shown(calibrate({"a": of(1.0), "b": of(3.0)}, alpha=0.1, by=by))
+    assert f"threshold, by {by}" in text
+    rows = {line.split()[1]: line.split("|")[3:5] for line in text.splitlines() if " used " in line}
+    stripped = {name: [cell.strip() for cell in cells] for name, cells in rows.items()}
+    assert stripped == {"a": ["27", "1 to 2"], "b": ["27", "3 to 4"]}
 
 
 def labelled(n):

@@ -52,6 +52,58 @@ def auto(cals, **options):
     return fw.calibrate(cals, **{"method": "auto", "alpha": 0.1, "score": "lac", **options})
 
 
+# ---- by label
+
+
+def test_a_class_that_nobody_has_comes_first_in_what_to_do():
+    cals = skewed_agents({"a": [60, 60, 0], "b": [60, 60, 0]})
+    lead = "No agent has a point of label 2: collect some, or take the class out of the round."
+    for method in ("fedwq-cp", "fedls-cp"):
+        record = fw.calibrate(cals, method=method, by="label", alpha=0.1, score="lac")
+        advice = next_step(record)
+        assert advice.first == lead
+        assert str(advice).startswith(f"{lead} {'Keep' if advice.keep else 'Use'} {advice.method}")
+        assert auto(cals, by="label").advice.startswith(lead)
+    silent = fw.calibrate(cals, method="fcp", by="label", alpha=0.1, score="lac")
+    assert next_step(silent) == lead  # agents send counts, which no advice rests on
+    two = {"a": fw.Calibration(np.ones((60, 2)), groups=["f"] * 60)}
+    score = fw.CQR(symmetric=False)
+    record = fw.calibrate(two, by="group", groups=["f", "m"], alpha=0.1, score=score)
+    assert next_step(record) == (
+        "No agent has a point of group m: collect some, or take the group out of the round. no "
+        "advice: advice needs a score of one column"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rare", "says"),
+    [
+        ([2, 3], "Label 2: All 2 agents together have 5 points, too few for a finite threshold at "
+                 "alpha=0.1. That label will be in every set: collect more points first. Use fcp"),
+        ([10, 1], "Label 2: too few points at b, and all together are too few to pool: collect "
+                  "more, or thresholds can stay +inf. Use fcp"),
+    ],
+)  # fmt: skip
+def test_a_class_with_too_few_points_comes_first_where_another_decides(rare, says):
+    cals = skewed_agents({"a": [60, 60, rare[0]], "b": [60, 60, rare[1]]})
+    record = fw.calibrate(cals, by="label", alpha=0.1, score="lac")
+    assert str(advise_on(record)).startswith(says)
+    pooled = fw.calibrate(cals, method="fcp", by="label", alpha=0.1, score="lac")
+    assert pooled.threshold("a", group=2) == inf  # as it says
+
+
+def test_advice_by_label_does_not_say_that_sets_hold_every_label():
+    counts = {"a": [900, 20], "b": [60, 20], "c": [4, 20]}
+    cals = {
+        name: fw.Calibration(np.arange(sum(n)) / sum(n), np.repeat([0, 1], n), n_classes=2)
+        for name, n in counts.items()
+    }
+    text = str(advise_on(fw.calibrate(cals, by="label", alpha=0.1, score="lac")))
+    assert "use guarded-median-cp" in text
+    assert "That label will still be in every set of c, with fewer than the 9 points" in text
+    assert "hold every label" not in text
+
+
 # ---- one voice
 
 

@@ -103,7 +103,7 @@ def test_a_changed_answer_is_named(tmp_path):
     path.write_bytes(path.read_bytes().replace(b'"n":5', b'"n":6'))
     assert audit(tmp_path).difference == "answers/step-0/b.json: is not the file that the log names"
     rewritten(tmp_path, lambda entry: entry)
-    assert audit(tmp_path).difference.startswith("record.json: outcomes[0].")
+    assert audit(tmp_path).difference.startswith("record.json: threshold (outcomes[0].value): ")
 
 
 def test_a_changed_release_is_named(tmp_path):
@@ -114,7 +114,7 @@ def test_a_changed_release_is_named(tmp_path):
     path.write_text(json.dumps(text))
     rewritten(tmp_path, lambda entry: entry)
     difference = audit(tmp_path).difference
-    assert difference.startswith("release.json: outcomes[1].")
+    assert difference.startswith("release.json: threshold (outcomes[1].")
     assert "the record says 0.5" in difference
 
 

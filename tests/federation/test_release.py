@@ -343,7 +343,11 @@ def test_a_printed_release_warns():
     by = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
     grouped = str(fw.calibrate({"a": by}, alpha=0.4, by="group"))
     assert "0.2 to inf" in grouped
-    assert "a threshold of at least one group is +inf for a" in grouped
+    said = " ".join(grouped.split())
+    assert "the threshold of group m is +inf for a: in that group, such sets hold every" in said
+    labelled = fw.Calibration([0.1, 0.2, 0.3], labels=[0, 0, 1], n_classes=2)
+    said = " ".join(str(fw.calibrate({"a": labelled}, alpha=0.4, by="label")).split())
+    assert said.endswith("the threshold of label 1 is +inf for a: that label is in every set")
 
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")

@@ -474,9 +474,10 @@ def test_groups_without_a_finite_threshold_are_named():
     assert set(found.averaged) == {"f", "m"}
     text = str(found)
     assert "by group, alpha=0.1" in text
-    assert "m: at a, b" in text
-    assert "no point of m at b" in text
-    assert "m: overflow: a (n=2) sent +inf" in text
+    assert "infinite: the threshold is +inf, and every set of that group holds everything" in text
+    assert "group m: at a, b\n" in text
+    assert "no point of group m at b" in text
+    assert "group m: overflow: a (n=2) sent +inf" in text
     finite = diagnose_groups(release, 0.4)
     assert finite.infinite == {}
     assert "infinite" not in str(finite)
@@ -516,7 +517,38 @@ def test_private_groups_are_not_sent_to_a_method_that_is_not():
 def test_agents_of_their_own_are_told_apart():
     release = fw.calibrate(AGENTS, method="split-cp", alpha=0.4, by="group")
     assert diagnose_groups(release).infinite == {"m": ("b",)}
-    assert diagnose_groups(release.public()).infinite == {}  # not known to the server
+
+
+@pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp"])
+def test_what_agents_find_for_themselves_is_not_known_to_the_server(method):
+    cal = fw.Calibration(np.arange(40) / 40, groups=["f", "m"] * 20)
+    release = fw.calibrate({"a": cal, "b": cal}, method=method, alpha=0.4, by="group")
+    assert diagnose_groups(release).infinite == {}  # known in the agents' process
+    found = diagnose_groups(release.public())
+    assert found.infinite is None
+    assert "every group has a finite threshold" not in str(found)
+    assert "not known here: each agent's own data decide" in str(found)
+    assert (found.absent is None) == (method == "split-cp")  # which asks nobody
+
+
+def test_by_label_only_that_label_is_in_every_set():
+    labels = np.repeat([0, 1], [38, 2])
+    cal = fw.Calibration(np.arange(40) / 40, labels=labels, n_classes=3)
+    text = str(diagnose_groups(fw.calibrate({"a": cal, "b": cal}, alpha=0.1, by="label")))
+    assert "infinite: the threshold is +inf, and that label is in every set:" in text
+    assert "label 1: at a, b\n" in text
+    assert "label 2: at a, b, without a point of it\n" in text
+    assert "[caution] absent: no point of label 2 at a, b" in text
+    assert "So the mean is +inf, and that label is in every set." in text
+    assert "everything" not in text
+    assert "group" not in text
+
+
+def test_all_agents_of_which_nothing_is_known_are_named():
+    two = {"a": Q(0.5, 1000), "b": Q(0.9, 100), "c": Q(0.8, 100), "d": Q(0.5, 25)}
+    says = only(diagnose(two, 0.1), "coverage").says
+    assert "covered at b, c, d; what b, c miss is not known: these numbers give no bound" in says
+    assert "; d misses at most " in says
 
 
 def test_nothing_to_say():

@@ -77,7 +77,7 @@ def test_identical_agents_with_few_points_keep_the_larger_threshold():
 def test_two_numbers_an_agent_are_not_enough_and_it_says_how_to_find_out():
     found = advice_on(*uniform(3000, 2500, 3500), tail=0)
     assert (found.verdict, found.method, found.settings) == ("cannot tell", "fcp", GUARDED)
-    assert "misses is not known: these numbers give no bound on it" in found.why
+    assert "miss is not known: these numbers give no bound on it" in found.why
     assert "100" not in found.why
     assert "open a round of fedwq-cp with tail=16" in str(found)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import inf
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 import typer
 
 from fedwqcp import metrics
@@ -33,11 +34,11 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.report.terminal import guarantee_line, scale
-from fedwqcp.scores import LabelScore
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets, as_csv
+from fedwqcp.theory.diagnosis import ENDLESS
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, Local, Round, unknown_agent
+from fedwqcp.wire.messages import Answer, Local, PerAgentThresholds, Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord
 
 app = typer.Typer(no_args_is_help=True)
@@ -231,7 +232,7 @@ def predict(
         *_servers_record(release, terms),
         *(_unnamed(terms.round, new) if terms.round.classes else ()),
         *_without_ids(terms.round, new),
-        *_excludes_nothing(terms.round, sets, threshold),
+        *_excludes_nothing(terms.round, sets, threshold, group),
         *([f"note: {said}"] if who and (said := prediction.unanswered_note(terms, who)) else ()),
     ]
     for line in notes:
@@ -338,15 +339,20 @@ def _servers_record(path: Path, release: Release) -> Iterator[str]:
 
 
 def _excludes_nothing(
-    round: Round, sets: LabelSets | Intervals, threshold: Floats
+    round: Round,
+    sets: LabelSets | Intervals,
+    threshold: Floats,
+    groups: npt.NDArray[Any] | None,
 ) -> Iterator[str]:
     """Say where sets exclude nothing."""
     if not len(sets) or not np.isinf(threshold).any():
         return
     what = "every set holds every class" if isinstance(sets, LabelSets) else "no interval ends"
     if not np.isinf(threshold).all():
-        of = {"label": "some classes", "group": "some groups"}.get(str(round.by), "some rows")
-        held = "such a class is in every set" if round.by == "label" else "their sets hold all"
+        of, held = "some rows", "their sets hold everything"
+        if round.by:
+            parts = prediction.infinite_parts(round, threshold, groups)
+            of, held = f"{round.by} {named(parts)}", ENDLESS[round.by]
         yield f"note: the threshold of {of} is +inf: {held}"
         return
     yield f"note: the threshold is +inf: {what}; a finite one takes more calibration points"
@@ -359,32 +365,25 @@ def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
 
 
 def _below_chance(plan: Plan, outputs: Outputs) -> Iterator[str]:
-    """Say that columns may be in another order than labels, where the first choice is seldom right.
-
-    Seldom is three standard deviations below chance. Labels that are names have no order.
-    """
-    labels, values = outputs.labels, outputs.values
-    if not isinstance(plan.score, LabelScore) or labels is None or labels.dtype.kind not in "iu":
-        return
-    n, chance = len(values), 1 / values.shape[1]
-    right = np.count_nonzero(values.argmax(axis=1) == labels)
-    if right < n * chance - 3 * sqrt(n * chance * (1 - chance)):
-        yield (
-            "note: the most probable class is right less often than by chance: see that the "
-            "columns of probabilities are in the order of the labels"
-        )
+    """Say that columns may be in another order than labels."""
+    if note := prediction.below_chance_note(plan.score, outputs):
+        yield f"note: {note}"
 
 
 def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
     """Say where there are too few calibration points."""
     round, said = plan.round, plan.method.overflow_note
     rule = f": {said}" if said else ""
+    gets = _without_points(plan)
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n
         of = "" if group is None else f" of {round.by} {round.group_names[group]}"
         for alpha in round.alphas:
             if n == 0 and (group is not None or plan.method.averages):
-                yield f"note: no calibration point{of}: this agent takes no part in the threshold"
+                yield (
+                    f"note: no calibration point{of}: this agent takes no part in the "
+                    f"threshold{of}; {gets}"
+                )
                 break
             if conformal_rank(n, alpha / cal.columns) > n:
                 yield (
@@ -392,6 +391,16 @@ def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
                     f"alpha={alpha:g}, which takes {least_sample(alpha / cal.columns)}{rule}"
                 )
                 rule = ""  # said once
+
+
+def _without_points(plan: Plan) -> str:
+    """Say what an agent predicts with that has no point, or none of a class or group."""
+    method, endless = plan.method, ENDLESS[plan.round.by]
+    if method.predicts_from_own_data:
+        return f"its own is +inf, and {endless}"
+    if any(issubclass(kind, PerAgentThresholds) for kind in method.outcomes):
+        return f"if thresholds are each agent's own, its own is +inf, and {endless}"
+    return "it predicts with that of the others"
 
 
 def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:

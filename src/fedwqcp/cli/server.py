@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import count
 from math import inf, isfinite
 from pathlib import Path
@@ -47,7 +48,7 @@ from fedwqcp.scores import Score
 from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds, mistaken_for
-from fedwqcp.wire.messages import LocalQuantile, Round, SharedThreshold
+from fedwqcp.wire.messages import Round, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -254,7 +255,7 @@ def close(
         guarantee=release.guarantee,
         assumption=release.assumption,
         rounds=release.rounds,
-        agents=release.agents,
+        agents=_agents(release),
         thresholds=thresholds,
         diagnoses=found,
         advice=str(advice),
@@ -296,6 +297,12 @@ def _refused_for(closed: folder.ClosedStep) -> list[str]:
     return lines
 
 
+def _agents(release: Release) -> list[dict[str, object]]:
+    """Return what became of each agent, with the status that the table shows."""
+    status = statuses(release)
+    return [{**asdict(agent), "status": status[agent.name]} for agent in release.agents]
+
+
 def agents_table(release: Release, console: Console) -> Table:
     """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
     table, agents = Table(title=release.round.method.name), release.agents
@@ -311,15 +318,16 @@ def agents_table(release: Release, console: Console) -> Table:
     if points := _points(release):
         columns["points"] = [str(points.get(agent.name, "")) for agent in agents]
     bar, reasons = "", any(agent.reason for agent in release.agents)
-    if local := local_thresholds(release, 0):
-        own = [local[agent.name].threshold if agent.name in local else None for agent in agents]
-        several = len(release.round.alphas) > 1
+    if local := _own_thresholds(release):
+        own = [local.get(agent.name, []) for agent in agents]
+        several, by = len(release.round.alphas) > 1, release.round.by
         heading = f"threshold at {release.round.alphas[0]:g}" if several else "threshold"
-        columns[heading] = ["" if q is None else f"{q:.4g}" for q in own]
+        heading += "" if by is None else f", by {by}"
+        columns[heading] = [_range(q) if q else "" for q in own]
         scale = _scale(release, local, console.options.ascii_only)
         if scale is not None and (console.width >= 100 or not reasons):
             bar = f"{scale.left:.3g} to {scale.right:.3g}"
-            columns[bar] = ["" if q is None or not isfinite(q) else scale.bar(q, q, q) for q in own]
+            columns[bar] = [scale.bar(*q, *q, *q) if q and isfinite(q[0]) else "" for q in own]
     columns["bytes up"] = [str(agent.bytes_up) for agent in agents]
     if reasons:
         columns["reason"] = [agent.reason for agent in agents]
@@ -331,18 +339,43 @@ def agents_table(release: Release, console: Console) -> Table:
 
 
 def _points(release: Release) -> dict[str, int]:
-    """Return how many points each agent said it has, as far as the server keeps it."""
-    method = Plan.of(release.round).method
-    found = {}
-    for name, (first, *_) in release.received.items():
-        counts = None if first is None else method.read_counts(first)
-        found[name] = sum(counts) if counts else getattr(first, "n", None)
-    return {name: n for name, n in found.items() if n is not None}
+    """Return how many points each agent said it has, as far as the server keeps it.
+
+    They are those of all labels or groups together.
+    """
+    method, alpha = Plan.of(release.round).method, release.round.alphas[0]
+    parts = range(len(release.round.group_names) or 1)
+    tasks = [release.tasks_of(alpha, part)[0] for part in parts]
+    found: dict[str, int] = {}
+    for name, answers in release.received.items():
+        for answer in (answers[task] for task in tasks):
+            counts = None if answer is None else method.read_counts(answer)
+            n = sum(counts) if counts else getattr(answer, "n", None)
+            if n is not None:
+                found[name] = found.get(name, 0) + n
+    return found
 
 
-def _scale(release: Release, local: Mapping[str, LocalQuantile], ascii: bool) -> Scale | None:
+def _own_thresholds(release: Release) -> dict[str, list[float]]:
+    """Return what each agent sent at the first level, in all labels or groups."""
+    found: dict[str, list[float]] = {}
+    for task in range(len(release.outcomes) // len(release.round.alphas)):
+        for name, own in local_thresholds(release, task).items():
+            found.setdefault(name, []).append(own.threshold)
+    return found
+
+
+def _range(values: Sequence[float]) -> str:
+    """Write one threshold, or the range of several."""
+    low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _scale(release: Release, local: Mapping[str, Sequence[float]], ascii: bool) -> Scale | None:
     """Return a scale over all local thresholds, if they differ and there is a common one."""
-    finite = sorted(own.threshold for own in local.values() if isfinite(own.threshold))
+    if len(release.outcomes) > len(release.round.alphas):
+        return None  # a range has no one place on it
+    finite = sorted(q for (q,) in local.values() if isfinite(q))
     common = release.outcomes[0]
     if not isinstance(common, SharedThreshold) or not finite or finite[0] == finite[-1]:
         return None
@@ -426,7 +459,8 @@ def advise(
     terms, output = rounds[0].round, Output(as_json)
     if advice.keep:
         output.say(advice)
-        output.say("this method is in use already: no new round is needed")
+        needed = "no other method is needed" if advice.first else "no new round is needed"
+        output.say(f"this method is in use already: {needed}")
         output.done(advice=advice, command=[], roster="")
         return
     out = _next(records[0])
@@ -590,5 +624,5 @@ def _facts(record: Path, found: Audit) -> dict[str, object]:
         "answers": found.answers,
         "sums": found.sums,
         "signed": release is not None and release.round.signed,
-        "agents": () if release is None else release.agents,
+        "agents": () if release is None else _agents(release),
     }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from fedwqcp import methods
+from fedwqcp._validation import named
 from fedwqcp.errors import InputError, MessageError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
@@ -71,22 +72,25 @@ def advise_on(*records: Release, alpha: float | None = None, new_site: bool = Fa
     levels = records[0].round.alphas if alpha is None else (alpha,)
     found = [_at_level(records, level, new_site=new_site) for level in levels]
     first = min(found, key=_demand)
+    before = [*_without_points(records[0]), *(each.first for each in found if each.first)]
     chosen = [record.round.method for record in records if record.round.method.name == first.method]
     keep = any(first.settings.items() <= method.settings.items() for method in chosen)
-    return replace(first, levels={each.alpha: each.code for each in found}, keep=keep)
+    rules = {each.alpha: each.code for each in found}
+    return replace(first, levels=rules, keep=keep, first=" ".join(before))
 
 
 def next_step(record: Release) -> Advice | str:
     """Say what to do after a round, as `advise_on` does, or why nothing can be advised.
 
-    The text is empty where agents send nothing that advice could rest on.
+    Where agents send nothing that advice could rest on, the text says at most which classes or
+    groups nobody has a point of.
     """
     try:
         return advise_on(record)
     except _NothingSentError:
-        return ""
+        return " ".join(_without_points(record))
     except InputError as error:
-        return f"no advice: {error}"
+        return " ".join([*_without_points(record), f"no advice: {error}"])
 
 
 def calibrate_as_advised(
@@ -182,6 +186,11 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
     if terms.by is None:
         return first
     verdict = min((each.verdict for each in by_group.values()), key=VERDICTS.index)  # the gravest
+    before = [
+        f"{terms.by.capitalize()} {n}: {_too_few(each)}"
+        for n, each in by_group.items()
+        if n != name and (each.code == "no-data" or (each.code == "few" != first.code))
+    ]
     others = ", ".join(f"{n}: {RULES[each.code]}" for n, each in by_group.items() if n != name)
     why = f"Decided by {terms.by} {name}" + (f" ({others}): " if others else ": ")
     notes = first.notes
@@ -194,7 +203,8 @@ def _at_level(records: Sequence[Release], alpha: float, *, new_site: bool) -> Ad
     if any(own.n and own.threshold == inf for own in sent):
         coarser = "Classes that are merged" if terms.by == "label" else "Coarser groups"
         notes += (f"{coarser} have more points each, for a finite threshold in each.",)
-    return replace(first, why=why + first.why, verdict=verdict, notes=notes)
+    why += first.why
+    return replace(first, why=why, verdict=verdict, notes=notes, first=" ".join(before))
 
 
 def _for_group(
@@ -224,11 +234,39 @@ def _for_group(
         target=terms.target,  # type: ignore[arg-type]  # checked before
         new_site=new_site,
         exact=all(sent.exact_threshold for sent in _sent(holding, alpha, group).values()),
+        by=terms.by,
     )
     if not counts or fitting is not None:
         return advice
     note = "Class counts were not used: they are of other agents than the thresholds."
     return replace(advice, notes=(*advice.notes, note))
+
+
+def _too_few(advice: Advice) -> str:
+    """Say that a group has too few points, where the method is chosen for another one."""
+    if advice.code == "no-data":
+        return advice.why
+    return (
+        f"too few points at {named(advice.agents)}, and all together are too few to pool: collect "
+        "more, or thresholds can stay +inf."
+    )
+
+
+def without_points(by: str, parts: Sequence[str]) -> str:
+    """Say of which labels or groups nobody has a point, and what helps."""
+    what = "class" if by == "label" else by
+    out = f"the {what}" if len(parts) == 1 else f"these {what}{'es' if by == 'label' else 's'}"
+    return (
+        f"No agent has a point of {by} {named(parts)}: collect some, or take {out} out of the "
+        "round."
+    )
+
+
+def _without_points(record: Release) -> Iterator[str]:
+    """Say of which classes or groups of a round no agent has a point."""
+    empty = [part for part, at in record.absent.items() if set(record.used) <= set(at)]
+    if empty and record.round.by is not None:
+        yield without_points(record.round.by, empty)
 
 
 # ---- what a record holds

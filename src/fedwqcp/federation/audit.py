@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -220,7 +221,8 @@ def difference(ours: Release, kept: bytes) -> str:
         theirs = json.loads(kept)
     except (ValueError, RecursionError):
         return "cannot be read"
-    return _difference(json.loads(encode(ours)), theirs, "")
+    found = _difference(json.loads(encode(ours)), theirs, "")
+    return re.sub(r"^(outcomes\[\d+\]\.values?\b[^:]*):", r"threshold (\1):", found)
 
 
 def _difference(ours: Any, theirs: Any, at: str) -> str:

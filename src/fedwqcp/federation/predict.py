@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_indicators, group_places
+from fedwqcp._validation import Floats, as_floats, as_groups, as_indicators, group_places
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
@@ -69,6 +69,24 @@ def one_based_note(score: Score, given: Iterable[object]) -> str:
     return (
         "no row has label 0, which stands for the first column of the probabilities: if your "
         "labels count from 1, subtract 1"
+    )
+
+
+def below_chance_note(score: Score, outputs: Outputs) -> str:
+    """Say that columns may be in another order than labels, where the first choice is seldom right.
+
+    Seldom is three standard deviations below chance. Labels that are names have no order.
+    """
+    labels, values = outputs.labels, outputs.values
+    if not isinstance(score, LabelScore) or labels is None or labels.dtype.kind not in "iu":
+        return ""
+    n, chance = len(values), 1 / values.shape[1]
+    right = np.count_nonzero(values.argmax(axis=1) == labels)
+    if right >= n * chance - 3 * math.sqrt(n * chance * (1 - chance)):
+        return ""
+    return (
+        "the most probable class is right less often than by chance: see that the columns of "
+        "probabilities are in the order of the labels"
     )
 
 
@@ -181,6 +199,24 @@ def thresholds(
             f"{release.round.score.name}, or be +inf: it was changed or is of another score"
         )
     return found if found.ndim else float(found)
+
+
+def infinite_parts(
+    round: Round, threshold: Floats, groups: npt.ArrayLike | None
+) -> tuple[str, ...]:
+    """Name the classes or groups whose threshold is +inf; none where a round has neither.
+
+    ``threshold`` is that of `thresholds`, ``groups`` the group of each test input.
+    """
+    endless = np.isinf(threshold)
+    if round.by is None or not endless.any():
+        return ()
+    if round.by == "label":
+        columns = endless.reshape(-1, len(round.group_names)).T
+        return tuple(n for n, own in zip(round.group_names, columns, strict=True) if own.any())
+    assert groups is not None  # a round by group needs them
+    found = set(as_groups(groups, len(endless))[endless.any(axis=1)].tolist())
+    return tuple(name for name in round.group_names if name in found)
 
 
 def localize(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_alpha, check_arguments, plain
+from fedwqcp._validation import as_alpha, check_arguments, named, plain
 from fedwqcp.errors import CalibrationRowsWarning, InputError, warn
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
@@ -611,24 +611,28 @@ class Release(ReleaseRecord):
             yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
 
     def _notes(self) -> Iterator[str]:
-        """Return warnings: who took no part and why, and whose sets hold everything."""
+        """Return warnings: who took no part and why, and whose thresholds are +inf."""
         if len(self.agents) > _MOST_SHOWN:
             yield f"and {len(self.agents) - _MOST_SHOWN} more agents"
         for name, reason in list(self.refused.items())[:_MOST_SHOWN]:
             yield f"warning: {name} was refused: {reason}"
         if self.missing:
             yield f"warning: no answer from {', '.join(self.missing[:_MOST_SHOWN])}"
-        endless = [
-            record.name
-            for record in self.agents[:_MOST_SHOWN]
-            if any(self.is_infinite(record.name, alpha) for alpha in self.round.alphas)
+        shown = [record.name for record in self.agents[:_MOST_SHOWN]]
+        levels, by = self.round.alphas, self.round.by
+        endless = [n for n in shown if any(self.is_infinite(n, alpha) for alpha in levels)]
+        if not endless:
+            return
+        of = [
+            part
+            for place, part in enumerate(self.round.group_names)
+            if any(self.is_infinite(n, alpha, place) for n in endless for alpha in levels)
         ]
-        if endless:
-            part = f" of at least one {self.round.by}" if self.round.by else ""
-            yield (
-                f"warning: a threshold{part} is +inf for {', '.join(endless)}: such sets hold "
-                "every label or value"
-            )
+        whose, what = ("a threshold", "such sets hold every label or value")
+        if by is not None:
+            whose = f"the threshold of {by} {named(of)}"
+            what = "that label is in every set" if by == "label" else f"in that group, {what}"
+        yield f"warning: {whose} is +inf for {', '.join(endless)}: {what}"
 
     def _shown(self, agent: str, alpha: float) -> str:
         """Return an agent's threshold as text: a range, where it has several."""

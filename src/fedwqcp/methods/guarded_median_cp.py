@@ -142,4 +142,4 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         """An agent's own +inf bounds what it takes of the others."""
         if self.overflow == "clip":
             return super().overflow_note
-        return f"it is +inf, and this agent's sets will exclude nothing (overflow={self.overflow})"
+        return f"it is +inf at this agent, and excludes nothing (overflow={self.overflow})"

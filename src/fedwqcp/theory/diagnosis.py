@@ -173,6 +173,7 @@ def diagnose(
     threshold: float | None = None,
     weights: Literal["by size", "equally"] = "by size",
     overflow: Overflow = "propagate",
+    by: str | None = None,
 ) -> Diagnosis:
     """Assess from the summaries alone whether their thresholds may be averaged.
 
@@ -191,6 +192,8 @@ def diagnose(
         How the agents are weighed in the shared threshold.
     overflow : {"propagate", "clip", "exclude"}, optional
         The rule for agents with too few points.
+    by : {"label", "group"}, optional
+        What the thresholds are of, where they are of one label or group alone.
 
     Returns
     -------
@@ -224,7 +227,8 @@ def diagnose(
 
     - **no-data** (unsafe): no agent has a calibration point.
     - **overflow** (unsafe): an agent sent +inf. A finite threshold needs (1 - alpha) / alpha
-      points, 19 at alpha = 0.05; one +inf makes the mean +inf, and every set holds everything.
+      points, 19 at alpha = 0.05; one +inf makes the mean +inf, and every set holds everything (by
+      label: that label).
       Where the shared threshold is finite all the same, the agent was left out of it:
       **excluded** (caution).
     - **clipped**: an agent with fewer points than that sent a finite threshold, so it was clipped
@@ -260,7 +264,7 @@ def diagnose(
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError(f"bounds must be a range, lowest before highest, got {bounds}")
     t = _mean(thresholds.values(), alpha, overflow) if threshold is None else threshold
-    evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds, t, weights)
+    evidence = Evidence(dict(thresholds), as_alpha(alpha), bounds, t, weights, by=by)
     found = [finding for check in _CHECKS if (finding := check(evidence)) is not None]
     found.sort(key=lambda finding: _ORDER.index(finding.severity))
     unsafe = any(finding.severity == "unsafe" for finding in found)
@@ -302,7 +306,8 @@ def diagnose_release(
     shared = release.outcomes[task].threshold(None)
     if weights is None or not local or not isinstance(shared, float):
         return None
-    return diagnose(local, alpha, bounds, threshold=shared, weights=weights)
+    by = release.round.by
+    return diagnose(local, alpha, bounds, threshold=shared, weights=weights, by=by)
 
 
 def excluded(release: ReleaseRecord, task: int) -> tuple[str, ...]:
@@ -337,10 +342,11 @@ class GroupDiagnosis:
         Miscoverage level.
     by : str
         ``"label"`` or ``"group"``.
-    infinite : dict
-        By group, the agents whose threshold is +inf: there no set of theirs excludes anything.
-    absent : dict
-        By group, the agents that have no calibration point of it.
+    infinite : dict or None
+        By group, the agents whose threshold is +inf: a label is then in every set of theirs, and a
+        group's sets hold everything. None where this is not known: each agent's own data decide.
+    absent : dict or None
+        By group, the agents that have no calibration point of it; None where no agent was asked.
     averaged : dict
         By group, whether its thresholds may be averaged, for methods that average them; of a score
         of two columns the worse of both.
@@ -348,30 +354,36 @@ class GroupDiagnosis:
 
     alpha: float
     by: str
-    infinite: dict[str, tuple[str, ...]]
-    absent: dict[str, tuple[str, ...]]
+    infinite: dict[str, tuple[str, ...]] | None
+    absent: dict[str, tuple[str, ...]] | None
     averaged: dict[str, Diagnosis]
 
     def __str__(self) -> str:
-        lines = [f"by {self.by}, alpha={self.alpha:g}:"]
+        by, absent = self.by, self.absent or {}
+        lines = [f"by {by}, alpha={self.alpha:g}:"]
         if self.infinite:
-            what = "such a label is in every set" if self.by == "label" else "its sets hold all"
-            lines.append(f"  [unsafe] infinite: the threshold is +inf in a group, and {what}:")
-            lines += [f"    {group}: at {named(at)}" for group, at in self.infinite.items()]
+            lines.append(f"  [unsafe] infinite: the threshold is +inf, and {ENDLESS[by]}:")
+            for group, at in self.infinite.items():
+                lacking = set(at) <= set(absent.get(group, ()))
+                why = ", without a point of it" if lacking else ""
+                lines.append(f"    {by} {group}: at {named(at)}{why}")
         lines += [
-            f"  [caution] absent: no point of {group} at {named(at)}"
-            for group, at in self.absent.items()
+            f"  [caution] absent: no point of {by} {group} at {named(at)}"
+            for group, at in absent.items()
             if at
         ]
         for group, found in self.averaged.items():
             lines += [
-                f"  [{finding.severity}] {group}: {finding.code}: {finding.says}"
+                f"  [{finding.severity}] {by} {group}: {finding.code}: {finding.says}"
                 for finding in found.findings
                 if finding.severity != "ok" and finding.code != "no-data"
             ]
-        if len(lines) == 1:
+        if self.infinite is None:
+            own = "each agent's own data decide whether its threshold is finite"
+            lines.append(f"  not known here: {own}")
+        elif len(lines) == 1:
             averaged = ", and averaging is safe in each" if self.averaged else ""
-            lines.append(f"  every group has a finite threshold{averaged}")
+            lines.append(f"  every {by} has a finite threshold{averaged}")
         return "\n".join(lines)
 
 
@@ -419,7 +431,10 @@ def diagnose_groups(
         each = (diagnose_release(release, task, level / len(tasks), bounds) for task in tasks)
         if (found := worst_of(each)) is not None:
             averaged[group] = found
-    return GroupDiagnosis(level, round.by, infinite, release.absent, averaged)
+    own = not release.local and any(each.threshold(0) is None for each in release.outcomes)
+    known = None if own and not infinite else infinite
+    absent = release.absent if release.rounds else None
+    return GroupDiagnosis(level, round.by, known, absent, averaged)
 
 
 def worst_of(found: Iterable[Diagnosis | None]) -> Diagnosis | None:
@@ -445,6 +460,7 @@ class Evidence:
     bounds: tuple[float, float] | None
     threshold: float
     weights: str = "by size"
+    by: str | None = None  # "label" or "group", where thresholds are of one alone
     exact: bool = True  # whether thresholds are as agents sent them, not read from class sketches
 
     @cached_property
@@ -538,6 +554,14 @@ class Evidence:
         return min(conformal_rank(n, self.alpha), n)
 
 
+ENDLESS = {
+    None: "every set holds everything",
+    "label": "that label is in every set",
+    "group": "every set of that group holds everything",
+}
+"""What a threshold of +inf means, by what it is of."""
+
+
 def noise(n: int, alpha: float) -> float:
     """Return the standard deviation of the coverage of a finite threshold of n points."""
     r = min(conformal_rank(n, alpha), n)
@@ -561,7 +585,7 @@ def _no_data(evidence: Evidence) -> Finding | None:
     if evidence.some:
         return None
     says = (
-        "no agent has a calibration point. The threshold is +inf, and every set holds everything. "
+        f"no agent has a calibration point. The threshold is +inf, and {ENDLESS[evidence.by]}. "
         f"A finite one takes {evidence.needed} points at some agent"
     )
     return Finding("no-data", "unsafe", says)
@@ -578,7 +602,7 @@ def _overflow(evidence: Evidence) -> Finding | None:
             "known"
         )
         return Finding("excluded", "caution", says, agents=tuple(over))
-    says = f"{listed(over)} sent +inf. So the mean is +inf, and every set holds everything. "
+    says = f"{listed(over)} sent +inf. So the mean is +inf, and {ENDLESS[evidence.by]}. "
     few = [name for name, s in over.items() if s.n < evidence.needed]
     if evidence.epsilon is not None:  # it takes more points to hide one of them
         says += (
@@ -623,10 +647,8 @@ def _coverage(evidence: Evidence) -> Finding | None:
         return Finding("coverage", "ok", f"{t}, the largest score there is, nothing is missed")
     coverage, verdicts = evidence.coverage, evidence.verdicts
     missed = {name: 1 - least for name, (least, _) in coverage.items()}
-    worst = max(missed, key=lambda name: missed[name])
     if evidence.verdict == "safe":
-        most = at_most(worst, missed[worst], alpha)
-        says = f"{t} {shown_safe(alpha)}: {most}"
+        says = f"{t} {shown_safe(alpha)}: {at_most(missed, alpha)}"
         return Finding("coverage", "ok", says)
     if evidence.verdict == "unsafe":
         lost = {name: 1 - coverage[name][1] for name, is_ in verdicts.items() if is_ == "unsafe"}
@@ -639,21 +661,27 @@ def _coverage(evidence: Evidence) -> Finding | None:
     open_ = tuple(name for name, is_ in verdicts.items() if is_ != "safe")
     says = (
         f"{t} it is not shown that enough points are covered at {named(open_)}; "
-        f"{at_most(worst, missed[worst], alpha)}"
+        f"{at_most({name: missed[name] for name in open_}, alpha)}"
     )
     if evidence.epsilon is None and not evidence.tails:
         says += ". A threshold and a size say nothing about the scores below that threshold"
     return Finding("coverage", "caution", says, open_)
 
 
-def at_most(agent: str, missed: float, alpha: float) -> str:
-    """Say how much an agent misses at most; a bound of 100 % says nothing, and is not given."""
-    if missed == 1:
-        return f"what {agent} misses is not known: these numbers give no bound on it"
-    return (
-        f"{agent} misses at most {missed:.1%} of its points where alpha={alpha:g} is asked (95 % "
-        "upper confidence bound, not an estimate)"
-    )
+def at_most(missed: Mapping[str, float], alpha: float) -> str:
+    """Say of whom nothing is known (a bound of 100 % says nothing), and who else misses most."""
+    unknown = [name for name, most in missed.items() if most == 1]
+    said = []
+    if unknown:
+        miss = "misses" if len(unknown) == 1 else "miss"
+        said = [f"what {named(unknown)} {miss} is not known: these numbers give no bound on it"]
+    if known := {name: most for name, most in missed.items() if most < 1}:
+        worst = max(known, key=lambda name: known[name])
+        said.append(
+            f"{worst} misses at most {known[worst]:.1%} of its points where alpha={alpha:g} is "
+            "asked (95 % upper confidence bound, not an estimate)"
+        )
+    return "; ".join(said)
 
 
 def shown_safe(alpha: float) -> str:

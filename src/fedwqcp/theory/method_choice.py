@@ -96,6 +96,8 @@ class Advice:
         Whom each agent will predict, which the advice is for.
     new_site : bool
         Whether it is for an agent that took no part.
+    first : str
+        What no method mends, in sentences that come first; empty where there is nothing.
     """
 
     method: str
@@ -112,6 +114,7 @@ class Advice:
     keep: bool = False
     target: str = "own"
     new_site: bool = False
+    first: str = ""
 
     def __str__(self) -> str:
         named = ", ".join(f"{name}={typed(value)}" for name, value in self.settings.items())
@@ -124,7 +127,8 @@ class Advice:
         verb = "keep" if self.keep else "use"
         whom = "" if self.target == "own" else f", for target {self.target}"
         whom = ", for a site that joins later" if self.new_site else whom
-        return f"{verb} {self.method}{settings} for score {self.score}{whom}{decided}. {said}"
+        use = f"{verb} {self.method}{settings} for score {self.score}{whom}{decided}. {said}"
+        return f"{self.first} {use[0].upper()}{use[1:]}" if self.first else use
 
 
 def advise(
@@ -138,6 +142,7 @@ def advise(
     target: Literal["own", "mixture"] = "own",
     new_site: bool = False,
     exact: bool = True,
+    by: str | None = None,
 ) -> Advice:
     """Choose a method from what each agent sent to FedWQ-CP.
 
@@ -164,6 +169,8 @@ def advise(
     exact : bool, optional
         Whether thresholds are as agents sent them. Those read from class sketches are not: +inf
         then says that the sketch is too coarse, and nothing of the agent.
+    by : {"label", "group"}, optional
+        What the thresholds are of, where they are of one label or group alone.
 
     Returns
     -------
@@ -225,8 +232,8 @@ def advise(
         raise InputError(f"target must be 'own' or 'mixture', got {target!r}")
     if counts is not None and set(counts) != set(thresholds):
         raise InputError("counts must be of the same agents as thresholds")
-    found = diagnose(thresholds, alpha, bounds) if diagnosis is None else diagnosis
-    evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, exact=exact)
+    found = diagnose(thresholds, alpha, bounds, by=by) if diagnosis is None else diagnosis
+    evidence = Evidence(dict(thresholds), found.alpha, bounds, found.threshold, by=by, exact=exact)
     use = partial(Advice, score=score, verdict=found.verdict, alpha=found.alpha, target=target)
     if new_site:
         return _for_a_new_site(evidence, partial(use, new_site=True))
@@ -245,8 +252,7 @@ def _choose(
     if not enough and not pooled:
         why = (
             f"All {len(evidence.sent)} agents together have {N} points, too few for a finite "
-            f"threshold at alpha={alpha}. Every set will hold every label: collect more points "
-            "first."
+            f"threshold at alpha={alpha}. {_ENDLESS[evidence.by]}: collect more points first."
         )
         return use("fedwq-cp", code="no-data", why=why)
     if M == 1:
@@ -277,9 +283,10 @@ def _choose(
             "whatever the others send."
         )
         if short := [name for name, s in some.items() if s.n < evidence.needed]:
+            what = _STILL_ENDLESS[evidence.by].format(named(short))
             why += (
-                f" Sets of {named(short)} will still hold every label, with fewer than the "
-                f"{evidence.needed} points that a finite threshold takes at alpha={alpha}."
+                f" {what}, with fewer than the {evidence.needed} points that a finite threshold "
+                f"takes at alpha={alpha}."
             )
         return use(
             "guarded-median-cp",
@@ -344,8 +351,7 @@ def _for_a_new_site(evidence: Evidence, use: partial[Advice]) -> Advice:
         why = (
             f"Nothing can be promised to a new site: of {M} agents only {finite} have a finite "
             f"threshold at alpha={alpha}, and more than half are needed. "
-            f"{_without_threshold(evidence)}. Every set will hold every label: collect more points "
-            "first."
+            f"{_without_threshold(evidence)}. {_ENDLESS[evidence.by]}: collect more points first."
         )
         return use("new-agent-cp", code="no-data", why=why)
     own, largest = Fraction(finite, M + 1), max(s.threshold for s in evidence.finite.values())
@@ -382,6 +388,18 @@ def _without_threshold(evidence: Evidence) -> str:
         said.append(f"{named(silent)} sent no threshold")
     return f"{' and '.join(said)}, which counts as the largest"
 
+
+_ENDLESS = {
+    None: "Every set will hold every label",
+    "label": "That label will be in every set",
+    "group": "Every set of that group will hold every label",
+}
+_STILL_ENDLESS = {
+    None: "Sets of {} will still hold every label",
+    "label": "That label will still be in every set of {}",
+    "group": "Sets of that group at {} will still hold every label",
+}
+"""What a threshold of +inf will mean, for all agents and for some, by what it is of."""
 
 _FOR_LABELS = {
     "own": "The target is own: each agent predicts people like those it calibrated on. fedls-cp "
@@ -445,10 +463,11 @@ def _seen(evidence: Evidence, found: Diagnosis) -> str:
     if found.verdict == "unsafe":
         rule = "" if first.code == "coverage" else f" ({first.code})"
         return f"Averaging is unsafe{rule}: {first.says}"
-    worst = min(found.coverage, key=lambda name: found.coverage[name][0])
+    open_ = next(each.agents for each in found.findings if each.code == "coverage")
+    missed = {name: 1 - found.coverage[name][0] for name in open_}
     return (
         "These numbers do not show whether averaging is safe: at the mean of the thresholds, "
-        f"{at_most(worst, 1 - found.coverage[worst][0], found.alpha)}"
+        f"{at_most(missed, found.alpha)}"
     )
 
 

@@ -217,13 +217,62 @@ def test_the_number_of_points_in_the_warning_is_enough_and_no_fewer_are():
 
 @pytest.mark.parametrize(
     ("by", "says"),
-    [("label", "for at least one class: .* 4 .* of each class; 'a' has 1 of '1'. Add"),
-     ("group", "for at least one group: .* 4 .* of each group; 'a' has 1 of 'm'. Add")],
+    [("label", "for label 1: that label .* 4 .* of each label; 'a' has 1 of label 1. Add"),
+     ("group", "for group m: every set of that .* each group; 'a' has 1 of group m. Add")],
 )  # fmt: skip
 def test_the_warning_tells_of_classes_and_groups(by, says):
     cal = fw.Calibration(A, labels=[0] * 9 + [1], n_classes=2, groups=["f"] * 9 + ["m"])
     with pytest.warns(fw.InfiniteThresholdWarning, match=says):
         fw.calibrate({"a": cal}, alpha=0.2, by=by)
+
+
+def of_labels(*counts):
+    """Return calibration points with so many of each label."""
+    n = sum(counts)
+    labels = np.repeat(np.arange(len(counts)), counts)
+    return fw.Calibration(np.arange(n) / n, labels=labels, n_classes=len(counts))
+
+
+def test_the_warning_blames_the_classes_that_are_infinite_and_no_others():
+    cals = {"large": of_labels(99, 99, 99), "small": of_labels(27, 13, 0)}
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        release = fw.calibrate(cals, alpha=0.02, by="label")
+    assert [q == inf for q in release.threshold("small")] == [True, True, False]
+    assert str(caught[0].message).startswith(
+        "the threshold of 'large', 'small' is +inf at alpha=0.02 for label 0, 1: that label is in "
+        "every set. An agent needs at least 49 calibration points of each label; 'small' has 27 of "
+        "label 0, 'small' has 13 of label 1. Add calibration points, or choose a larger alpha"
+    )
+
+
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp", "split-cp"])
+def test_of_a_class_that_nobody_has_only_what_helps_is_offered(method):
+    cals = {"a": of_labels(50, 50, 0), "b": of_labels(50, 50, 0)}
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        fw.calibrate(cals, method=method, alpha=0.1, by="label")
+    assert str(caught[0].message) == (
+        "the threshold of 'a', 'b' is +inf at alpha=0.1 for label 2: that label is in every set. "
+        "No agent has a point of label 2: collect some, or take the class out of the round."
+    )
+
+
+def test_an_agent_without_a_class_of_its_own_is_offered_no_other_alpha():
+    cals = {"a": of_labels(50, 50), "b": of_labels(50, 0)}
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        fw.calibrate(cals, method="split-cp", alpha=0.1, by="label")
+    assert str(caught[0].message) == (
+        "the threshold of 'b' is +inf at alpha=0.1 for label 1: that label is in every set. An "
+        "agent needs at least 9 calibration points of each label; 'b' has 0 of label 1. Add "
+        "calibration points: without any, the threshold is +inf at every alpha."
+    )
+
+
+def test_classes_that_nobody_has_and_small_ones_get_each_its_cure():
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        fw.calibrate({"a": of_labels(50, 3, 0, 0)}, alpha=0.1, by="label")
+    text = str(caught[0].message)
+    assert "No agent has a point of label 2, 3: collect some, or take these classes out" in text
+    assert "'a' has 3 of label 1. Add calibration points, or choose a larger alpha" in text
 
 
 def test_a_choice_of_the_method_warns_once():
@@ -398,6 +447,29 @@ def test_labels_that_may_count_from_one_are_warned_of_once():
         "no row has label 0, which stands for the first column of the probabilities: if your "
         "labels count from 1, subtract 1"
     )
+
+
+def test_columns_in_another_order_than_the_labels_are_warned_of_once():
+    labels = np.arange(60) % 3
+    right = fw.Outputs(0.1 + 0.7 * np.eye(3)[labels], labels)
+    wrong = fw.Outputs(right.values[:, [1, 2, 0]], labels)
+    with pytest.warns(fw.ColumnOrderWarning) as caught:
+        fw.calibrate({"a": right, "b": wrong}, alpha=[0.1, 0.2], score="lac")
+    (only,) = caught
+    assert only.filename == __file__
+    assert str(only.message) == (
+        "agent 'b': the most probable class is right less often than by chance: see that the "
+        "columns of probabilities are in the order of the labels"
+    )
+
+
+def test_columns_in_the_order_of_the_labels_raise_no_warning(recwarn):
+    labels = np.arange(60) % 3
+    fw.calibrate({"a": fw.Outputs(0.1 + 0.7 * np.eye(3)[labels], labels)}, alpha=0.1, score="lac")
+    names = np.array(["x", "y", "z"])[labels]  # which have no order to mistake
+    odd = fw.Outputs(np.full((60, 3), 1 / 3), names, classes=["x", "y", "z"])
+    fw.calibrate({"a": odd}, alpha=0.1, score="lac")
+    assert not recwarn.list
 
 
 def test_labels_that_count_from_zero_and_values_raise_no_such_warning(recwarn):

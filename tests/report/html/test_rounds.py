@@ -454,6 +454,21 @@ def test_the_server_says_where_thresholds_by_group_are_infinite_or_points_are_mi
     assert "group m: b." in texts(sections["diagnosis"])
 
 
+def test_by_label_only_that_label_is_in_every_set(tmp_path):
+    def outputs(n):
+        labels = np.arange(n) % 2
+        return fw.Outputs(0.1 + 0.7 * np.eye(3)[labels], labels)
+
+    with pytest.warns(fw.InfiniteThresholdWarning):
+        release = fw.calibrate({"a": outputs(60)}, alpha=0.1, score="lac", by="label")
+    verdict, _, _ = server_page(release)
+    assert "+inf in label 2: that label is in every set." in verdict.text
+    (view,) = html.rounds.release_page(release, {"a": outputs(301)}).views
+    (verdict,) = view.verdicts.values()
+    assert "a: the threshold of label 2 is +inf, and that label is in every set." in verdict.text
+    assert "exclude nothing" not in verdict.text
+
+
 def test_many_lines_of_a_round_by_group_are_cut(monkeypatch):
     monkeypatch.setattr(html.rounds, "LINES", 3)
     groups = np.repeat([f"g{k}" for k in range(4)], 50)

@@ -27,6 +27,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import (
     ClassesError,
+    ColumnOrderWarning,
     InfiniteThresholdWarning,
     InputError,
     OneBasedLabelsWarning,
@@ -45,7 +46,13 @@ from fedwqcp.federation.plan import (
     part_of,
     set_rule,
 )
-from fedwqcp.federation.predict import check_ids, localize, one_based_note, scored
+from fedwqcp.federation.predict import (
+    below_chance_note,
+    check_ids,
+    localize,
+    one_based_note,
+    scored,
+)
 from fedwqcp.federation.release import Release, keep_fingerprints
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
@@ -161,6 +168,9 @@ def calibrate(
         If a threshold is +inf, once for all agents: too few calibration points, most often.
     OneBasedLabelsWarning
         If class numbers are given in `Outputs`, and no row of any agent has label 0.
+    ColumnOrderWarning
+        If class numbers are given in `Outputs`, and the most probable class of an agent is right
+        less often than by chance.
 
     Examples
     --------
@@ -225,6 +235,8 @@ def calibrate(
     _warn_of_infinite(release, cals)
     if note := one_based_note(release.score, agents.values()):
         warn(note, OneBasedLabelsWarning)
+    else:  # of labels counted from 1 the first choice is seldom right either
+        _warn_of_column_order(release.score, agents)
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         keep_fingerprints(release, given)
@@ -447,26 +459,65 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
 
 
 def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
-    """Warn once of all agents and levels whose sets would hold everything."""
+    """Warn once of all agents, levels, and classes or groups whose threshold is +inf."""
+    places = range(len(release.round.group_names)) or (None,)
     found = {}
     for alpha in release.round.alphas:
-        if names := [name for name in cals if release.is_infinite(name, alpha)]:
-            found[alpha] = names
+        endless = (
+            (name, place)
+            for name in cals
+            for place in places
+            if release.is_infinite(name, alpha, place)
+        )
+        if pairs := list(endless):
+            found[alpha] = pairs
     if found:
         warn(_infinite(release, cals, found), InfiniteThresholdWarning)
 
 
+def _warn_of_column_order(score: Score, agents: Mapping[str, object]) -> None:
+    """Warn once of all agents whose most probable class is seldom right."""
+    outputs = {name: data for name, data in agents.items() if isinstance(data, Outputs)}
+    found = {name: below_chance_note(score, data) for name, data in outputs.items()}
+    if seldom := {name: note for name, note in found.items() if note}:
+        whose = f"{'agents' if len(seldom) > 1 else 'agent'} {listed(seldom, 5)}"
+        warn(f"{whose}: {next(iter(seldom.values()))}", ColumnOrderWarning)
+
+
 def _infinite(
-    release: Release, cals: Mapping[str, Calibration], found: Mapping[float, Sequence[str]]
+    release: Release,
+    cals: Mapping[str, Calibration],
+    found: Mapping[float, Sequence[tuple[str, int | None]]],
 ) -> str:
-    """Say whose thresholds are +inf at which levels, why, and what to do."""
+    """Say whose thresholds are +inf at which levels, and of which class or group; what to do.
+
+    ``found`` holds, by level, each agent with the place of the class or group, if there are any.
+    """
     terms, method = release.round, Plan.of(release.round).method
-    part = "" if terms.by is None else f" for at least one {_PARTS[terms.by]}"
-    whose = "; ".join(
-        f"the threshold of {listed(names, 5)} is +inf at alpha={alpha:g}"
-        for alpha, names in found.items()
-    )
-    text = f"{whose}{part}: sets with it hold every label or value. "
+    whose = []
+    for alpha, pairs in found.items():
+        names = dict.fromkeys(name for name, _ in pairs)
+        parts = dict.fromkeys(terms.group_names[at] for _, at in pairs if at is not None)
+        of = f" for {terms.by} {named(parts)}" if parts else ""
+        whose.append(f"the threshold of {listed(names, 5)} is +inf at alpha={alpha:g}{of}")
+    text = f"{'; '.join(whose)}: {_ENDLESS[terms.by]}. "
+    points = {
+        (name, at): part_of(terms, cals[name], at).n
+        for pairs in found.values()
+        for name, at in pairs
+    }
+    empty = [
+        at
+        for at in range(len(terms.group_names))
+        if not any(points.get((name, at), 1) for name in cals)
+    ]
+    if terms.by is not None and empty:
+        from fedwqcp.federation.advice import without_points
+
+        text += without_points(terms.by, [terms.group_names[at] for at in empty]) + " "
+        points = {(name, at): n for (name, at), n in points.items() if at not in empty}
+    if not points:
+        return text.rstrip()
     few = {alpha: method.least_agents(alpha) for alpha in found}
     if any(few.values()):
         least = ", ".join(f"{n} agents at alpha={alpha:g}" for alpha, n in few.items())
@@ -474,17 +525,21 @@ def _infinite(
             f"{text}{terms.method.name} needs at least {least}, and has {len(cals)}. Add agents, "
             "or choose a larger alpha; more points at these agents do not help."
         )
-    cure = "Add calibration points, or choose a larger alpha"
-    if "overflow" not in terms.method.settings:
-        return f"{text}{cure}."
-    if not method.private:  # whose noise costs points too
+    overflow = "overflow" in terms.method.settings
+    if overflow and not method.private:  # whose noise costs points too
         needed = {a: least_sample(a / len(release.tasks_of(a))) for a in found}
         most = max(needed.values())
         text += f"An agent needs at least {most} calibration points"
-        text += f" of each {_PARTS[terms.by]}" if terms.by else ""
+        text += f" of each {terms.by}" if terms.by else ""
         text += f" at alpha={min(needed):g}" if len(needed) > 1 else ""
-        small = list(_too_small(terms, cals, most))
+        small = list(_too_small(release, points, most))
         text += f"; {named(small)}. " if small else ". "
+    cure = "Add calibration points"
+    if not any(points.values()):  # of nothing there is no quantile, whatever the settings
+        return f"{text}{cure}: without any, the threshold is +inf at every alpha."
+    cure += ", or choose a larger alpha"
+    if not overflow:
+        return f"{text}{cure}."
     choices = get_args(get_type_hints(type(method))["overflow"])
     ways = []
     if "exclude" in choices and any(issubclass(k, SharedThreshold) for k in method.outcomes):
@@ -494,17 +549,27 @@ def _infinite(
     return f"{text}{cure}, or set the method's overflow: {', '.join(ways)}."
 
 
-def _too_small(terms: Round, cals: Mapping[str, Calibration], least: int) -> Iterator[str]:
-    """Say who has fewer points than a threshold needs, in all or of which class or group."""
-    for name, cal in cals.items():
-        parts = range(len(terms.group_names)) or (None,)
-        n, part = min((part_of(terms, cal, part).n, part) for part in parts)
-        of = "" if part is None else f" of {terms.group_names[part]!r}"
-        if n < least:
+def _too_small(
+    release: Release, points: Mapping[tuple[str, int | None], int], least: int
+) -> Iterator[str]:
+    """Say who has fewer points than a threshold needs, in all or of which class or group.
+
+    An agent without any takes no part in a shared threshold, and is no reason for it to be +inf.
+    """
+    shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
+    counted = shared and any(points.values())
+    for (name, at), n in points.items():
+        of = "" if at is None else f" of {release.round.by} {release.round.group_names[at]}"
+        if n < least and (n or not counted):
             yield f"{name!r} has {n}{of}"
 
 
-_PARTS = {"label": "class", "group": "group"}
+_ENDLESS = {
+    None: "sets with it hold every label or value",
+    "label": "that label is in every set",
+    "group": "every set of that group holds every label or value",
+}
+"""What a threshold of +inf means, by what it is of."""
 
 
 def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:

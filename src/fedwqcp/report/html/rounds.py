@@ -17,7 +17,13 @@ from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import next_step, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of, check_ids, predict, unanswered_note
+from fedwqcp.federation.predict import (
+    calibration_of,
+    check_ids,
+    infinite_parts,
+    predict,
+    unanswered_note,
+)
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release, known_rows, proved
@@ -60,7 +66,7 @@ from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
-from fedwqcp.theory.diagnosis import local_thresholds, worst_of
+from fedwqcp.theory.diagnosis import ENDLESS, local_thresholds, worst_of
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, Round
 from fedwqcp.wire.release import AgentRecord
@@ -184,6 +190,11 @@ def _judged(found: Sequence[AgentCoverage], cases: Sequence[_Case]) -> ViewVerdi
     verdict = coverage_verdict(found[0].method, found, nominal)
     if by := cases[0].release.round.by:
         verdict = parts_verdict(verdict, by, _parts(cases), nominal)
+    for case in cases:
+        by = case.release.round.by
+        if parts := infinite_parts(case.release.round, case.threshold, case.test.groups):
+            endless = f"the threshold of {by} {name_list(parts)} is +inf, and {ENDLESS[by]}."
+            verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {endless}")
     said = [case.calibrated for case in cases if case.calibrated]
     if not said:
         return verdict
@@ -215,7 +226,7 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     totals = [(a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"]
     each = {} if folder is None else _message_bytes(release, plan, folder)
     about.append(messages_section(totals, each))
-    if found.averaged or found.infinite or any(found.absent.values()):
+    if found.averaged or found.infinite or any((found.absent or {}).values()):
         about.append(diagnosis_section(found, str(next_step(release))))
     if release.advice and not found.averaged:
         chosen = Text([sentence(release.advice)])
@@ -375,12 +386,12 @@ def _verdict(
         every = all(set(release.used) <= set(at) for at in found.infinite.values())
         whose = "The threshold is" if every else "Thresholds of some agents are"
         where = f"in {by} {name_list(found.infinite)}"
-        text = f"{said} {whose} +inf {where}: such sets exclude nothing."
+        text = f"{said} {whose} +inf {where}: {ENDLESS[by]}."
         return ViewVerdict("caution", word, text)
     if verdict == "cannot tell":
         return ViewVerdict("caution", f"Cannot tell whether averaging is safe{where}", said + why)
     findings = (finding for own in parts.values() for finding in own.findings)
-    absent = any(found.absent.values())
+    absent = any((found.absent or {}).values())
     if absent or any(finding.severity == "caution" for finding in findings):
         return ViewVerdict("caution", "Read the cautions", said)
     return ViewVerdict("plain", "Closed", said)
@@ -612,7 +623,7 @@ def _coverage(case: _Case) -> AgentCoverage:
         rounds=release.rounds,
         guarantee=release.guarantee.in_words,
         assumption=release.assumption,
-        infinite=inf in flat,
+        infinite=flat == [inf] if release.round.by else inf in flat,
     )
 
 

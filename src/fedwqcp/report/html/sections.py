@@ -237,7 +237,8 @@ def _group_findings(found: GroupDiagnosis) -> list[Text]:
     if found.infinite:
         lines = [f"{by} {part}: at {named(at)}." for part, at in found.infinite.items()]
         blocks.append(Text(lines[:LINES], "bad", "unsafe: infinite", _INFINITE[by]))
-    if absent := [f"{by} {part}: {named(at)}." for part, at in found.absent.items() if at]:
+    lacking = (found.absent or {}).items()
+    if absent := [f"{by} {part}: {named(at)}." for part, at in lacking if at]:
         title = f"Agents without a calibration point of a {by}"
         blocks.append(Text(absent[:LINES], "caution", "caution: absent", title))
     graver = [
