@@ -392,7 +392,8 @@ def verdict(rows: list[goals.Row]) -> str:
     missed = [row for row in rows if row[-1] is not True]
     table = f" The others:\n\n{goals.table(missed)}" if missed else "\n"
     rest = "those of randomised scores and of thresholds by label and by row are counted below"
-    return f"{len(rows) - len(missed)} of these {len(rows)} goals are met; {rest}.{table}"
+    met = f"{len(rows) - len(missed)} of {len(rows)} goals are met"
+    return f"{met} (`benchmarks/results/peers.md` lists all); {rest}.{table}"
 
 
 def counted(rows: list[goals.Row]) -> str:

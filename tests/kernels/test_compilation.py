@@ -67,6 +67,7 @@ def fresh(patch: pytest.MonkeyPatch, clock: Clock, folder: Path) -> pytest.Monke
         ("_failed", set()),
         ("stamp", lambda: "these versions"),
         ("COMPILE", {"slow": 3.0}),
+        ("SERVES", {"slow": "tests"}),
         ("SMALL", 10),
         ("TURN", 10),
     ):
@@ -221,8 +222,12 @@ def test_a_loop_that_left_the_cache_is_said_to_be_compiled_again(
     compilation._loop_times()["slow"] = LoopTimes("these versions", 3.0, 0.5)
     with caplog.at_level(logging.INFO, "fedwqcp"):
         call(clock, 6)
-    assert caplog.messages == ["compiling 'slow', about 3 s once; kept for later"]
+    assert caplog.messages == ["compiling a loop for tests (slow), about 3 s; kept for later"]
     assert compilation._loop_times()["slow"].compile == pytest.approx(4, abs=1)
+
+
+def test_every_kind_of_loop_has_words_that_a_user_knows() -> None:
+    assert {kind.split()[0] for kind in compilation.COMPILE} == set(compilation.SERVES)
 
 
 def test_a_loop_that_is_loaded_slowly_is_not_said_to_be_compiled(
@@ -269,7 +274,7 @@ def test_one_line_says_that_something_is_compiled(
     with caplog.at_level(logging.INFO, "fedwqcp"):
         call(clock, 9)
         call(clock, 9)
-    assert caplog.messages == ["compiling 'slow', about 3 s once; kept for later"]
+    assert caplog.messages == ["compiling a loop for tests (slow), about 3 s; kept for later"]
 
 
 def test_rows_that_the_loop_refuses_are_left_to_numpy(clock: Clock) -> None:

@@ -68,6 +68,19 @@ COMPILE = {
 left out, and n for the number of classes of a loop that serves one number alone. Otherwise the
 first word counts."""
 
+SERVES = {
+    "valid": "checking probabilities",
+    "rank": "scores",
+    "count": "coverage and set sizes",
+    "exact": "prediction sets",
+    "short": "prediction sets",
+    "bracket": "prediction sets",
+    "each": "prediction sets with a threshold for each label",
+    "interval": "prediction intervals",
+    "select": "quantiles",
+}
+"""What a user calls the work of a loop, by the first word of its kind."""
+
 LOAD = 0.12
 """Seconds to load a loop from numba's cache, likewise."""
 
@@ -319,7 +332,8 @@ def _compile(kind: str, loops: Loops, first: Callable[[], object]) -> None:
     """Compile or load a loop by its first call, and keep how long it took."""
 
     def tell() -> None:
-        _log.info("compiling %r, about %.0f s once; kept for later", kind, _compile_time(kind))
+        what, took = SERVES[kind.split(maxsplit=1)[0]], _compile_time(kind)
+        _log.info("compiling a loop for %s (%s), about %.0f s; kept for later", what, kind, took)
 
     with _compile_lock:
         if kind in _ready:

@@ -44,6 +44,7 @@ from fedwqcp._validation import (
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.kernels import LANES, Crossings, Integers, Ranked, Sets, selection
 from fedwqcp.kernels.compilation import (
+    FEW,
     Loops,
     always,
     in_turns,
@@ -108,8 +109,9 @@ def over_rows(rows: slice, size: int, work: Callable[[slice], bool]) -> bool:
     Return whether ``work`` returned True for all of them.
     """
     n = rows.stop - rows.start
-    workers = min(threads(), n) if size >= SHARED else 1
-    if workers == 1:
+    # A first call, of FEW rows, stays on its thread, which holds the lock of compilations.
+    workers = min(threads(), n // FEW) if size >= SHARED else 1
+    if workers <= 1:
         return bool(work(rows))
     from concurrent.futures import ThreadPoolExecutor
 
