@@ -85,6 +85,29 @@ def test_own_thresholds_of_any_rows(kind: str, n_classes: int) -> None:
         assert_own_thresholds(score, Labelled(p.astype(np.float32)[::2], labels[::2], u[::2]))
 
 
+@pytest.mark.parametrize("kind", ["spread", "even", "tied", "changing"])
+def test_many_labels_in_doubt(backend: str, kind: str) -> None:
+    """So many that they are put into buckets, and where all are equal, sorted."""
+    rng = np.random.default_rng(3)
+    for k, score in enumerate(RANKED[:4:2] if backend == "python" else RANKED):
+        p = rows(kind, 3, 250).astype(np.float64 if k % 2 else np.float32)
+        case = Labelled(p, rng.integers(0, 250, 3), rng.random(3))
+        assert_own_thresholds(score, case, slice(0, 3) if backend == "python" else slice(None))
+
+
+@always_compiled
+@pytest.mark.parametrize("n_classes", [65, 600])
+def test_rows_that_grow_flatter_and_sharper(n_classes: int) -> None:
+    """What earlier rows needed misses what later ones do, on both sides."""
+    rng, n = np.random.default_rng(4), 300
+    scale = np.concatenate([np.linspace(8, 0.02, n // 2), np.linspace(0.02, 8, n // 2)])
+    p = np.exp(scale[:, None] * rng.standard_normal((n, n_classes)))
+    p /= p.sum(axis=1, keepdims=True)
+    for dtype, score in zip((np.float32, np.float64) * 3, RANKED, strict=True):
+        case = Labelled(p.astype(dtype), rng.integers(0, n_classes, n), rng.random(n))
+        assert_own_thresholds(score, case, slice(0, 5))
+
+
 @always_compiled
 @pytest.mark.parametrize("n_classes", [10, 65])
 def test_no_score_is_within_a_negative_threshold_however_small(n_classes: int) -> None:
