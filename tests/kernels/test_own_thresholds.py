@@ -1,6 +1,11 @@
 """Sets where labels or rows have thresholds of their own are those of every label's score."""
 
+import os
+import platform
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -152,3 +157,38 @@ def test_any_layout_serves(backend: str) -> None:
     for layout in (np.asfortranarray(probs), probs[::-1, ::-1], np.repeat(probs, 2, axis=0)[::2]):
         case = Labelled(layout, rng.integers(0, 60, 8), rng.random(8))
         assert_own_thresholds(APS(), case)
+
+
+WITHOUT_AVX512 = """
+import os
+import numpy as np
+import fedwqcp as fw
+from fedwqcp.kernels import compilation
+
+compilation.SMALL = 0
+rng = np.random.default_rng(5)
+for C in (20, 65, 300):
+    p = rng.dirichlet(np.full(C, 0.3), 90)
+    y, u = rng.integers(0, C, 90), rng.random(90)
+    for score in (fw.APS(), fw.RAPS(penalty=0.01), fw.SAPS(penalty=0.01)):
+        for q in (rng.normal(0.9, 0.03, C), np.where(np.arange(C) % 4, 0.8, np.inf), 0.9):
+            for probs in (p, p.astype(np.float32)):
+                found = []
+                for backend in ("numpy", "numba"):
+                    os.environ["FEDWQCP_BACKEND"] = backend
+                    sets, measured = score.invert(probs, q, u=u), score.measure(probs, y, q, u=u)
+                    found.append((sets.mask, *measured))
+                for one, other in zip(*found, strict=True):
+                    np.testing.assert_array_equal(one, other)
+from numba.core.registry import cpu_target
+assert "+avx512f" not in cpu_target.target_context.codegen().magic_tuple()[2]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names an x86 processor")
+def test_processors_without_avx512_give_the_same_sets(tmp_path: Path) -> None:
+    pytest.importorskip("numba")
+    narrow = {"NUMBA_CPU_NAME": "nehalem", "NUMBA_CPU_FEATURES": "+sse4.2,+popcnt"}
+    environment = {**os.environ, **narrow, "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", WITHOUT_AVX512], check=True, env=environment)

@@ -47,6 +47,8 @@ def numbers_in_and_out(x, y, out, truth):
     vectors.write(to, 226, 0.1)
     vectors.write(to, 227, vectors.reduce_max(a))
     vectors.compress(to, 240, a, a < b)
+    for k in range(vectors.popcount(a < b), 16):  # what it leaves there is not said
+        vectors.write(to, 240 + k, 0.0)
     vectors.store(to, 256, vectors.convert_like(vectors.round_single(a), a))
     vectors.store(to, 272, vectors.prefix_sums(vectors.floor(a)))
     vectors.write(to, 288, vectors.last_lane(b))
@@ -67,7 +69,10 @@ def bits_and_back(x, whole, longs, doubles):
     )
     third = vectors.to_float64(vectors.as_float32(vectors.as_uint32(a))) * vectors.broadcast(1 / 3)
     vectors.store(to, 16, vectors.as_uint32(vectors.to_float32(third)))
-    vectors.compress(to, 32, vectors.lane_index(), a > vectors.full_like(a, 0.0))
+    positive = a > vectors.full_like(a, 0.0)
+    vectors.compress(to, 32, vectors.lane_index(), positive)
+    for k in range(vectors.popcount(positive), 16):
+        vectors.write(to, 32 + k, np.uint32(0))
     vectors.store(
         far,
         0,

@@ -275,17 +275,15 @@ def compress(builder: Any, pointer: Any, at: Any, vector: Any, mask: Any) -> Non
 
     AMD's processors take over a hundred cycles to compress into memory, and three in a register.
     """
-    of, place = pointer.type.pointee, builder.gep(pointer, [at])
-    if _bytes(of) == 4 and _has_avx512():
-        name, rest = (
-            f"llvm.x86.avx512.mask.compress.{_name(vector)}",
-            ir.Constant(vector.type, None),
-        )
-        packed = _call(builder, name, vector.type, vector, rest, mask)
+    if _bytes(pointer.type.pointee) == 4 and _has_avx512():
+        name = f"llvm.x86.avx512.mask.compress.{_name(vector)}"
+        packed = _call(builder, name, vector.type, vector, ir.Constant(vector.type, None), mask)
         builder.store(packed, _at(builder, pointer, at), align=4)
-    else:
-        name = f"llvm.masked.compressstore.{_name(vector)}"
-        _call(builder, name, ir.VoidType(), vector, place, mask)
+        return
+    for lane in range(LANES):  # each is written, and the next one over it if it is not wanted
+        one = builder.extract_element(vector, ir.Constant(I32, lane))
+        builder.store(one, builder.gep(pointer, [at]))
+        at = builder.add(at, _bit(builder, mask, lane))
 
 
 @instruction(lambda *_: MASK)
@@ -294,17 +292,25 @@ def expand(builder: Any, pointer: Any, at: Any, mask: Any) -> Any:
 
     The reverse of `compress`; up to sixteen are read.
     """
-    whole = ir.VectorType(I32, LANES)
-    zeros = ir.Constant(whole, None)
+    whole, found = ir.VectorType(I32, LANES), ir.Constant(mask.type, ir.Undefined)
     if _has_avx512():
         packed = builder.zext(builder.load(_at(builder, pointer, at), align=1), whole)
-        name = f"llvm.x86.avx512.mask.expand.v{LANES}i32"
-        found = _call(builder, name, whole, packed, zeros, mask)
-    else:
-        none = ir.Constant(ir.VectorType(ir.IntType(8), LANES), None)
-        name, place = f"llvm.masked.expandload.v{LANES}i8", builder.gep(pointer, [at])
-        found = builder.zext(_call(builder, name, none.type, place, mask, none), whole)
-    return builder.icmp_unsigned("!=", found, zeros)
+        name, zeros = f"llvm.x86.avx512.mask.expand.v{LANES}i32", ir.Constant(whole, None)
+        return builder.icmp_unsigned("!=", _call(builder, name, whole, packed, zeros, mask), zeros)
+    for lane in range(LANES):
+        index = ir.Constant(I32, lane)
+        one = builder.trunc(builder.load(builder.gep(pointer, [at])), ir.IntType(1))
+        one = builder.and_(one, builder.extract_element(mask, index))
+        found, at = (
+            builder.insert_element(found, one, index),
+            builder.add(at, _bit(builder, mask, lane)),
+        )
+    return found
+
+
+def _bit(builder: Any, mask: Any, lane: int) -> Any:
+    """Return 1 where a lane of a mask is true, otherwise 0."""
+    return builder.zext(builder.extract_element(mask, ir.Constant(I32, lane)), I64)
 
 
 @instruction(lambda *_: types.void)
