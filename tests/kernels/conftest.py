@@ -25,6 +25,7 @@ def as_python(monkeypatch: pytest.MonkeyPatch) -> Loops:
     monkeypatch.setitem(sys.modules, "fedwqcp.kernels.vectors", vectors)
     loops = Loops(*(importlib.import_module(f"fedwqcp.kernels.{name}") for name in Loops._fields))
     monkeypatch.setattr(loops.numba, "ROWS", 3)
+    monkeypatch.setattr(loops.own_thresholds, "EXACT", 2**40)
     return loops
 
 
@@ -48,6 +49,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
             patch.setattr(compilation, "loops", lambda: loops)
         elif request.param == "numba":
             pytest.importorskip("numba")
+            patch.setattr("fedwqcp.kernels.own_thresholds.EXACT", 2**40)  # numpy takes nothing over
         yield request.param
 
 
@@ -56,4 +58,5 @@ def always_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let numba serve inputs of any size."""
     pytest.importorskip("numba")
     monkeypatch.setenv("FEDWQCP_BACKEND", "numba")
+    monkeypatch.setattr("fedwqcp.kernels.own_thresholds.EXACT", 2**40)  # numpy takes nothing over
     monkeypatch.setattr(compilation, "SMALL", 0)  # what a quick loop leaves counts as well

@@ -11,7 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from fedwqcp import kernels
 from fedwqcp.errors import InputError
+from fedwqcp.kernels import dispatch
+from fedwqcp.kernels.numpy import cross_by_value
 from fedwqcp.scores._base import RankedScore
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
@@ -98,6 +101,38 @@ def test_many_labels_in_doubt(backend: str, kind: str) -> None:
         p = rows(kind, 3, 250).astype(np.float64 if k % 2 else np.float32)
         case = Labelled(p, rng.integers(0, 250, 3), rng.random(3))
         assert_own_thresholds(score, case, slice(0, 3) if backend == "python" else slice(None))
+
+
+@always_compiled
+def test_numpy_takes_over_where_most_labels_need_their_exact_rank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    p, taken, plain = rows("even", 60, 200).astype(np.float32), [], dispatch.mask_by_label
+    monkeypatch.setattr(dispatch, "mask_by_label", lambda *a: taken.append(len(a[0])) or plain(*a))
+    monkeypatch.setattr(kernels.own_thresholds, "EXACT", 8)
+    score = APS(randomized=False)
+    scores = score.of_every_label(p)
+    for q, by_numpy in ((scores[0] + 0.001, 0), (scores[0], 60)):
+        taken.clear()
+        assert (score.invert(p, q).mask == (scores <= q)).all()
+        assert sum(taken) == by_numpy
+
+
+@always_compiled
+def test_a_row_without_a_limit_costs_no_more_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SAPS by row: thresholds of +inf, as those of a group with few points."""
+    ranked, rng = [], np.random.default_rng(8)
+    p = rows("steep", 40, 300).astype(np.float32)
+    y, u = rng.integers(0, 300, 40), rng.random(40)
+    monkeypatch.setattr(
+        dispatch, "cross_by_value", lambda p, *a: ranked.append(len(p)) or cross_by_value(p, *a)
+    )
+    monkeypatch.setattr(kernels.own_thresholds, "EXACT", 8)
+    q = np.where(np.arange(40) % 3, 0.9, np.inf)[:, None]
+    covered, sizes = SAPS().measure(p, y, q, u=u)
+    assert ranked == []
+    assert (sizes == SAPS()._block(p, q, "leq", u).sum(axis=1)).all()
+    assert covered[::3].all()
 
 
 @always_compiled

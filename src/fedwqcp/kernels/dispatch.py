@@ -623,9 +623,15 @@ def within_each(
 
     Without true labels the sets are marked, otherwise coverage and sizes are found.
     """
+    find = _within_rows if random.by_row else _within_labels
+    return find(probs, q, random, by_top, labels)
+
+
+def _within_labels(
+    probs: Probabilities, q: Floats, random: RandomPart, by_top: bool, labels: Labels | None
+) -> Sets:
+    """Do so by the score of every label."""
     n, n_classes = probs.shape
-    if random.by_row and n_classes <= (SHORT if by_top else LONG):
-        return _within_rows(probs, random, by_top, labels)
     probs, y = _read_only(probs), _read_only(np.empty(0, np.int64) if labels is None else labels)
     mask = np.empty((n, n_classes) if labels is None else (0, 0), np.bool_)
     out = Sets(mask, np.empty(y.size, np.bool_), np.empty(n, np.int64))
@@ -679,31 +685,44 @@ def within_each(
 
 
 def _within_rows(
-    probs: Probabilities, random: RandomPart, by_top: bool, labels: Labels | None
+    probs: Probabilities, q: Floats, random: RandomPart, by_top: bool, labels: Labels | None
 ) -> Sets:
     """Do so where each row has its threshold: a set is the first few labels of its row."""
-    n, n_classes = probs.shape
-    out = Crossings.allocate(n, n_classes if labels is None else 0, False, labels is not None)
-    y, all_fit = np.empty(0, np.int64) if labels is None else labels, np.empty(0, np.int64)
+    n_classes, all_fit = probs.shape[1], np.empty(0, np.int64)
     if n_classes > SHORT:
         # Rows whose threshold no score passes are searched with another one, which checks them.
         all_fit = np.flatnonzero(random.threshold >= 1 + random.penalties[-1])
-        q = random.threshold.copy()
-        q[all_fit] = 0.5
-        random = random._replace(u=random.u if random.u.size else np.ones(n), threshold=q)
-    no_limits = Limits(np.zeros(n_classes + 1, np.int64), by_top)
-    search = _Search(_read_only(probs), _read_only(y), no_limits, _for_loops(random), out)
-    if random.penalties[-1] > LARGEST:
-        search.plain(slice(0, n))
+        own = random.threshold.copy()
+        own[all_fit] = 0.5
+        q, random = own[:, None], random._replace(threshold=own)
+    if n_classes <= (SHORT if by_top else LONG):
+        found = _cross_rows(probs, random, by_top, labels)
     else:
-        in_turns(search.kind, n, probs.size, search.compiled, search.plain)
-    found = Sets(out.mask, out.covered, out.sizes)
+        found = _within_labels(probs, q, random, by_top, labels)
     if all_fit.size:
         found.sizes[all_fit] = n_classes
         for filled in (found.mask, found.covered):
             if filled.size:
                 filled[all_fit] = True
     return found
+
+
+def _cross_rows(
+    probs: Probabilities, random: RandomPart, by_top: bool, labels: Labels | None
+) -> Sets:
+    """Search each row for its crossing."""
+    n, n_classes = probs.shape
+    out = Crossings.allocate(n, n_classes if labels is None else 0, False, labels is not None)
+    if n_classes > SHORT and not random.u.size:
+        random = random._replace(u=np.ones(n))
+    y = np.empty(0, np.int64) if labels is None else labels
+    no_limits = Limits(np.zeros(n_classes + 1, np.int64), by_top)
+    search = _Search(_read_only(probs), _read_only(y), no_limits, _for_loops(random), out)
+    if random.penalties[-1] > LARGEST:
+        search.plain(slice(0, n))
+    else:
+        in_turns(search.kind, n, probs.size, search.compiled, search.plain)
+    return Sets(out.mask, out.covered, out.sizes)
 
 
 # Intervals ----------------------------------------------------------------------------------------

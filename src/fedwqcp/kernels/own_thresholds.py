@@ -95,6 +95,9 @@ OPEN = 0.03
 WIDENED = 4
 """So often each end of a band is moved by a factor of 2 before all labels are listed."""
 
+EXACT = 8
+"""Where more labels than so many a row need their exact rank, numpy is faster: it sorts rows."""
+
 FIRST = 64
 """For so many rows, every row moves the band."""
 
@@ -127,6 +130,8 @@ class Thresholds(NamedTuple):
     """Ranks that are free of a penalty, and what each other rank adds, as bounds take it."""
     constant: bool
     """Whether there are labels that every set has, or none."""
+    most_exact: int
+    """Up to so many labels a row, on average, may get their exact rank."""
 
     def of(self, rows: slice | Integers) -> Thresholds:
         """Return those of some rows."""
@@ -146,7 +151,8 @@ def thresholds(q: Floats, u: Floats, penalties: Floats, by_top: bool) -> Thresho
     if not by_row:
         far, all_fit = slack * (1 + np.abs(exact)), exact >= most
         far[np.isinf(exact)] = 0
-        low, high = (exact - far).astype(np.float32), (exact + far).astype(np.float32)
+        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite there
+            low, high = (exact - far).astype(np.float32), (exact + far).astype(np.float32)
         low[all_fit] = high[all_fit] = np.inf
         some = (exact >= -1) & ~all_fit
         constant = not some.all()
@@ -164,6 +170,7 @@ def thresholds(q: Floats, u: Floats, penalties: Floats, by_top: bool) -> Thresho
         most,
         (np.float32(line[0]), np.float32(line[1])),
         constant,
+        EXACT,
     )
 
 
@@ -425,12 +432,14 @@ def misses(
 @jit_inline
 def widen(band: Band, missed: tuple[Bool, Bool], attempt: Int) -> Band:
     """Move the ends that lie too low or too high; in the end all labels are listed."""
-    high, low = band
+    high, low, least = band.high, band.low, np.float32(LEAST)
     if missed[0]:
         high = high * np.float32(2) if attempt < WIDENED else np.float32(2)
-    if missed[1]:
-        low = low * np.float32(0.5) if attempt < WIDENED else np.float32(-1)
-    return Band(high, low if low >= np.float32(LEAST) else np.float32(-1))
+    if missed[1] and low > least:
+        low = max(low * np.float32(0.5), least) if attempt < WIDENED else least
+    elif missed[1]:
+        low = np.float32(-1)
+    return Band(high, low)
 
 
 @jit_inline
@@ -713,15 +722,27 @@ def place_of(x: Any, m: Int, lists: Lists) -> Int:
 
 
 @jit_inline
-def find_own(y: Int, m: Int, row: Row, band: Band, given: Thresholds, lists: Lists) -> Int:
-    """Return 1 if the true label is within its threshold, 0 if not, -1 if ties leave it open."""
+def covers(
+    i: Int,
+    y: Int,
+    m: Int,
+    probs: Probabilities,
+    given: Thresholds,
+    row: Row,
+    band: Band,
+    lists: Lists,
+) -> tuple[Bool, Bool]:
+    """Tell whether the true label is within its threshold, once lists are; validity of the row."""
     x = read(row.probs, row.start + y)
     if given.constant and (given.low[y] < NEVER or given.low[y] == np.float32(inf)):
-        return np.int64(given.low[y] > 0)
+        return given.low[y] > 0, True
     if x > band.high or not x > band.low:
-        return np.int64(x > band.high)
+        return x > band.high, True
     place = place_of(x, m, lists)
-    return np.int64(read(lists.within, place)) if place >= 0 else np.int64(-1)
+    if place >= 0:
+        return read(lists.within, place), True
+    q, rule = given.exact[i if given.by_row else y], (given.penalties, given.by_top)
+    return is_within(probs[i], y, q, u_of(given, i), rule)
 
 
 @jit_part
@@ -771,8 +792,11 @@ def score_sorted(
     top: float,
     limits: ListLimits,
     memory: Memory,
-) -> tuple[Int, Bool]:
-    """Sort listed labels and score them in order; return how many are within, and validity."""
+) -> tuple[Int, Bool, Int]:
+    """Sort listed labels and score them in order.
+
+    Return how many are within, validity, and how many were scored exactly.
+    """
     x_of, order = memory.x, memory.doubts
     sort_listed(m, x_of, order, memory.ends)
     mass, rank, off, wide = (
@@ -782,6 +806,7 @@ def score_sorted(
         np.float64(limits.wide),
     )
     u, size, valid, step = u_of(given, i), np.int64(0), True, given.penalties[2]
+    spent = np.int64(0)
     ranked = given.by_top | (given.line[1] > 0)
     for k in range(m):
         place = order[k]
@@ -805,10 +830,10 @@ def score_sorted(
             within, beyond = False, False
         if not (within | beyond):
             within, good = score_exactly(i, place, probs, given, row, band)
-            valid &= good
+            valid, spent = valid & good, spent + 1
         size += within
         memory.within[place] = within
-    return size, valid
+    return size, valid, spent
 
 
 @jit_inline
@@ -823,19 +848,19 @@ def settle(
     terms: ScoreTerms,
     limits: ListLimits,
     lists: Lists,
-) -> tuple[Int, Bool]:
-    """Decide on listed labels that are in doubt; return how many are within, and validity."""
-    size, valid = np.int64(0), True
+) -> tuple[Int, Bool, Int]:
+    """Decide on listed labels that are in doubt; return what `score_sorted` does."""
+    size, valid, spent = np.int64(0), True, np.int64(0)
     for k in range(n):
         place, within, beyond = np.int64(read(lists.doubts, k)), False, False
         if m > PAIRS:  # up to so many were compared with each other before
             within, beyond = score_listed(place, m, terms, limits, lists)
         if not (within | beyond):
             within, good = score_exactly(i, place, probs, given, row, band)
-            valid &= good
+            valid, spent = valid & good, spent + 1
         write(lists.within, place, within)
         size += within
-    return size, valid
+    return size, valid, spent
 
 
 @jit_inline
@@ -910,7 +935,7 @@ def score_long(
     """Fill in the sets of contiguous rows of at least sixteen labels.
 
     ``quick`` are the same float32, or room for one row of float64 as float32. Return whether all
-    rows surely are probabilities.
+    rows surely are probabilities; also False where too many labels need their exact rank.
     """
     n, C = probs.shape
     mask, covered, sizes = out
@@ -922,7 +947,7 @@ def score_long(
     buckets = Buckets(pointer(memory.bucket), pointer(memory.masses), pointer(memory.counts))
     tail = lane_index() < broadcast(np.int32(C % LANES))
     usual = Band(np.float32(4.0 / C), np.float32(max(0.25 / C, LEAST)))
-    early, late, valid = np.int64(0), np.int64(0), True
+    early, late, valid, spent = np.int64(0), np.int64(0), True, np.int64(0)
     for i in range(n):
         row, u = Row(pointer(quick), 0 if rounded else i * C, C, tail), u_of(given, i)
         if rounded and not round_row(pointer(probs), i * C, pointer(quick), C):
@@ -940,24 +965,24 @@ def score_long(
             fill_buckets(m, band, limits, terms.ranked, buckets, lists)
             within, doubtful = score_buckets(m, terms, limits, buckets, lists)
         if doubtful > MANY:
-            within, good = score_sorted(
+            within, good, more = score_sorted(
                 i, m, probs, given, row, band, np.float64(top), limits, memory
             )
         else:
-            more, good = settle(i, doubtful, m, probs, given, row, band, terms, limits, lists)
-            within += more
-        valid &= good
+            settled, good, more = settle(
+                i, doubtful, m, probs, given, row, band, terms, limits, lists
+            )
+            within += settled
+        valid, spent = valid & good, spent + more
+        if spent > given.most_exact * (i + LANES):
+            return False
         sizes[i] = found.above + within
         if masked or given.constant:
             to = pointer(marks), i * C if masked else 0
             sizes[i] = mark_labels(m, row, band, given, lists, to)
         if labels.size:
-            own, y = find_own(labels[i], m, row, band, given, lists), labels[i]
-            if own < 0:
-                q, rule = given.exact[i if given.by_row else y], (given.penalties, given.by_top)
-                own, good = is_within(probs[i], y, q, u, rule)
-                valid &= good
-            covered[i] = own > 0
+            covered[i], good = covers(i, labels[i], m, probs, given, row, band, lists)
+            valid &= good
         early, late = early + missed[0], late + missed[1]
         if i < FIRST:
             usual = narrow(band, missed)

@@ -192,8 +192,9 @@ pointer: Any = intrinsic(_pointer)
 
 @instruction(lambda pointer, _: pointer.dtype)
 def read(builder: Any, pointer: Any, at: Any) -> Any:
-    """Return one number."""
-    return builder.load(builder.gep(pointer, [at]))
+    """Return one number, or truth, which takes a byte in memory."""
+    one = builder.load(builder.gep(pointer, [at]))
+    return builder.trunc(one, ir.IntType(1)) if one.type == ir.IntType(8) else one
 
 
 @instruction(lambda *_: types.void)
