@@ -86,7 +86,7 @@ def test_thresholds_of_the_agents_own_are_not_known_to_be_finite(folder):
     assert "not known here: each agent's own data decide" in said
     facts = call_json("server", "close", "round.json")
     (found,) = facts["diagnoses"]
-    assert (found["infinite"], found["absent"]) == (None, None)
+    assert (found["infinite"], found["absent"], found["complete"]) == (None, None, False)
     assert [agent["status"] for agent in facts["agents"]] == ["not asked"] * 4
     audited = call_json("audit", "round.record.json")
     assert audited["agents"] == facts["agents"]

@@ -92,6 +92,14 @@ def test_a_class_with_too_few_points_comes_first_where_another_decides(rare, say
     assert pooled.threshold("a", group=2) == inf  # as it says
 
 
+@pytest.mark.parametrize(("n", "says"), [(3, "a alone has 3 points"), (1, "a alone has 1 point")])
+@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
+def test_one_agent_with_too_few_points_is_named(n, says):
+    text = str(advise_on(fw.calibrate({"a": np.arange(n) / 9}, alpha=0.1, score="lac")))
+    assert f"{says}, too few for a finite threshold" in text
+    assert "1 agents" not in text
+
+
 def test_advice_by_label_does_not_say_that_sets_hold_every_label():
     counts = {"a": [900, 20], "b": [60, 20], "c": [4, 20]}
     cals = {

@@ -350,6 +350,38 @@ def test_a_printed_release_warns():
     assert said.endswith("the threshold of label 1 is +inf for a: that label is in every set")
 
 
+@pytest.mark.parametrize(
+    ("by", "counts", "says"),
+    [
+        ("label", [[60, 3, 60], [60, 60, 3]],
+         "the threshold of label 1 is +inf for a, that of label 2 for b: that label is in every "
+         "set"),
+        ("label", [[60, 3, 3], [60, 60, 3]],
+         "the thresholds of labels 1, 2 are +inf for a, that of label 2 for b: these labels are in "
+         "every set"),
+        ("group", [[60, 60, 3], [60, 3, 3]],
+         "the threshold of group 2 is +inf for a, those of groups 1, 2 for b: in these groups, "
+         "such sets hold every label or value"),
+        ("group", [[60, 60, 3], [60, 60, 3]],
+         "the threshold of group 2 is +inf for a, b: in that group, such sets hold every label or "
+         "value"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
+def test_a_printed_release_says_of_each_agent_what_is_infinite_there(by, counts, says):
+    cals = {}
+    for name, row in zip("ab", counts, strict=True):
+        parts, scores = np.repeat([0, 1, 2], row), np.arange(sum(row)) / sum(row)
+        cals[name] = (
+            fw.Calibration(scores, labels=parts, n_classes=3)
+            if by == "label"
+            else fw.Calibration(scores, groups=parts.astype(str))
+        )
+    said = " ".join(str(fw.calibrate(cals, method="split-cp", alpha=0.1, by=by)).split())
+    assert said.endswith(f"warning: {says}")
+    assert said.count("warning: ") == 1
+
+
 @pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
 def test_a_release_tells_whose_threshold_is_infinite():
     by = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])

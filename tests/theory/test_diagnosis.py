@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -525,10 +526,28 @@ def test_what_agents_find_for_themselves_is_not_known_to_the_server(method):
     release = fw.calibrate({"a": cal, "b": cal}, method=method, alpha=0.4, by="group")
     assert diagnose_groups(release).infinite == {}  # known in the agents' process
     found = diagnose_groups(release.public())
-    assert found.infinite is None
+    assert (found.infinite, found.complete) == (None, False)
     assert "every group has a finite threshold" not in str(found)
     assert "not known here: each agent's own data decide" in str(found)
     assert (found.absent is None) == (method == "split-cp")  # which asks nobody
+
+
+@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
+def test_what_the_server_knows_in_part_is_not_shown_as_all():
+    counts = {"a": (60, 60, 0), "b": (60, 60, 3), "c": (40, 0, 0)}
+    cals = {
+        name: fw.Calibration(np.arange(sum(n)) / sum(n), np.repeat([0, 1, 2], n), n_classes=3)
+        for name, n in counts.items()
+    }
+    release = fw.calibrate(cals, method="guarded-median-cp", alpha=0.1, by="label")
+    there = diagnose_groups(release)
+    assert (there.infinite["2"], there.complete) == (("a", "b", "c"), True)
+    assert "not known" not in str(there)
+    found = diagnose_groups(replace(release, local={}))  # as the server has it
+    assert (found.infinite["2"], found.complete) == (("a", "c"), False)
+    assert str(found).endswith(
+        "\n  of others not known here: each agent's own data decide whether its threshold is finite"
+    )
 
 
 def test_by_label_only_that_label_is_in_every_set():

@@ -623,16 +623,34 @@ class Release(ReleaseRecord):
         endless = [n for n in shown if any(self.is_infinite(n, alpha) for alpha in levels)]
         if not endless:
             return
-        of = [
-            part
-            for place, part in enumerate(self.round.group_names)
-            if any(self.is_infinite(n, alpha, place) for n in endless for alpha in levels)
-        ]
-        whose, what = ("a threshold", "such sets hold every label or value")
-        if by is not None:
-            whose = f"the threshold of {by} {named(of)}"
-            what = "that label is in every set" if by == "label" else f"in that group, {what}"
-        yield f"warning: {whose} is +inf for {', '.join(endless)}: {what}"
+        what = "such sets hold every label or value"
+        if by is None:
+            yield f"warning: a threshold is +inf for {', '.join(endless)}: {what}"
+            return
+        alike: dict[tuple[str, ...], list[str]] = {}  # agents by their labels or groups
+        for name in endless:
+            of = tuple(
+                part
+                for place, part in enumerate(self.round.group_names)
+                if any(self.is_infinite(name, alpha, place) for alpha in levels)
+            )
+            alike.setdefault(of, []).append(name)
+        said: list[str] = []
+        for of, names in alike.items():
+            one = len(of) == 1
+            parts = f"of {by if one else f'{by}s'} {named(of)}"
+            if said:
+                text = f"{'that' if one else 'those'} {parts}"
+            else:
+                text = f"the {'threshold' if one else 'thresholds'} {parts} "
+                text += "is +inf" if one else "are +inf"
+            said.append(f"{text} for {', '.join(names)}")
+        several = any(len(of) > 1 for of in alike)
+        if by == "label":
+            what = "these labels are in every set" if several else "that label is in every set"
+        else:
+            what = f"in {'these groups' if several else 'that group'}, {what}"
+        yield f"warning: {', '.join(said)}: {what}"
 
     def _shown(self, agent: str, alpha: float) -> str:
         """Return an agent's threshold as text: a range, where it has several."""

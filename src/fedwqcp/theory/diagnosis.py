@@ -345,11 +345,14 @@ class GroupDiagnosis:
     infinite : dict or None
         By group, the agents whose threshold is +inf: a label is then in every set of theirs, and a
         group's sets hold everything. None where this is not known: each agent's own data decide.
+        Where ``complete`` is False, those that are known; others may be missing.
     absent : dict or None
         By group, the agents that have no calibration point of it; None where no agent was asked.
     averaged : dict
         By group, whether its thresholds may be averaged, for methods that average them; of a score
         of two columns the worse of both.
+    complete : bool, optional
+        Whether ``infinite`` names all such agents; False where each agent's own data decide.
     """
 
     alpha: float
@@ -357,6 +360,7 @@ class GroupDiagnosis:
     infinite: dict[str, tuple[str, ...]] | None
     absent: dict[str, tuple[str, ...]] | None
     averaged: dict[str, Diagnosis]
+    complete: bool = True
 
     def __str__(self) -> str:
         by, absent = self.by, self.absent or {}
@@ -378,9 +382,9 @@ class GroupDiagnosis:
                 for finding in found.findings
                 if finding.severity != "ok" and finding.code != "no-data"
             ]
-        if self.infinite is None:
-            own = "each agent's own data decide whether its threshold is finite"
-            lines.append(f"  not known here: {own}")
+        if not self.complete:
+            of = "of others " if self.infinite else ""
+            lines.append(f"  {of}{UNKNOWN}")
         elif len(lines) == 1:
             averaged = ", and averaging is safe in each" if self.averaged else ""
             lines.append(f"  every {by} has a finite threshold{averaged}")
@@ -434,7 +438,7 @@ def diagnose_groups(
     own = not release.local and any(each.threshold(0) is None for each in release.outcomes)
     known = None if own and not infinite else infinite
     absent = release.absent if release.rounds else None
-    return GroupDiagnosis(level, round.by, known, absent, averaged)
+    return GroupDiagnosis(level, round.by, known, absent, averaged, complete=not own)
 
 
 def worst_of(found: Iterable[Diagnosis | None]) -> Diagnosis | None:
@@ -553,6 +557,9 @@ class Evidence:
         """Rank of a finite threshold of n points."""
         return min(conformal_rank(n, self.alpha), n)
 
+
+UNKNOWN = "not known here: each agent's own data decide whether its threshold is finite"
+"""What is said where the server does not know thresholds."""
 
 ENDLESS = {
     None: "every set holds everything",

@@ -250,8 +250,11 @@ def _choose(
     enough = [s for s in evidence.finite.values() if s.n >= evidence.needed]
     pooled = conformal_rank(N, alpha, extra=M) <= N
     if not enough and not pooled:
+        have = f"All {len(evidence.sent)} agents together have"
+        if len(evidence.sent) == 1:
+            have = f"{next(iter(evidence.sent))} {'alone ' if N else ''}has"
         why = (
-            f"All {len(evidence.sent)} agents together have {N} points, too few for a finite "
+            f"{have} {N} {'point' if N == 1 else 'points'}, too few for a finite "
             f"threshold at alpha={alpha}. {_ENDLESS[evidence.by]}: collect more points first."
         )
         return use("fedwq-cp", code="no-data", why=why)

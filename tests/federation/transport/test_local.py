@@ -239,10 +239,32 @@ def test_the_warning_blames_the_classes_that_are_infinite_and_no_others():
         release = fw.calibrate(cals, alpha=0.02, by="label")
     assert [q == inf for q in release.threshold("small")] == [True, True, False]
     assert str(caught[0].message).startswith(
-        "the threshold of 'large', 'small' is +inf at alpha=0.02 for label 0, 1: that label is in "
-        "every set. An agent needs at least 49 calibration points of each label; 'small' has 27 of "
-        "label 0, 'small' has 13 of label 1. Add calibration points, or choose a larger alpha"
+        "the threshold of 'large', 'small' is +inf at alpha=0.02 for labels 0, 1: these labels are "
+        "in every set. An agent needs at least 49 calibration points of each label; 'small' has 27 "
+        "of label 0, 'small' has 13 of label 1. Add calibration points, or choose a larger alpha"
     )
+
+
+def test_the_warning_says_of_each_agent_only_which_of_its_classes_are_infinite():
+    cals = {"a": of_labels(60, 3, 60), "b": of_labels(60, 60, 3), "c": of_labels(60, 3, 60)}
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        fw.calibrate(cals, method="split-cp", alpha=0.1, by="label")
+    (only,) = caught
+    assert str(only.message).startswith(
+        "the threshold of 'a', 'c' is +inf at alpha=0.1 for label 1, that of 'b' for label 2: that "
+        "label is in every set. An agent needs"
+    )
+    several = {"a": of_labels(60, 3, 60), "b": of_labels(60, 3, 3)}
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        fw.calibrate(several, method="split-cp", alpha=0.1, by="label")
+    assert str(caught[0].message).startswith(
+        "the threshold of 'a' is +inf at alpha=0.1 for label 1, that of 'b' for labels 1, 2: these "
+        "labels are in every set. An agent needs"
+    )
+    many = {f"s{i}": of_labels(*(3 if at == i else 60 for at in range(7))) for i in range(7)}
+    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
+        fw.calibrate(many, method="split-cp", alpha=0.1, by="label")
+    assert ", that of 's4' for label 4 and some of 2 more agents: that" in str(caught[0].message)
 
 
 @pytest.mark.parametrize("method", ["fedwq-cp", "fcp", "split-cp"])

@@ -452,6 +452,12 @@ def test_the_server_says_where_thresholds_by_group_are_infinite_or_points_are_mi
     assert "The threshold is +inf in group m" in verdict.text
     assert "group m: at a, b." in texts(sections["diagnosis"])
     assert "group m: b." in texts(sections["diagnosis"])
+    with pytest.warns(fw.InfiniteThresholdWarning):
+        release = fw.calibrate(few, method="guarded-median-cp", alpha=0.1, by="group")
+    _, sections, _ = server_page(replace(release, local={}))
+    own = "Of others not known here: each agent's own data decide whether its threshold is finite."
+    assert "group m: at b." in texts(sections["diagnosis"])
+    assert own in texts(sections["diagnosis"])
 
 
 def test_by_label_only_that_label_is_in_every_set(tmp_path):

@@ -494,13 +494,22 @@ def _infinite(
     ``found`` holds, by level, each agent with the place of the class or group, if there are any.
     """
     terms, method = release.round, Plan.of(release.round).method
-    whose = []
+    whose, several = [], False
     for alpha, pairs in found.items():
-        names = dict.fromkeys(name for name, _ in pairs)
-        parts = dict.fromkeys(terms.group_names[at] for _, at in pairs if at is not None)
-        of = f" for {terms.by} {named(parts)}" if parts else ""
-        whose.append(f"the threshold of {listed(names, 5)} is +inf at alpha={alpha:g}{of}")
-    text = f"{'; '.join(whose)}: {_ENDLESS[terms.by]}. "
+        alike = _alike(terms.group_names, pairs)
+        several = several or any(len(parts) > 1 for parts in alike)
+        said: list[str] = []
+        for parts, names in list(alike.items())[:5]:
+            of = f" for {terms.by}{'s' if len(parts) > 1 else ''} {named(parts)}" if parts else ""
+            said.append(
+                f"that of {listed(names, 5)}{of}"
+                if said
+                else f"the threshold of {listed(names, 5)} is +inf at alpha={alpha:g}{of}"
+            )
+        if others := sum(map(len, list(alike.values())[5:])):
+            said[-1] += f" and some of {others} more agent{'s' if others > 1 else ''}"
+        whose.append(", ".join(said))
+    text = f"{'; '.join(whose)}: {(_ALL_ENDLESS if several else _ENDLESS)[terms.by]}. "
     points = {
         (name, at): part_of(terms, cals[name], at).n
         for pairs in found.values()
@@ -549,6 +558,19 @@ def _infinite(
     return f"{text}{cure}, or set the method's overflow: {', '.join(ways)}."
 
 
+def _alike(
+    parts: Sequence[str], pairs: Sequence[tuple[str, int | None]]
+) -> dict[tuple[str, ...], list[str]]:
+    """Return the agents by the classes or groups whose threshold is +inf there."""
+    own: dict[str, list[str]] = {}
+    for name, at in pairs:
+        own.setdefault(name, []).extend(() if at is None else (parts[at],))
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, of in own.items():
+        found.setdefault(tuple(of), []).append(name)
+    return found
+
+
 def _too_small(
     release: Release, points: Mapping[tuple[str, int | None], int], least: int
 ) -> Iterator[str]:
@@ -569,7 +591,11 @@ _ENDLESS = {
     "label": "that label is in every set",
     "group": "every set of that group holds every label or value",
 }
-"""What a threshold of +inf means, by what it is of."""
+_ALL_ENDLESS: dict[str | None, str] = {
+    "label": "these labels are in every set",
+    "group": "every set of these groups holds every label or value",
+}
+"""What a threshold of +inf means, by what it is of; and those of several."""
 
 
 def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:

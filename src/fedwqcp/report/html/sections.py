@@ -29,6 +29,7 @@ from fedwqcp.report.html.page import (
     verdict_rule,
 )
 from fedwqcp.theory import Finding, GroupDiagnosis
+from fedwqcp.theory.diagnosis import UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,8 @@ def _group_findings(found: GroupDiagnosis) -> list[Text]:
     by, blocks = found.by, []
     if found.infinite:
         lines = [f"{by} {part}: at {named(at)}." for part, at in found.infinite.items()]
-        blocks.append(Text(lines[:LINES], "bad", "unsafe: infinite", _INFINITE[by]))
+        rest = [] if found.complete else [sentence(f"of others {UNKNOWN}")]
+        blocks.append(Text(lines[:LINES] + rest, "bad", "unsafe: infinite", _INFINITE[by]))
     lacking = (found.absent or {}).items()
     if absent := [f"{by} {part}: {named(at)}." for part, at in lacking if at]:
         title = f"Agents without a calibration point of a {by}"
