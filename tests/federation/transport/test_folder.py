@@ -25,6 +25,7 @@ from fedwqcp.errors import (
     WrongRoundError,
 )
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.audit import audit
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.folder import (
@@ -174,6 +175,29 @@ def test_the_same_answer_given_twice_counts_once(tmp_path):
         assert [(r.agent, r.field) for r in closed.refusals] == [("b", "agent")]
 
 
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
+def test_the_same_answer_in_another_form_counts_once_in_whatever_order(tmp_path, method):
+    """Who opens an answer in an editor may save it with other spaces."""
+    path, answers, release = dialogue(tmp_path, replace(ROUND, method=Choice(method)))
+    record, out = tmp_path / "round.record.json", tmp_path / "release.json"
+    kept = record.read_bytes()
+    spaced = [tmp_path / f"spaced-{file.name}" for file in answers]
+    for file, copy in zip(answers, spaced, strict=True):
+        copy.write_text(json.dumps(json.loads(file.read_bytes()), indent=2, sort_keys=True))
+    orders = [(*answers, *spaced), (*spaced, *answers), (*spaced, *answers)[::-1]]
+    for given in (*orders, spaced):
+        closed = close_round(path, given, out)
+        assert closed.already
+        assert closed.release == release
+        assert closed.refusals == ()
+        assert closed.repeated == given[len(answers) :] or given is spaced
+    for given in (*orders, spaced):
+        record.unlink()
+        close_round(path, given, out)
+        assert record.read_bytes() == kept
+        assert audit(record).matches or method == "fcp"  # whose record holds first answers alone
+
+
 @pytest.mark.parametrize("name", ["a-corrected.json", "z.json"])
 def test_of_different_answers_of_an_agent_none_counts_in_whatever_order(tmp_path, name):
     """Files have no order: which one comes first is a matter of their names."""
@@ -208,6 +232,8 @@ def test_only_answers_that_could_count_differ(tmp_path):
     closed = close_round(path, [*more, *answers], tmp_path / "release.json")
     assert closed.release.used == ("a", "b", "c")
     assert closed.release.threshold("a") == calibrate(CALS, alpha=0.2).threshold("a")
+    assert closed.repeated == (answers[0],)
+    assert [refusal.field for refusal in closed.refusals] == ["n", "round"]
 
 
 def test_nobody_without_the_key_makes_an_answer_ambiguous(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import ceil, inf
 
 import numpy as np
@@ -492,6 +493,22 @@ def test_columns_in_the_order_of_the_labels_raise_no_warning(recwarn):
     odd = fw.Outputs(np.full((60, 3), 1 / 3), names, classes=["x", "y", "z"])
     fw.calibrate({"a": odd}, alpha=0.1, score="lac")
     assert not recwarn.list
+
+
+def test_columns_found_by_name_are_held_against_labels_in_the_rounds_order():
+    labels, classes = np.arange(60) % 3, ("a", "b", "c")
+    good = 0.1 + 0.7 * np.eye(3)[labels]
+    terms = {"alpha": 0.1, "score": "lac", "classes": classes}
+    moved = fw.Outputs(good[:, [2, 0, 1]], labels, classes=("c", "a", "b"), by_name=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        release = fw.calibrate({"a": moved}, **terms)
+    assert release.threshold("a") == fw.calibrate(
+        {"a": fw.Outputs(good, labels)}, **terms
+    ).threshold("a")
+    wrong = fw.Outputs(good, labels, classes=("c", "a", "b"), by_name=True)
+    with pytest.warns(fw.ColumnOrderWarning):
+        fw.calibrate({"a": wrong}, **terms)
 
 
 def test_labels_that_count_from_zero_and_values_raise_no_such_warning(recwarn):

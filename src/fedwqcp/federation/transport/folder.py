@@ -74,7 +74,11 @@ class ClosedStep:
 
 @dataclass(frozen=True)
 class _AnswerFile:
-    """A file that should hold an answer: whose it seems to be, its bytes, its step and sender."""
+    """A file that should hold an answer: whose it seems to be, its step and sender.
+
+    ``data`` is the answer as an agent writes it, so that equal answers are equal bytes in whatever
+    form a file has them; of what is no answer the file's own bytes.
+    """
 
     file: Path
     source: str | Path
@@ -164,9 +168,9 @@ def answer_name(agent: Agent, ask: Path | None = None) -> Path:
 def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
     """Read the answers, take the steps they allow, and release where the dialogue ends.
 
-    The answers are those of all steps so far. The same answer given twice counts once; of different
-    ones of an agent to one step none counts, since files have no order. The record and further
-    questions go beside the round. Without a quorum nothing is written.
+    The answers are those of all steps so far. The same answer given twice, spaced alike or not,
+    counts once; of different ones of an agent to one step none counts, since files have no order.
+    The record and further questions go beside the round. Without a quorum nothing is written.
     """
     with locked(path.parent):
         round = read_round(path)
@@ -421,9 +425,8 @@ def _unambiguous(
     for agent, own in given.items():
         if len(own) == 1 or any(reply.digest in counted for reply in own):
             continue
-        read = {reply: server.admissible(reply.data, reply.source) for reply in own}
-        sound = [reply for reply, answer in read.items() if answer is not None]
-        if all(read[reply] == read[sound[0]] for reply in sound):
+        sound = [reply for reply in own if server.admissible(reply.data, reply.source) is not None]
+        if len(sound) < 2:  # copies were taken out before
             continue
         why = "gave different answers to one question, and nothing says which one counts"
         server.refuse(WrongRoundError(agent, "agent", why), proved=True)
@@ -457,12 +460,13 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
         return _AnswerFile(path, source, b"", 0, source, unread)
     try:
         answer = decode(data, Answer, server.plan.kinds)
+        written = encode(answer)
     except Exception:  # the server reads it again, and refuses it by name
         found = mistaken_for("answer", data)
         why = f"must be an agent's answer, which `agent calibrate` wrote; it is {found}"
         unread = MalformedMessageError(source, "message", why) if found else None
         return _AnswerFile(path, source, data, 0, source, unread)
-    return _AnswerFile(path, source, data, answer.step, answer.agent)
+    return _AnswerFile(path, source, written, answer.step, answer.agent)
 
 
 def _sender(path: Path, round: Round) -> str | Path:

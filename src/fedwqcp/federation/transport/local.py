@@ -236,7 +236,7 @@ def calibrate(
     if note := one_based_note(release.score, agents.values()):
         warn(note, OneBasedLabelsWarning)
     else:  # of labels counted from 1 the first choice is seldom right either
-        _warn_of_column_order(release.score, agents)
+        _warn_of_column_order(release, agents)
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         keep_fingerprints(release, given)
@@ -475,10 +475,14 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
         warn(_infinite(release, cals, found), InfiniteThresholdWarning)
 
 
-def _warn_of_column_order(score: Score, agents: Mapping[str, object]) -> None:
-    """Warn once of all agents whose most probable class is seldom right."""
-    outputs = {name: data for name, data in agents.items() if isinstance(data, Outputs)}
-    found = {name: below_chance_note(score, data) for name, data in outputs.items()}
+def _warn_of_column_order(release: Release, agents: Mapping[str, object]) -> None:
+    """Warn once of all agents whose most probable class is seldom right, in the round's classes."""
+    outputs = {
+        name: replace(data.in_classes(release.round.classes), labels=data.labels)  # names stay so
+        for name, data in agents.items()
+        if isinstance(data, Outputs)
+    }
+    found = {name: below_chance_note(release.score, data) for name, data in outputs.items()}
     if seldom := {name: note for name, note in found.items() if note}:
         whose = f"{'agents' if len(seldom) > 1 else 'agent'} {listed(seldom, 5)}"
         warn(f"{whose}: {next(iter(seldom.values()))}", ColumnOrderWarning)
