@@ -720,7 +720,10 @@ def test_columns_in_another_order_than_the_labels_are_noticed(one_agent, right, 
 @pytest.mark.parametrize(
     ("method", "gets"),
     [
-        ("fedwq-cp", "it predicts with that of the others"),
+        (
+            "fedwq-cp",
+            "it predicts with that of the others, +inf if no agent has such a point",
+        ),
         ("guarded-median-cp", "its own is +inf, and that label is in every set"),
     ],
 )
@@ -907,3 +910,12 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     assert "is a round, not a release" in refusal(*wrong, code=2)
     wrong = ("agent", "calibrate", "--round", "max-cp.release.json", "--outputs", "new.npz")
     assert "is the release or the record of a round, not a round" in refusal(*wrong, code=2)
+
+
+def test_several_classes_with_an_infinite_threshold_are_named_together(three_sites):
+    for site in SITES:
+        with np.load(f"{site}.npz") as data:
+            parts, rows = dict(data), data["labels"] < 1
+        np.savez(f"{site}.npz", **{key: part[rows] for key, part in parts.items()})
+    released("fedwq-cp", "--by", "label")
+    assert "the thresholds of labels 1, 2 are +inf: these labels are in every set\n" in predict()

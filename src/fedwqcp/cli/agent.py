@@ -36,7 +36,7 @@ from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.report.terminal import guarantee_line, scale
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets, as_csv
-from fedwqcp.theory.diagnosis import ENDLESS
+from fedwqcp.theory.diagnosis import ALL_ENDLESS, ENDLESS
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Local, PerAgentThresholds, Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord
@@ -349,11 +349,14 @@ def _excludes_nothing(
         return
     what = "every set holds every class" if isinstance(sets, LabelSets) else "no interval ends"
     if not np.isinf(threshold).all():
-        of, held = "some rows", "their sets hold everything"
+        whose, held = "the threshold of some rows is", "their sets hold everything"
         if round.by:
             parts = prediction.infinite_parts(round, threshold, groups)
-            of, held = f"{round.by} {named(parts)}", ENDLESS[round.by]
-        yield f"note: the threshold of {of} is +inf: {held}"
+            whose, held = f"the threshold of {round.by} {named(parts)} is", ENDLESS[round.by]
+            if len(parts) > 1:
+                whose = f"the thresholds of {round.by}s {named(parts)} are"
+                held = ALL_ENDLESS[round.by]
+        yield f"note: {whose} +inf: {held}"
         return
     yield f"note: the threshold is +inf: {what}; a finite one takes more calibration points"
 
@@ -400,7 +403,8 @@ def _without_points(plan: Plan) -> str:
         return f"its own is +inf, and {endless}"
     if any(issubclass(kind, PerAgentThresholds) for kind in method.outcomes):
         return f"if thresholds are each agent's own, its own is +inf, and {endless}"
-    return "it predicts with that of the others"
+    none = ", +inf if no agent has such a point" if plan.round.by else ""
+    return f"it predicts with that of the others{none}"
 
 
 def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:

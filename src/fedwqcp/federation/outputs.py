@@ -142,6 +142,8 @@ class Outputs:
                 f"outputs must be an array with one row for each input, (n, C) or (n,), got {came}"
             )
         names = as_optional_classes(classes)
+        if by_name and not names:
+            raise InputError("must name the columns that are found by name", field="classes")
         columns = array.shape[1] if array.ndim == 2 else 1
         if names and len(names) != columns:
             raise InputError(

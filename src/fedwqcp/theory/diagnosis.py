@@ -568,6 +568,12 @@ ENDLESS = {
 }
 """What a threshold of +inf means, by what it is of."""
 
+ALL_ENDLESS = {
+    "label": "these labels are in every set",
+    "group": "every set of these groups holds everything",
+}
+"""The same of several."""
+
 
 def noise(n: int, alpha: float) -> float:
     """Return the standard deviation of the coverage of a finite threshold of n points."""

@@ -495,6 +495,31 @@ def test_columns_in_the_order_of_the_labels_raise_no_warning(recwarn):
     assert not recwarn.list
 
 
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_columns_found_by_name_do_not_decide_the_order_of_classes(first):
+    rng = np.random.default_rng(0)
+    p, y = rng.dirichlet([1, 1, 1], 60), rng.integers(0, 3, 60)
+    agents = {
+        "a": fw.Outputs(p, y, classes=("x", "y", "z")),
+        "b": fw.Outputs(p[:, [2, 0, 1]], y, classes=("z", "x", "y"), by_name=True),
+    }
+    agents = {name: agents[name] for name in sorted(agents, reverse=first == "b")}
+    release = fw.calibrate(agents, alpha=0.1, score="lac")
+    assert release.round.classes == ("x", "y", "z")
+    assert release.threshold("a") == release.threshold("b")
+    with pytest.raises(ClassesError, match=r"classes: must be passed to calibrate where every"):
+        fw.calibrate({"b": agents["b"]}, alpha=0.1, score="lac")
+    named = fw.calibrate({"b": agents["b"]}, alpha=0.1, score="lac", classes=("x", "y", "z"))
+    assert named.threshold("b") == fw.calibrate(
+        {"a": agents["a"]}, alpha=0.1, score="lac"
+    ).threshold("a")
+
+
+def test_columns_that_are_found_by_name_have_names():
+    with pytest.raises(InputError, match="classes: must name the columns"):
+        fw.Outputs([[0.5, 0.5]], [0], by_name=True)
+
+
 def test_columns_found_by_name_are_held_against_labels_in_the_rounds_order():
     labels, classes = np.arange(60) % 3, ("a", "b", "c")
     good = 0.1 + 0.7 * np.eye(3)[labels]

@@ -170,7 +170,7 @@ def calibrate(
         If class numbers are given in `Outputs`, and no row of any agent has label 0.
     ColumnOrderWarning
         If class numbers are given in `Outputs`, and the most probable class of an agent is right
-        less often than by chance.
+        less often than by chance, by more than three standard deviations.
 
     Examples
     --------
@@ -628,7 +628,10 @@ def _is_real(labels: npt.NDArray[Any]) -> bool:
 
 
 def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of the classes: those given, or those of the first agent that names any."""
+    """Return the names of the classes: those given, or those of the first agent that names any.
+
+    Columns that are found by name have no order, so such an agent comes last.
+    """
     if classes is not None:
         return as_classes(classes)
     named = {
@@ -636,9 +639,17 @@ def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None)
         for name, data in agents.items()
         if isinstance(data, Outputs | Calibration) and data.labels is not None
     }  # scores alone are of no class
-    first = next((name for name, names in named.items() if names), None)
-    if first is None:
+    naming = [name for name, names in named.items() if names]
+    ordered = [name for name in naming if not getattr(agents[name], "by_name", False)]
+    if not naming:
         return ()
+    if not ordered and any(_labels_are_numbers(data) for data in agents.values()):
+        raise ClassesError(
+            "must be passed to calibrate where every agent's columns are found by name and labels "
+            "are numbers: nothing else says which class a number stands for",
+            field="classes",
+        )
+    first = (ordered or naming)[0]
     if without := [name for name, names in named.items() if not names]:
         raise ClassesError(
             f"agent {first!r} names its classes and {listed(without, 5)} none, so that nobody "
@@ -647,6 +658,11 @@ def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None)
             field="classes",
         )
     return named[first]
+
+
+def _labels_are_numbers(data: object) -> bool:
+    """Tell whether an agent gives its labels as numbers of classes."""
+    return isinstance(data, Outputs) and data.labels is not None and data.labels.dtype.kind in "iu"
 
 
 def _calibrations(
