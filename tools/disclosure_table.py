@@ -33,8 +33,6 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("fcp", {}, "n_k, and how many scores lie below values that the server names"),
     ("fcp", {"count_gap": 5}, "the same, counted in steps of 5 scores"),
     ("fcp", {"sketch": "order"}, "at most 64 order statistics, one in 5 scores"),
-    ("fcp", {"sketch": "kll"}, "points of a sketch, one in 5 scores"),
-    ("fcp", {"sketch": "tdigest"}, "points of a sketch, one in 5 scores"),
     ("fcp", {"sketch": "exact"}, "all scores"),
     (
         "fedls-cp",
