@@ -216,13 +216,10 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fcp", sketch="order", points=10**5, min_gap=2), 50),
         (terms("fcp", probes=10**5), 100),
         (terms("fcp"), 100),  # 15 values in each of 16 questions
-        (terms("fcp", sketch="kll", min_gap=3), 33),
-        (terms("fcp", sketch="tdigest", min_gap=4), 25),
         (terms("fcp", sketch="exact"), 100),
         (terms("fedls-cp", min_gap=2, n0=0.0), 25),  # of the 50 scores of a class
         (terms("rob-fcp"), 100),
         (terms("fed-crc"), 100),
-        (terms("fcp", (0.1, 0.2), sketch="kll"), 40),  # each level draws other scores
         (terms("dp-fedcp", rounds=1), 50),  # towards as many targets as the server says
         (terms("dp-fedcp", rounds=3, target="mixture"), 12),  # two numbers a label and question
         (terms("dp-fedcp", solver="exact"), 50),
