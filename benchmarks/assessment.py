@@ -2,7 +2,9 @@
 
 Run: python benchmarks/assessment.py           (simulate; results/assessment/kinds.csv)
 and: python benchmarks/assessment.py --labels  (both targets; results/assessment/labels.csv)
-and: python benchmarks/assessment.py --page    (tables and figure of docs/explanation/assessment.md)
+and: python benchmarks/assessment.py --draw    (the figure of docs/explanation/assessment.md)
+
+Its ``tables()`` are those of that page.
 
 A kind of federation is a distribution of scores, a level, M agents of n points, and who deviates.
 Deviating agents have larger scores, by as much as makes averaging cost each of them a given
@@ -14,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,12 +32,8 @@ from fedwqcp.theory import judge
 from fedwqcp.theory.method_choice import own_suffices
 from fedwqcp_lab.comparison import markdown_table
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from page_parts import put
-
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "assessment" / "kinds.csv"
-PAGE = ROOT / "docs" / "explanation" / "assessment.md"
 FIGURE = ROOT / "docs" / "images" / "assessment-power.png"
 RUNS, SEED = 1000, 7313
 SIZES, AGENTS, ALPHAS = (20, 40, 80, 200, 500, 1000), (3, 6, 20, 100), (0.05, 0.1)
@@ -338,13 +335,15 @@ def shortfall(row: dict[str, Any]) -> float:
     return max(float(row[f"worst {m}"]) for m in METHODS[:3]) - float(row["worst auto"])
 
 
-def tables(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def tables() -> list[tuple[str, str]]:
     """Return the tables of the page, from the records alone."""
+    rows = read()
     return [
         ("identical", _identical(rows)),
         ("missed", _missed(rows)),
         ("power", _power(rows)),
         ("auto", _auto(rows)),
+        ("labels", label_table(read_labels())),
     ]
 
 
@@ -444,18 +443,15 @@ def draw(rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Simulate, or write the page."""
+    """Simulate, or draw."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--draw", action="store_true")
     parser.add_argument("--labels", action="store_true")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--seed", type=int, default=SEED)
     given = parser.parse_args()
-    if given.page:
-        rows = read()
-        for name, text in (*tables(rows), ("labels", label_table(read_labels()))):
-            put(PAGE, name, f"\n{text}\n\n")
-        draw(rows)
+    if given.draw:
+        draw(read())
         return
     found: list[dict[str, Any]] = []
     for n in () if given.labels else SIZES:

@@ -22,8 +22,6 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from page_parts import replaced
-
 HEADER = f"{'package':34}{'files':>7}{'code':>8}{'doc':>8}{'public':>8}{'solo':>6}"
 
 
@@ -208,17 +206,10 @@ def round_by_files() -> None:
             raise SystemExit("the round by files wrote no sets")
 
 
-PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
-BEGIN, END = (
-    "<!-- import graph: python tools/structure.py --write -->\n",
-    "<!-- end of import graph -->\n",
-)
-
-
-def page(text: str) -> str:
-    """Return CONTRIBUTING.md with the current import graph."""
-    drawn = graph(read(PAGE.parent / "src" / "fedwqcp"))
-    return replaced(text, BEGIN, END, f"```mermaid\n{drawn}\n```\n")
+def tables() -> dict[str, str]:
+    """Return what CONTRIBUTING.md shows."""
+    drawn = graph(read(Path(__file__).parents[1] / "src" / "fedwqcp"))
+    return {"import graph": f"```mermaid\n{drawn}\n```"}
 
 
 def main() -> None:
@@ -227,10 +218,7 @@ def main() -> None:
     parser.add_argument("packages", nargs="*", type=Path, default=[Path("src/fedwqcp")])
     parser.add_argument("--walks", action="store_true", help="also count files per walk")
     parser.add_argument("--graph", action="store_true", help="also draw the imports")
-    parser.add_argument("--write", action="store_true", help="write the graph into CONTRIBUTING.md")
     given = parser.parse_args()
-    if given.write:
-        PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     for package in given.packages:
         print(table(read(package)), end="\n\n")
         if given.graph:

@@ -536,9 +536,6 @@ def predict_logits(*more, fails=False):
                    "--agent", "st-mary", *more, fails=fails)  # fmt: skip
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/temperature.md", "It never leaves: the answer holds the threshold and the number"
-)
 def test_an_agent_predicts_at_the_temperature_it_calibrated_at(logits_round):
     said = calibrate_logits("st-mary", "--temperature-share", 0.2)
     kept = json.loads((logits_round / "st-mary.temperature").read_text())
@@ -867,7 +864,6 @@ def test_a_release_of_several_levels_asks_for_the_option(one_agent):
     assert "several levels, 0.1, 0.2; pass --alpha, one of them" in said
 
 
-@pytest.mark.guarantee("docs/how-to/new-site.md", "prints what is promised to the new site")
 def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(5)

@@ -16,13 +16,6 @@ ROWS = BENCH["read"]()
 GRID = [(n, M) for n in BENCH["SIZES"] for M in BENCH["AGENTS"]]
 
 
-def test_the_page_shows_what_the_records_give():
-    page = (ROOT / "docs" / "explanation" / "assessment.md").read_text()
-    labels = ("labels", BENCH["label_table"](BENCH["read_labels"]()))
-    for name, table in (*BENCH["tables"](ROWS), labels):
-        assert f"<!-- {name} -->\n\n{table}\n" in page
-
-
 def test_the_records_hold_every_kind_a_thousand_times():
     kinds = {(r["scores"], r["alpha"], r["deviating"], r["cost"], r["n"], r["M"]) for r in ROWS}
     assert kinds == {(*kind, n, M) for kind in BENCH["kinds"]() for n, M in GRID}

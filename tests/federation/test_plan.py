@@ -373,9 +373,6 @@ def test_presets():
 # ---- whom agents will predict
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/advise.md", "Every other method gives the same thresholds for every target"
-)
 @pytest.mark.parametrize("target", ["own", "mixture"])
 @pytest.mark.parametrize("name", fw.methods.available())
 def test_a_method_that_does_not_use_the_target_says_so(name, target):

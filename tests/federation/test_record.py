@@ -30,9 +30,6 @@ def test_a_release_survives_a_file(tmp_path):
     assert again.threshold("a", 0.4) == release.threshold("a", 0.4)
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.save", "takes such a threshold from its own data, never from a file"
-)
 @pytest.mark.parametrize("method", OWN)
 def test_an_agents_own_threshold_is_in_no_file(tmp_path, method):
     release = calibrate(AGENTS, method=method, alpha=0.4)
@@ -89,13 +86,6 @@ def test_a_local_threshold_is_not_taken_from_an_outcome_of_another_form():
         thresholds(forged, "a")
 
 
-@pytest.mark.guarantee(
-    "docs/reference/wire-format.md",
-    "a `guarantee` that the method with these settings does not have",
-)
-@pytest.mark.guarantee(
-    "docs/reference/cli.md", "one that claims another guarantee than its method has"
-)
 def test_a_claim_that_the_method_does_not_make_is_refused(tmp_path):
     path = tmp_path / "r.json"
     release = calibrate(AGENTS, alpha=0.4)

@@ -102,10 +102,6 @@ scores = st.lists(st.floats(-5.0, 5.0), max_size=30)
 
 
 @pytest.mark.guarantee("SECURITY.md", "thresholds up to the stated margin higher, never lower")
-@pytest.mark.guarantee(
-    "docs/how-to/secure-aggregation.md", "never below the threshold without masks, and at most"
-)
-@pytest.mark.guarantee("docs/explanation/secure-rounds.md", "Coverage is never lost to rounding.")
 @given(
     agents=st.lists(scores, min_size=3, max_size=6),
     method=st.sampled_from(METHODS),

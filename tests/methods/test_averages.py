@@ -130,9 +130,6 @@ def test_agents_with_too_few_points_set_no_floor(method):
     ).threshold("a")
 
 
-@pytest.mark.guarantee(
-    "method fcp", "Whether the threshold is never below FedWQ-CP's of the same scores"
-)
 @pytest.mark.guarantee("fcp", "With ``floor`` the lower bound stays")
 @pytest.mark.guarantee("fedls-cp", "``floor`` only adds coverage: bounds from below stay")
 @settings(max_examples=100)

@@ -126,9 +126,6 @@ def test_it_is_the_order_statistic_of_all(
     assert threshold(agents, "fcp", alpha, sketch=sketch, probes=probes) == expected
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/assessment.md", "its pooled threshold is at least the exact one."
-)
 @pytest.mark.guarantee("fcp", "never give less, and at most")
 @settings(max_examples=30)
 @given(samples(infinite=True), alphas(2), st.integers(1, 9), st.integers(2, 6))

@@ -189,7 +189,6 @@ def test_one_replaced_sample_moves_no_probability_by_more_than_the_rate(pair, le
     assert abs(one - other).max() <= rate * (1 + 1e-9) + 1e-9
 
 
-@pytest.mark.guarantee("docs/explanation/privacy.md", "an answer spends `epsilon + size_epsilon`")
 @pytest.mark.guarantee(
     "private-fedwq-cp", "With ``size_epsilon`` it is (epsilon + size_epsilon)-private"
 )
@@ -259,17 +258,6 @@ DISTRIBUTIONS = {
 }
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/privacy.md", "has a probability of at most $\\gamma \\alpha / m$"
-)
-@pytest.mark.guarantee(
-    "docs/explanation/privacy.md",
-    "covers a new point with probability $(1 - \\alpha)/(1 - \\gamma \\alpha)$.",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md", "each agent's own private threshold covers"
-)
-@pytest.mark.guarantee("README.md", "each agent's own private threshold covers")
 @pytest.mark.guarantee("private-fedwq-cp", "Each agent's own threshold covers its own new points")
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["published", "tight"])

@@ -237,9 +237,6 @@ def test_what_averaging_private_thresholds_gives():
     assert stats.binom.cdf(hits, trials, 0.9) > 1e-6
 
 
-@pytest.mark.guarantee(
-    "method private-fedwq-cp", "263 or fewer at alpha = 0.1 and epsilon = 1; 136 or fewer with"
-)
 @pytest.mark.parametrize(("form", "most"), [("published", 263), ("tight", 136)])
 def test_up_to_so_many_points_the_threshold_is_infinite(form: str, most: int) -> None:
     method = PrivateFedWQCP(form=form)

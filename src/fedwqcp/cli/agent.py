@@ -30,6 +30,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
+from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
@@ -148,6 +149,20 @@ def calibrate(
     left = None if budget is None else budget.left
     facts = {"notes": notes, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
+
+
+@app.command("folder")
+def new_folder(
+    folder: Annotated[Path, typer.Argument(help="Where the site is to keep what it sends.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the folder of a site over Flower or FLARE, or begin a new one after a loss."""
+    output, new = Output(as_json), make_site_folder(folder)
+    output.say(
+        f"{folder} "
+        + ("is ready: what leaves the site is kept there" if new else "is there already")
+    )
+    output.done(folder=folder, new=new)
 
 
 @app.command()
