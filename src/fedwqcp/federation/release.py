@@ -707,6 +707,12 @@ def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration
     vars(release)[_FINGERPRINTS] = {name: fingerprints(part) for name, part in data.items()}
 
 
+def points_of(release: Release, agent: str) -> int | None:
+    """Return how many points an agent calibrated with, where that was in this process."""
+    known: dict[str, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
+    return len(known[agent].values) if agent in known else None
+
+
 def _check_own(release: Release, agent: str, calibration: Calibration | Outputs) -> None:
     """Refuse calibration data that are another agent's, where the round was held here."""
     known: dict[str, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
