@@ -605,7 +605,12 @@ class Release(ReleaseRecord):
         yield ("agent", "status", *(several if len(levels) > 1 else ["threshold"]), "bytes up")
         if self.census is not None:
             counted = f"{self.census.used} agents"
-            yield (counted, "used", *(self._shown("", alpha) for alpha in levels), "")
+            yield (
+                counted,
+                "used" if self.rounds else "not asked",
+                *(self._shown("", alpha) for alpha in levels),
+                "",
+            )
             return
         for record in self.agents[:_MOST_SHOWN]:
             shown = (self._shown(record.name, alpha) for alpha in levels)

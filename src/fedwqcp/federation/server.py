@@ -291,7 +291,8 @@ class Server:
         """Return what became of one agent."""
         state = self._states[name]
         if name in self._positions:
-            return AgentRecord(name, "used", "", state.bytes_up, state.bytes_down)
+            status = "used" if self.step else "not asked"
+            return AgentRecord(name, status, "", state.bytes_up, state.bytes_down)
         if state.refusal is None or not state.proved:
             return AgentRecord(name, "missing", "", state.bytes_up, state.bytes_down)
         reason = f"{state.refusal.field}: {state.refusal.reason}"
