@@ -273,6 +273,10 @@ def _check(release: Release, source: str) -> None:
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
                 f"{len(outcome.values)}"
             )
+        if plan.method.floors and outcome.threshold(0) not in (None, inf):
+            raise RecordError(
+                f"{source}: outcomes: {release.round.method.name} leaves thresholds to the agents"
+            )
         nobody_has_points = release.round.by is not None and outcome == SharedThreshold(inf)
         if type(outcome) not in plan.method.outcomes and not nobody_has_points:
             known = ", ".join(kind.kind for kind in plan.method.outcomes)
