@@ -1,4 +1,4 @@
-"""Files: atomic writes, appends that reach the disk, locks, bounded reads, JSON and TOML records.
+"""Files: atomic writes, appends that reach the disk, locks, bounded reads, JSON, TOML, CSV.
 
 Every file of the package that is kept or read whole goes through here, so that none is ever
 half-written, none is read without a limit, and every fault is an error that names the file.
@@ -7,15 +7,18 @@ half-written, none is read without a limit, and every fault is an error that nam
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import fnmatch
 import json
 import os
+import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -254,6 +257,27 @@ def to_json(value: object, *, indent: int = 0) -> bytes:
     """Write a value as JSON with a final newline: on one line, or indented for people."""
     data = msgspec.json.encode(value)
     return (msgspec.json.format(data, indent=indent) if indent else data) + b"\n"
+
+
+_FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?![\d.]+(?:[eE][+-]?\d+)?\Z))")
+"""How a text begins that a spreadsheet runs; ``'`` before it are escapes of ours. No number is."""
+
+
+def to_csv(rows: Iterable[Sequence[object]]) -> str:
+    """Write a table that a spreadsheet opens and runs nothing of."""
+    escaped = (
+        [f"'{each}" if isinstance(each, str) and _FORMULA.match(each) else each for each in row]
+        for row in rows
+    )
+    lines: list[str] = []
+    # it quotes what a line ends with: a text with a lone return would begin a line of its own
+    csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n").writerows(escaped)
+    return "".join(f"{line[:-2]}\n" for line in lines)
+
+
+def unescaped(cell: str) -> str:
+    """Return a text as it was before `to_csv` wrote it."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def read_toml(path: Path) -> dict[str, object]:

@@ -13,6 +13,7 @@ from fedwqcp._io import known_hint as known_hint
 from fedwqcp._io import make_folder as make_folder
 from fedwqcp._io import read as read
 from fedwqcp._io import read_toml as read_toml
+from fedwqcp._io import to_csv as to_csv
 
 
 def write_atomic(path: Path, data: bytes) -> None:
