@@ -301,9 +301,6 @@ def class_tables(page):
     ]
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/report.md", "Coverage by class stands in lines of at least ten people"
-)
 def test_coverage_by_class_where_labels_are_known(tmp_path):
     names = ("melanoma", "nevus", "wart", "other", "mole")
     labels = np.repeat([0, 1, 2, 3], [30, 12, 4, 3])  # and no mole
@@ -557,19 +554,6 @@ def test_one_bin_is_counted_as_one(rounds):
     html = write(rounds / "release.json", rounds / "page.html", options).read_text()
     assert "in 0 bins of 0 people" in html
     assert "north: too few people for a bin." in html
-
-
-def test_a_report_of_auto_says_that_it_chose_and_why(tmp_path):
-    rng = np.random.default_rng(5)
-    cals = {name: rng.uniform(size=n) for name, n in zip("abc", (900, 120, 80), strict=True)}
-    release = fw.calibrate(cals, method="auto", alpha=0.1, score="lac")
-    assert release.round.method.name == "guarded-median-cp"  # a holds most points
-    said = " ".join(Read(release.report(tmp_path / "page.html").read_text()).words)
-    assert "guarded-median-cp, chosen by auto" in said
-    assert "Why this method" in said
-    assert release.advice.partition(" ")[2] in said
-    named = fw.calibrate(cals, method="guarded-median-cp", alpha=0.1, score="lac")
-    assert "auto" not in " ".join(Read(named.report(tmp_path / "page.html").read_text()).words)
 
 
 def test_a_report_names_no_command_that_would_fail(tmp_path):
