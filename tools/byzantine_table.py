@@ -1,4 +1,4 @@
-"""Write the tables of Byzantine agents: ``python tools/byzantine_table.py``.
+"""The tables of Byzantine agents, which ``tools/fill_pages.py`` writes into pages.
 
 They stand in docs/explanation/byzantine.md and in SECURITY.md. The Byzantine agents in them run
 none of this package: they read the server's JSON, and write JSON of the kind that others send. All
@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from page_parts import replaced
 
 import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
@@ -26,12 +24,6 @@ from fedwqcp.methods import Calibration
 from fedwqcp.methods.fedls_cp import ranks_of
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import Choice, Round
-
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "explanation" / "byzantine.md"
-BEGIN, END = "<!-- raw adversaries: python tools/byzantine_table.py -->\n", "<!-- end -->\n"
-SECURITY = ROOT / "SECURITY.md"
-FIRST, LAST = "<!-- parties: python tools/byzantine_table.py -->\n", "<!-- end of parties -->\n"
 
 ALPHA, N, LARGE, SEED = 0.1, 200, 10_000, 0
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -204,7 +196,7 @@ def table() -> str:
     for method in METHODS:
         row = " | ".join(f"{cell:.3f}" for cell in cells(method))
         lines.append(f"| `{method}` | {row} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 MEAN = "the mean moves by its share of the weight"
@@ -385,19 +377,9 @@ def parties() -> str:
             f"| `{method}` | {does} | {none:.3f}, {one:.3f}, {two:.3f} | {server} | {agents} | "
             f"{named} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def page(text: str) -> str:
-    """Return the page with the current table."""
-    return replaced(text, BEGIN, END, table())
-
-
-def security(text: str) -> str:
-    """Return SECURITY.md with the current table."""
-    return replaced(text, FIRST, LAST, parties())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
-    SECURITY.write_text(security(SECURITY.read_text()))
+def tables() -> dict[str, str]:
+    """Return both tables."""
+    return {"coverage": table(), "parties": parties()}

@@ -25,8 +25,6 @@ from typing import Any
 
 from page_parts import put
 
-from page_parts import replaced
-
 HEADER = f"{'package':34}{'files':>7}{'code':>8}{'doc':>8}{'public':>8}{'solo':>6}"
 
 
@@ -159,8 +157,10 @@ def prices(root: Path) -> list[int]:
     texts = {path: path.read_text(encoding="utf-8") for path in tests}
     pages = [root / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
     pages += (root / "docs").rglob("*.md")
-    native = [p for p in (root / "src").rglob("*") if p.suffix in (".c", ".cc", ".cpp", ".h", ".hpp")]
-    calls = f"import structure; print(*structure.calls())"
+    native = [
+        p for p in (root / "src").rglob("*") if p.suffix in (".c", ".cc", ".cpp", ".h", ".hpp")
+    ]
+    calls = "import structure; print(*structure.calls())"
     paths = {"PYTHONPATH": f"{root / 'src'}:{Path(__file__).parent}"}
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", calls],
@@ -172,7 +172,9 @@ def prices(root: Path) -> list[int]:
         sum(bool(line.strip()) for text in texts.values() for line in text.splitlines()),
         sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
         sum(_quotes(ast.parse(text)) for path, text in texts.items() if "words" not in path.parts),
-        max(_members(ast.parse(p.read_text())) for p in (root / "src/fedwqcp/methods").rglob("*.py")),
+        max(
+            _members(ast.parse(p.read_text())) for p in (root / "src/fedwqcp/methods").rglob("*.py")
+        ),
         calibrate,
         predict,
         sum(module.code for module in read(root / "lab" / "src" / "fedwqcp_lab")),
@@ -329,24 +331,17 @@ def round_by_files() -> None:
             raise SystemExit("the round by files wrote no sets")
 
 
-PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
-BEGIN, END = (
-    "<!-- import graph: python tools/structure.py --write -->\n",
-    "<!-- end of import graph -->\n",
-)
-
-
-def page(text: str) -> str:
-    """Return CONTRIBUTING.md with the current import graph."""
-    drawn = graph(read(PAGE.parent / "src" / "fedwqcp"))
-    return replaced(text, BEGIN, END, f"```mermaid\n{drawn}\n```\n")
+def tables() -> dict[str, str]:
+    """Return what CONTRIBUTING.md shows."""
+    drawn = graph(read(Path(__file__).parents[1] / "src" / "fedwqcp"))
+    return {"import graph": f"```mermaid\n{drawn}\n```"}
 
 
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--base", help="a revision to compare with")
-    parser.add_argument("--write", action="store_true", help="write the prices into CONTRIBUTING.md")
+    parser.add_argument("--write", action="store_true", help="put the prices into CONTRIBUTING.md")
     parser.add_argument("--walks", action="store_true", help="count files per walk")
     given = parser.parse_args()
     print(price_table(given.base), end="\n\n")

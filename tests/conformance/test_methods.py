@@ -72,8 +72,6 @@ DECLARED = {
     "fcp sketch=exact": "marginal-mixture, finite-sample",
     "fcp floor=true": "marginal-mixture, finite-sample",
     "fcp count_empty=false": "marginal-mixture, finite-sample",
-    "fcp sketch=kll": "marginal-mixture, approximate",
-    "fcp sketch=tdigest": "none",
     "max-cp": "multi-distribution, finite-sample",
     "max-cp overflow=exclude": "multi-distribution, finite-sample",
     "new-agent-cp": "new-agent-marginal, finite-sample",

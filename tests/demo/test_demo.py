@@ -196,7 +196,6 @@ def test_what_the_pages_say_of_the_splits_is_in_the_committed_file():
         assert spread["auto", name].mean >= max(1 - ALPHA, spread["split-cp", name].mean)
 
 
-@pytest.mark.guarantee("docs/explanation/four-hospitals.md", "and fails the Swiss one.")
 def test_whoever_calibrates_without_the_swiss_hospital_fails_it():
     joins = {(s.method, s.agent): s for s in committed_spread() if s.act == "joins"}
     for method in set(NEWCOMER) - {"new-agent-cp"}:

@@ -448,7 +448,6 @@ def test_records_must_go_together():
         auto(cals, secure=True)
 
 
-@pytest.mark.guarantee("docs/how-to/advise.md", "it is approximate at most.")
 def test_a_method_chosen_by_the_data_promises_less(tmp_path):
     rng = np.random.default_rng(0)
     agents = {f"a{k}": (k + 1) / 4 * rng.uniform(size=2000) for k in range(4)}

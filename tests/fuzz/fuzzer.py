@@ -66,7 +66,7 @@ MEMORY = 512 * 2**20
 SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "fedwq-cp": ({}, {"overflow": "clip"}, {"overflow": "exclude"}),
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
-    "fcp": ({}, {"floor": True}, {"sketch": "order"}, {"sketch": "exact"}, {"sketch": "kll"}),
+    "fcp": ({}, {"floor": True}, {"sketch": "order"}, {"sketch": "exact"}),
     "cphet": (
         {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"}, {"form": "oracle"},
         {"scope": "local"},
@@ -191,11 +191,7 @@ def setups() -> tuple[Setup, ...]:
                 )
                 with contextlib.suppress(InputError):  # not every method goes by group
                     plan = Plan.of(round)
-                    noise = (
-                        made.spends < inf
-                        or settings.get("noise")
-                        or settings.get("sketch") == "kll"
-                    )
+                    noise = made.spends < inf or settings.get("noise")
                     found.append(Setup(plan, not noise))
     return tuple(found)
 

@@ -78,10 +78,6 @@ def test_a_round_that_cannot_withstand_so_many_is_refused(pairs: list, settings:
 
 
 @pytest.mark.guarantee(
-    "docs/explanation/byzantine.md",
-    "do what they promise and no more: the threshold stays between honest ones.",
-)
-@pytest.mark.guarantee(
     "trimmed-mean-cp", "Breakdown point: as long as no more agents are Byzantine"
 )
 @given(

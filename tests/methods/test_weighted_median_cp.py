@@ -74,14 +74,6 @@ empty = st.just(LocalQuantile(inf, 0))
 caps = st.none() | st.integers(1, 10**9)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/byzantine.md",
-    "leaves the threshold between honest ones, while Byzantine agents are no more",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "the threshold lies between honest ones, with up to `byzantine` Byzantine agents",
-)
 @pytest.mark.guarantee("weighted-median-cp", "Breakdown point: the threshold lies between")
 @pytest.mark.guarantee("weighted-median-cp", "The outcome says how many agents that is")
 @given(st.data(), policies, caps, st.integers(0, 4))

@@ -301,9 +301,6 @@ def class_tables(page):
     ]
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/report.md", "Coverage by class stands in lines of at least ten people"
-)
 def test_coverage_by_class_where_labels_are_known(tmp_path):
     names = ("melanoma", "nevus", "wart", "other", "mole")
     labels = np.repeat([0, 1, 2, 3], [30, 12, 4, 3])  # and no mole
