@@ -3,7 +3,7 @@
 Run: python benchmarks/auto.py              (kinds of federation; results/auto/kinds.csv)
      python benchmarks/auto.py --enough     (from how many points on an agent needs no others)
      python benchmarks/auto.py --hospitals  (each of four hospitals with eight patients)
-     python benchmarks/auto.py --page       (tables of docs/explanation: auto.md, four-hospitals.md)
+and: python tools/fill_pages.py            (tables of docs/explanation: auto.md, four-hospitals.md)
 
 What has a record is not measured again; ``--out`` and ``--seed`` give another file and draw.
 
@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, log
 from pathlib import Path
@@ -32,16 +31,10 @@ from scipy.special import ndtr, ndtri, softmax
 import fedwqcp as fw
 from fedwqcp._validation import Floats
 from fedwqcp.demo.hospitals import hospitals
-from fedwqcp.errors import InfiniteThresholdWarning
 from fedwqcp.scores.aps import APS
 from fedwqcp_lab.comparison import markdown_table
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from page_parts import put
-
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "results" / "auto"
-PAGES = ROOT / "docs" / "explanation"
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "auto"
 ALPHA, SEED, SPLITS, FEW = 0.1, 20_261_118, 200, 8
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "auto": {},
@@ -383,32 +376,29 @@ def below(records: Sequence[Mapping[str, Any]]) -> int:
     return sum(r["coverage"] - r["proved"] < bound * r["error"] for r in records)
 
 
-def by_kind(records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, dict[str, list[Any]]]]:
-    """Give each kind with its records by method."""
-    for kind in dict.fromkeys(r["kind"] for r in records):
-        own = [r for r in records if r["kind"] == kind]
-        yield kind, {m: [r for r in own if r["method"] == m] for m in METHODS}
-
-
 def kinds_table(records: Sequence[dict[str, Any]]) -> str:
     """Show the worst agent's coverage under every method, and what `auto` costs."""
-    lines = [["kind", *(f"`{m}`" for m in METHODS), "proved", "size", "infinite"]]
-    for kind, by in by_kind(records):
+    lines = [
+        ["kind", *(f"`{m}`" for m in METHODS), "proved", "size", "size, few points", "infinite"]
+    ]
+    for kind in dict.fromkeys(r["kind"] for r in records):
+        by = {m: _of(records, kind=kind, method=m) for m in METHODS}
         worst = {m: min(own, key=lambda r: r["coverage"]) for m, own in by.items() if own}
+        pairs = list(zip(by["auto"], by["split-cp"], strict=True))
         lines.append([
             kind, *(f"{worst[m]['coverage']:.3f}" if m in worst else "" for m in METHODS),
-            f"{worst['auto']['proved']:.3f}", _ratio(by["auto"], by["split-cp"]),
+            f"{worst['auto']['proved']:.3f}",
+            _mean(a["size"] / s["size"] for a, s in pairs if not s["infinite"]),
+            _mean(a["size"] / a["ideal"] for a, s in pairs if s["infinite"]),
             f"{_infinite(by['split-cp']):.0%}, {_infinite(by['auto']):.0%}",
         ])  # fmt: skip
     return markdown_table(lines)
 
 
-def _ratio(auto: Sequence[dict[str, Any]], split: Sequence[dict[str, Any]]) -> str:
-    """Return auto's size over split-cp's where that is finite, else over the ideal one."""
-    pairs = [(a, s) for a, s in zip(auto, split, strict=True) if s["infinite"] == 0]
-    if pairs:
-        return f"{fmean(a['size'] / s['size'] for a, s in pairs):.2f}"
-    return f"({fmean(a['size'] / a['ideal'] for a in auto):.2f})"
+def _mean(ratios: Iterable[float]) -> str:
+    """Return the mean of some ratios as text; nothing of none."""
+    found = list(ratios)
+    return (f"{fmean(found):.2f}" if fmean(found) < 100 else "inf") if found else ""
 
 
 def _infinite(records: Sequence[dict[str, Any]]) -> float:
@@ -528,47 +518,58 @@ def enough_table(records: Sequence[dict[str, Any]], patients: Sequence[dict[str,
     """Show ``enough`` at 1.5 and 2 alpha: the worst agent, bad calibrations, size."""
     lines = [["setting", "method", "worst agent", "miss above 1.5 alpha", "size"]]
     for kind in dict.fromkeys(r["kind"] for r in records):
-        own = [r for r in records if r["kind"] == kind]
-        for method in ("split-cp", *ENOUGH):
-            rows = [r for r in own if r["method"] == method]
-            few = sum(r["poor"] for r in rows) / len(rows)
-            worst = min(r["coverage"] for r in rows)
-            size = fmean(r["size"] for r in rows)
-            lines.append(
-                [f"digits, {kind}", f"`{method}`", f"{worst:.3f}", f"{few:.1%}", f"{size:.2f}"]
-            )
-    whole = [r for r in patients if not r["few"]]
+        rows = {m: _of(records, kind=kind, method=m) for m in ("split-cp", *ENOUGH)}
+        for method, own in rows.items():
+            pairs = [
+                (a, s) for a, s in zip(own, rows["split-cp"], strict=True) if not s["infinite"]
+            ]
+            lines.append([
+                f"digits, {kind}", f"`{method}`", f"{min(r['coverage'] for r in own):.3f}",
+                f"{fmean(r['poor'] for r in own):.1%}",
+                f"{fmean(a['size'] / s['size'] for a, s in pairs):.2f}",
+            ])  # fmt: skip
+    split = _of(patients, few="", method="split-cp")
     for method in ("split-cp", *ENOUGH):
-        rows = [r for r in whole if r["method"] == method]
-        worst = min(
-            fmean(r["coverage"] for r in rows if r["agent"] == a)
-            for a in {r["agent"] for r in rows}
+        own = _of(patients, few="", method=method)
+        names = dict.fromkeys(r["agent"] for r in own)
+        worst = min(fmean(r["coverage"] for r in _of(own, agent=name)) for name in names)
+        low = fmean(r["coverage"] < 1 - 1.5 * ALPHA for r in own)
+        size = fmean(r["size"] for r in own) / fmean(r["size"] for r in split)
+        lines.append(
+            ["four hospitals", f"`{method}`", f"{worst:.3f}", f"{low:.1%} (counted)", f"{size:.2f}"]
         )
-        few = fmean(r["coverage"] < 1 - 1.5 * ALPHA for r in rows)
-        lines.append(["four hospitals (31 to 76 tested)", f"`{method}`", f"{worst:.3f}",
-                      f"{few:.1%}", f"{fmean(r['size'] for r in rows):.2f}"])  # fmt: skip
     return markdown_table(lines)
 
 
+def _of(records: Sequence[dict[str, Any]], **values: object) -> list[dict[str, Any]]:
+    """Return the records with these values."""
+    return [r for r in records if all(r[name] == value for name, value in values.items())]
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """Yield each part of the pages with its name."""
+    records, enough, patients = (
+        read(RESULTS / f"{name}.csv") for name in ("kinds", "enough", "hospitals")
+    )
+    yield "tests", tests_table(records)
+    yield "kinds", kinds_table(records)
+    yield "enough", enough_table(enough, patients)
+    yield "eight patients", eight_table(patients)
+
+
 def main() -> None:
-    """Measure, or write the tables."""
+    """Measure one of the three."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hospitals", action="store_true")
     parser.add_argument("--enough", action="store_true")
-    parser.add_argument("--page", action="store_true")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--runs", type=int, default=2500, help="agents drawn for each kind")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    warnings.simplefilter("ignore", InfiniteThresholdWarning)
+    warnings.simplefilter("ignore", UserWarning)
     files = {name: given.out / f"{name}.csv" for name in ("kinds", "enough", "hospitals")}
-    if given.page:
-        kinds_, enough, patients = (read(path) for path in files.values())
-        put(PAGES / "auto.md", "kinds", f"\n{tests_table(kinds_)}\n\n{kinds_table(kinds_)}\n\n")
-        put(PAGES / "auto.md", "enough", f"\n{enough_table(enough, patients)}\n\n")
-        put(PAGES / "four-hospitals.md", "eight", f"\n{eight_table(patients)}\n\n")
-    elif given.hospitals:
+    if given.hospitals:
         run_hospitals(files["hospitals"], given.splits)
     elif given.enough:
         methods = {"split-cp": {}, **{k: {**s, "method": "auto"} for k, s in ENOUGH.items()}}

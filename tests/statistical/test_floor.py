@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from itertools import accumulate, product
+from itertools import accumulate, permutations, product
 from math import ceil, inf
 
 import numpy as np
@@ -22,6 +22,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.methods.auto import Auto, Borrowed
+from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Outcome
 
 ALPHAS = (0.05, 0.1, 0.2, 0.34, 0.5)
@@ -144,3 +145,23 @@ def test_a_hostile_release_gives_nothing_without_the_agents_own_data():
     for release in hostile(None, 0):
         with pytest.raises(InputError):
             thresholds(release, "a", 0.1)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5])
+@pytest.mark.parametrize("n", range(1, 6))
+def test_misses_of_two_columns_add_up(n, alpha):
+    """The floor of each column misses with probability 1 / (n + 1) at most, on another point."""
+    sites = {"a": fw.Calibration(np.zeros((n, 2))), "b": fw.Calibration(np.zeros((12, 2)))}
+    honest = fw.calibrate(sites, method="auto", alpha=alpha, score=Custom(columns=2))
+    outcomes = (forged(Borrowed, -inf),) * 2
+    release = replace(honest, outcomes=outcomes, local={})
+    low, shares = np.arange(n + 1.0), set[Fraction]()
+    for high in permutations(range(n + 1)):
+        points, hits = np.column_stack([low, high]), 0
+        for at in range(n + 1):
+            rest = fw.Calibration(np.delete(points, at, axis=0))
+            hits += bool((points[at] <= thresholds(release, "a", alpha, rest)).all())
+        shares.add(Fraction(hits, n + 1))
+    assert min(shares) >= min(1 - Fraction(str(alpha)), Fraction(n - 1, n + 1))
+    if rank(n, alpha / 2) > n:  # and no level above that is proved
+        assert min(shares) == Fraction(n - 1, n + 1)
