@@ -250,7 +250,7 @@ def kinds() -> dict[str, list[Type]]:
         "easy agent n = 8, three hard of 500": [Type(1, 8, same), Type(3, 500, hard)],
         "easy agent n = 49, three hard of 500": [Type(1, 49, same), Type(3, 500, hard)],
         "20 unequal, n = 40": unequal(20, (40, 40), 1.0),
-        "100 unequal, n = 5 to 10,000": unequal(100, (5, 10_000), 1.0),
+        "100 unequal, n = 5 to 1,000": unequal(100, (5, 1000), 1.0),
         "label shift, 3 classes, 6 agents, n = 8": label_shift(3, 6, 8, 0.5),
         "label shift, 3 classes, 6 agents, n = 40": label_shift(3, 6, 40, 0.5),
         "label shift, 10 classes, 4 agents, n = 60": label_shift(10, 4, 60, 0.3),
@@ -564,7 +564,7 @@ def main() -> None:
     parser.add_argument("--enough", action="store_true")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--splits", type=int, default=SPLITS)
-    parser.add_argument("--runs", type=int, default=2500, help="agents drawn for each kind")
+    parser.add_argument("--runs", type=int, default=1600, help="agents drawn for each kind")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)

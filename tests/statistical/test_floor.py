@@ -26,7 +26,7 @@ from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Outcome
 
 ALPHAS = (0.05, 0.1, 0.2, 0.34, 0.5)
-HOSTILE = (-inf, 0.0, 1e308, inf)
+HOSTILE = (-inf, -1e308, 0.0, 1e308, inf)
 """What a server can put into a release as borrowed."""
 SIZES = [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 7, 8))]
 
@@ -153,7 +153,7 @@ def test_misses_of_two_columns_add_up(n, alpha):
     """The floor of each column misses with probability 1 / (n + 1) at most, on another point."""
     sites = {"a": fw.Calibration(np.zeros((n, 2))), "b": fw.Calibration(np.zeros((12, 2)))}
     honest = fw.calibrate(sites, method="auto", alpha=alpha, score=Custom(columns=2))
-    outcomes = (forged(Borrowed, -inf),) * 2
+    outcomes = (forged(Borrowed, -1e308),) * 2
     release = replace(honest, outcomes=outcomes, local={})
     low, shares = np.arange(n + 1.0), set[Fraction]()
     for high in permutations(range(n + 1)):
