@@ -27,6 +27,7 @@ from fedwqcp.wire.messages import (
 
 GuaranteeKind: TypeAlias = Literal[
     "none",
+    "agent-floor",
     "marginal-agent",
     "marginal-mixture",
     "marginal-iid",
@@ -46,6 +47,8 @@ Strength: TypeAlias = Literal["none", "approximate", "asymptotic", "finite-sampl
 
 KINDS: dict[GuaranteeKind, str] = {
     "none": "nothing is proved",
+    "agent-floor": "coverage of at least min(1 - alpha, n/(n + 1)) at an agent whose test points "
+    "are exchangeable with its n calibration points, whatever others send",
     "marginal-agent": "coverage at an agent whose test points are exchangeable with its "
     "calibration points",
     "marginal-mixture": "coverage of a test point that comes from the mixture of the agents",
@@ -77,6 +80,7 @@ STRENGTHS: dict[Strength, str] = {
 
 _FOR_WHOM: dict[GuaranteeKind, str] = {
     "none": "none",
+    "agent-floor": "coverage of at least min(1 - alpha, n/(n + 1)) at each agent",
     "marginal-agent": "coverage at each agent",
     "marginal-mixture": "coverage over the mixture of agents",
     "marginal-iid": "coverage where all agents share one distribution",

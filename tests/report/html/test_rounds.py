@@ -556,19 +556,6 @@ def test_one_bin_is_counted_as_one(rounds):
     assert "north: too few people for a bin." in html
 
 
-def test_a_report_of_auto_says_that_it_chose_and_why(tmp_path):
-    rng = np.random.default_rng(5)
-    cals = {name: rng.uniform(size=n) for name, n in zip("abc", (900, 120, 80), strict=True)}
-    release = fw.calibrate(cals, method="auto", alpha=0.1, score="lac")
-    assert release.round.method.name == "guarded-median-cp"  # a holds most points
-    said = " ".join(Read(release.report(tmp_path / "page.html").read_text()).words)
-    assert "guarded-median-cp, chosen by auto" in said
-    assert "Why this method" in said
-    assert release.advice.partition(" ")[2] in said
-    named = fw.calibrate(cals, method="guarded-median-cp", alpha=0.1, score="lac")
-    assert "auto" not in " ".join(Read(named.report(tmp_path / "page.html").read_text()).words)
-
-
 def test_a_report_names_no_command_that_would_fail(tmp_path):
     cals = {name: np.arange(1, 100) / 100 for name in NAMES}
     for method, advised in (("split-cp", False), ("fedwq-cp", True)):
