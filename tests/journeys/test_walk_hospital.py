@@ -172,7 +172,6 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
     assert "for 95 % coverage write 0.05" in said
     for wrong, cure in (
         (["--alpha", 0.9], "--allow-large-alpha"),
-        (["--alpha", 0.1, "--method", "auto"], "fedwqcp advise"),
         (["--alpha", 0.1, "--method", "FedWQ-CP"], "did you mean 'fedwq-cp'?"),
     ):
         bad = ["--agents", "roster.toml", "--out", "bad.json", *wrong]

@@ -238,7 +238,7 @@ def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
     """Return a release whose unused agents are refused for a reason, or missing."""
 
     def _named(record: AgentRecord) -> AgentRecord:
-        if record.status == "used":
+        if record.status in ("used", "not asked"):
             return record
         reason = reasons.get(record.name, record.reason)
         return replace(record, status="refused" if reason else "missing", reason=reason)
@@ -274,6 +274,10 @@ def _check(release: Release, source: str) -> None:
             raise RecordError(
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
                 f"{outcome.agents}"
+            )
+        if plan.method.floors and outcome.threshold(0) not in (None, inf):
+            raise RecordError(
+                f"{source}: outcomes: {release.round.method.name} leaves thresholds to the agents"
             )
         nobody_has_points = release.round.by is not None and outcome == SharedThreshold(inf)
         if type(outcome) not in plan.method.outcomes and not nobody_has_points:
