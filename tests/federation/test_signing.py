@@ -282,7 +282,7 @@ def test_a_private_answer_is_signed_once_and_given_again(keys, tmp_path):
 
 def test_names_of_a_long_roster_stand_with_their_keys(keys):
     many = tuple(f"a{i}" for i in range(300))
-    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    named = {name: f"{at:04x}{7:060x}" for at, name in enumerate(many)}
     round = replace(terms(keys), agents=many, quorum=1, keys=named)
     brief = round.brief()
     assert (brief.signed, brief.keys) == (True, {})
@@ -294,7 +294,7 @@ def test_names_of_a_long_roster_stand_with_their_keys(keys):
 def hidden(round, keys):
     """The round with the digest of a long roster, which names these keys, in place of its own."""
     many = tuple(f"a{i}" for i in range(300))
-    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    named = {name: f"{at:04x}{7:060x}" for at, name in enumerate(many)}
     return replace(round, agents=(*many, *keys), keys={**named, **keys}, quorum=1).brief()
 
 
@@ -316,7 +316,7 @@ def test_by_files_no_round_is_answered_that_hides_its_roster(keys, named, tmp_pa
 def test_what_is_signed_for_the_digest_of_one_roster_counts_in_no_other(keys):
     """A site asked under a roster that does not name its key gives nothing to one that does."""
     many = tuple(f"a{i}" for i in range(300))
-    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    named = {name: f"{at:04x}{7:060x}" for at, name in enumerate(many)}
     honest = replace(
         terms(keys),
         agents=(*many, "north"),

@@ -133,7 +133,7 @@ def damaged():
         put("sites", "a", "classes", value=[]),
         put("sites", "a", "batches", value=3),
         put(*rows, "n", value=3.5),
-        put(*rows, "run_hits", value=[0] * 7),  # the rows before, and no hit among them
+        put(*rows, "run_n", value=[40] * 7),  # 10 rows since, and more hits
         put("terms", "delta", value=1e-320),
         put(*rows, "hits", value=10**6),
         put(*rows, "runs", value=[0.0]),
