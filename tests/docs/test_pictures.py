@@ -26,7 +26,7 @@ def pictures():
     return runpy.run_path(str(HERE / "pictures.py"))
 
 
-@pytest.mark.parametrize("name", methods.available())
+@pytest.mark.parametrize("name", methods.built_in())
 def test_a_method_is_explained_and_drawn(name, pictures, tmp_path):
     section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     assert f"](pictures/{name}.svg)" in section, "run pictures.py, then generate.py"

@@ -17,7 +17,7 @@ def test_every_public_name_and_method_is_in_the_reference(generate):
     page = generate.python()
     for name in set(fedwqcp.__all__) - {"methods", "scores"}:
         assert f"   fedwqcp.{name}\n" in page
-    for name in methods.available():
+    for name in methods.built_in():
         kind = methods.find(name)
         assert f"   {kind.__module__}.{kind.__qualname__}\n" in page
 

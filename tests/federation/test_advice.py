@@ -484,7 +484,7 @@ def test_thresholds_are_those_that_were_sent():
     assert thresholds_in(found, 0.3) == {name: LocalQuantile(q, 200) for name, q in own.items()}
 
 
-@pytest.mark.parametrize("combine", ["fedwq-cp", "weighted-median-cp"])
+@pytest.mark.parametrize("combine", ["fedwq-cp"])
 def test_a_private_round_stays_private(combine):
     found = record(fw.methods.get("private-fedwq-cp", epsilon=5.0, combine=combine))
     with pytest.raises(InputError, match=r"not private\. Stay with it.* combine="):
