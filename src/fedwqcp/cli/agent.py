@@ -131,8 +131,7 @@ def calibrate(
     notes = [
         *_unnamed(terms, read),
         *_without_ids(terms, read),
-        *_one_based(terms, read),
-        *_below_chance(side.plan, read),
+        *([f"note: {said}"] if (said := prediction.mismatch_note(used, cal)) else ()),
         *_too_few_points(side.plan, cal),
         *(_spent_for_nothing(side.plan, data) if budget is not None else ()),
     ]
@@ -374,18 +373,6 @@ def _excludes_nothing(
         yield f"note: {whose} +inf: {held}"
         return
     yield f"note: the threshold is +inf: {what}; a finite one takes more calibration points"
-
-
-def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
-    """Say that labels may be counted from 1; where classes are named, labels may be names."""
-    if not round.classes and (note := prediction.one_based_note(Plan.of(round).score, [outputs])):
-        yield f"note: {note}"
-
-
-def _below_chance(plan: Plan, outputs: Outputs) -> Iterator[str]:
-    """Say that columns may be in another order than labels."""
-    if note := prediction.below_chance_note(plan.score, outputs):
-        yield f"note: {note}"
 
 
 def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
