@@ -84,7 +84,7 @@ def allow(kit: Path) -> tuple[Path, ...]:
     if exists(kit / "startup" / "fed_client.json"):
         settings = kit / "local" / SETTINGS
         if not exists(settings):
-            write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode())
+            write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode(), shared=True)
             written.append(settings)
         folder = load_settings(settings, kit)["folder"]
         if folder and make_site_folder(Path(str(folder))):
@@ -113,7 +113,7 @@ def _lock(kit: Path) -> list[Path]:
     }
     written = [current, local / "authorization.json"]
     for path, value in zip(written, (held, rights), strict=True):
-        write_atomic(path, to_json(value, indent=2))
+        write_atomic(path, to_json(value, indent=2), shared=True)
     return written
 
 
@@ -154,7 +154,7 @@ def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
     }
     config = folder / "app" / "config"
     (config / "config_fed_server.conf").unlink()
-    write_atomic(config / "config_fed_server.json", to_json(server, indent=2))
+    write_atomic(config / "config_fed_server.json", to_json(server, indent=2), shared=True)
     return folder
 
 
@@ -191,7 +191,7 @@ class FlareFederation(Deployment):
 
     def start_site(self, agent: str, settings: Mapping[str, object]) -> None:
         lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
-        write_atomic(self.kits / agent / "local" / SETTINGS, "".join(lines).encode())
+        write_atomic(self.kits / agent / "local" / SETTINGS, "".join(lines).encode(), shared=True)
         make_named_folder(settings)
         self._start(agent)
 
@@ -252,7 +252,8 @@ class FlareFederation(Deployment):
                 {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
             ],
         }
-        write_atomic(self.folder / "project.yml", to_json(project, indent=2))  # JSON is YAML too
+        as_yaml = to_json(project, indent=2)  # JSON is YAML too
+        write_atomic(self.folder / "project.yml", as_yaml, shared=True)
         reply = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
         if not is_folder(self.kits):
             raise InputError(f"the startup kits could not be made: {reply}")
@@ -261,7 +262,7 @@ class FlareFederation(Deployment):
         # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
         path = self.kits / SERVER / "local" / "resources.json"
         own = f"{self.folder / 'server'}/".encode()
-        write_atomic(path, read(path).replace(b"/tmp/nvflare/", own))
+        write_atomic(path, read(path).replace(b"/tmp/nvflare/", own), shared=True)
 
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command, and return the JSON that it printed."""
