@@ -189,17 +189,6 @@ def test_close_and_advise_and_the_report_say_the_same(tmp_path, monkeypatch, kin
     assert text[:1].lower() + text[1:] == line.removeprefix("what to do: ")
 
 
-def test_a_round_that_can_no_longer_keep_its_promise_is_refused(folder):
-    words = ("--method", "rob-fcp", "--setting", "byzantine=2", "--alpha", 0.1)
-    call("server", "open", "--agents", "roster.toml", "--score", "lac", *words)
-    for name in NAMES:
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-            "--agent", name)  # fmt: skip
-    said = refusal("server", "close", "round.json", *(f"{name}.json" for name in NAMES), code=3)
-    assert "byzantine=2 agents, and its answers withstand 1" in said
-    assert not (folder / "release.json").exists()
-
-
 def made(score, method="fedwq-cp", spread=True, **options):
     """Return a record of agents that lie apart, or are alike."""
     rng = np.random.default_rng(0)
