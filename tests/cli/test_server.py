@@ -269,7 +269,9 @@ def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp
 def test_the_next_round_has_the_same_groups(tmp_path):
     rng = np.random.default_rng(0)
     cals = {n: fw.Calibration(rng.uniform(size=90), groups=["old", "young"] * 45) for n in "abc"}
-    path = saved(fw.calibrate(cals, by="group", alpha=0.1, score="aps"), tmp_path)
+    path = saved(
+        fw.calibrate(cals, method="fedwq-cp", by="group", alpha=0.1, score="aps"), tmp_path
+    )
     found = opened(call("advise", path), tmp_path)
     assert (found.by, found.groups, found.target) == ("group", ("old", "young"), "own")
 
@@ -360,7 +362,9 @@ def test_names_of_rounds_count_up(tmp_path):
 
 
 def test_a_round_of_split_cp_takes_no_answers_and_that_is_said(tmp_path):
-    alone = fw.calibrate({"a": np.linspace(0, 1, 99), "b": []}, alpha=0.1, score="aps")
+    alone = fw.calibrate(
+        {"a": np.linspace(0, 1, 99), "b": []}, method="fedwq-cp", alpha=0.1, score="aps"
+    )
     path = saved(alone, tmp_path)
     output = call("advise", path)
     assert "use split-cp for score aps" in output
@@ -492,7 +496,7 @@ def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
 
 def test_a_folder_of_rounds_by_files_is_audited(tmp_path):
     for name in ("one", "two"):
-        release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.5, score="aps")
+        release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="aps")
         fw.save(release, tmp_path / f"{name}.record.json")
     facts = json.loads(call("audit", tmp_path, "--json"))
     assert [Path(each["record"]).name for each in facts] == ["one.record.json", "two.record.json"]
@@ -518,7 +522,7 @@ def test_what_can_be_audited_is_told(tmp_path):
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
             call("audit", tmp_path / name)
-    release = fw.calibrate({"a": [0.1]}, alpha=0.5)
+    release = fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=0.5)
     (tmp_path / "round.json").write_bytes(encode(release.round))
     with pytest.raises(InputError, match=r"must be the record .*; it is a round$"):
         call("audit", tmp_path / "round.json")
@@ -698,7 +702,7 @@ def test_advice_on_a_method_that_it_cannot_read_names_it_and_those_that_it_can(f
 def test_advice_on_a_masked_round_says_that_it_is_masked(tmp_path):
     path = tmp_path / "masked.record.json"
     scores = {name: np.linspace(0, 1, 40) for name in ("a", "b", "c")}
-    fw.save(calibrate(scores, alpha=0.1, score="lac", secure=True), path)
+    fw.save(calibrate(scores, method="fedwq-cp", alpha=0.1, score="lac", secure=True), path)
     said = refusal("advise", path, code=2)
     assert said.startswith(f"{path}: advice needs each agent's own threshold")
 
@@ -768,7 +772,9 @@ def spread(top, n=9):
 
 
 def test_dots_lie_between_the_extreme_thresholds():
-    release = calibrate({"a": spread(1.0), "b": spread(3.0), "c": spread(2.0)}, alpha=0.1)
+    release = calibrate(
+        {"a": spread(1.0), "b": spread(3.0), "c": spread(2.0)}, method="fedwq-cp", alpha=0.1
+    )
     text = shown(release)
     assert "1 to 3" in text
     rows = {line.split()[1]: line for line in text.splitlines() if " used " in line}
@@ -796,7 +802,7 @@ def test_with_groups_points_are_totals_and_thresholds_a_range(by):
         scores = np.concatenate([spread(top), spread(top + 1, 18)])
         return Calibration(scores, labels=parts, n_classes=2, groups=parts.astype(str))
 
-    text = shown(calibrate({"a": of(1.0), "b": of(3.0)}, alpha=0.1, by=by))
+    text = shown(calibrate({"a": of(1.0), "b": of(3.0)}, method="fedwq-cp", alpha=0.1, by=by))
     assert f"threshold, by {by}" in text
     rows = {line.split()[1]: line.split("|")[3:5] for line in text.splitlines() if " used " in line}
     stripped = {name: [cell.strip() for cell in cells] for name, cells in rows.items()}
@@ -822,7 +828,7 @@ def test_counts_with_noise_are_not_shown_as_points():
 
 def test_of_thousands_of_agents_the_unused_come_first():
     names = tuple(f"a{k:04d}" for k in range(1000))
-    release = calibrate({name: [0.1] * 9 for name in names}, alpha=0.1)
+    release = calibrate({name: [0.1] * 9 for name in names}, method="fedwq-cp", alpha=0.1)
     last = replace(release.agents[-1], status="refused", reason="n: too large")
     text = StringIO()
     console = Console(file=text, width=160)

@@ -323,10 +323,7 @@ class Auto(OneShot[PartSketches]):
     @property
     def assumption(self) -> str:
         if self.target == "own":
-            return (
-                "each agent's test points are exchangeable with its own n calibration points; "
-                "others may send what they like"
-            )
+            return "its test points are exchangeable with its n calibration points"
         if self.target == "mixture":
             return (
                 "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
@@ -348,6 +345,12 @@ class Auto(OneShot[PartSketches]):
     @property
     def floors(self) -> bool:
         return self.target == "own"
+
+    def proved(self, n: int, alpha: float) -> float | None:
+        if self.target != "own":
+            return None
+        whole = n and (self.small == "inf" or conformal_rank(n, alpha) <= n)
+        return float(exact_level(alpha)) if whole else n / (n + 1)
 
     def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
         return answer.counts or None if isinstance(answer, PartSketches) else None
