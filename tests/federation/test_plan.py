@@ -388,7 +388,8 @@ def test_a_method_that_does_not_use_the_target_says_so(name, target):
         terms = replace(terms, score=Choice("multi-label"))
     plan = Plan.of(terms)
     uses = plan.method.corrects_shift_of is not None
-    assert (f"target {target!r}: each agent predicts people" in plan.assumption) == uses
+    said = f"target {target!r}: each agent predicts people" in plan.assumption
+    assert said == (uses and not plan.method.floors)
     unused = f"this method does not use the round's target {target!r}" in plan.assumption
     assert unused == (not uses and target == "mixture")
     assert getattr(plan.method, "target", None) == (target if uses else None)

@@ -260,14 +260,18 @@ def predict(
     if note:
         output.say(f"note: {note}", style="yellow")
     ends = [threshold.min(), threshold.max()] if threshold.size else []
-    facts = {
-        "proved": proved,
-        "size": size,
-        "empty": empty,
-        "measured": found,
-        "like_calibration": rows,
-    }
-    output.done(agent=name, sets=out, n=len(sets), threshold=ends, notes=notes, **facts)
+    output.done(
+        agent=name,
+        sets=out,
+        n=len(sets),
+        threshold=ends,
+        notes=notes,
+        proved=proved,
+        size=size,
+        empty=empty,
+        measured=found,
+        like_calibration=rows,
+    )
 
 
 def _promised(release: Release, alpha: float, proved: float | None, *, new_site: bool) -> str:

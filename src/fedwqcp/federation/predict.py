@@ -329,7 +329,7 @@ def unanswered_note(release: ReleaseRecord, agent: str) -> str:
         return ""
     record = release.record(agent)
     shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
-    if not shared or record.status == "used":
+    if not shared or record.status in ("used", "not asked"):
         return ""
     why = "it did not answer" if record.status == "missing" else "its answer was refused"
     return f"the threshold does not rest on data of {agent}: {why}"

@@ -238,7 +238,7 @@ def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
     """Return a release whose unused agents are refused for a reason, or missing."""
 
     def _named(record: AgentRecord) -> AgentRecord:
-        if record.status == "used":
+        if record.status in ("used", "not asked"):
             return record
         reason = reasons.get(record.name, record.reason)
         return replace(record, status="refused" if reason else "missing", reason=reason)

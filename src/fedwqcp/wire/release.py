@@ -185,8 +185,8 @@ class AgentRecord:
     ----------
     name : str
         The agent.
-    status : {"used", "refused", "missing"}
-        Whether the release rests on its answer.
+    status : {"used", "not asked", "refused", "missing"}
+        Whether the release rests on its answer; "not asked" where nobody sends any.
     reason : str
         Why it was refused.
     bytes_up, bytes_down : int
@@ -194,7 +194,7 @@ class AgentRecord:
     """
 
     name: str
-    status: Literal["used", "refused", "missing"]
+    status: Literal["used", "not asked", "refused", "missing"]
     reason: str = ""
     bytes_up: int = 0
     bytes_down: int = 0
@@ -242,7 +242,7 @@ class ReleaseRecord:
     @cached_property
     def used(self) -> tuple[str, ...]:
         """The agents that the thresholds rest on."""
-        return tuple(a.name for a in self.agents if a.status == "used")
+        return tuple(a.name for a in self.agents if a.status in ("used", "not asked"))
 
     @property
     def refused(self) -> dict[str, str]:
@@ -269,8 +269,6 @@ class ReleaseRecord:
             its own data alone.
         """
         found = self.record(agent).status
-        if found == "used" and not self.rounds:
-            return "not asked"
         return "no answer" if found == "missing" else found
 
     def bytes_up(self, agent: str) -> int:
