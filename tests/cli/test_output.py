@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from command_line import call, call_json, refusal
+from command_line import OPEN, call, call_json, refusal
 from fedwqcp import methods
 from fedwqcp.cli import main, report
 from fedwqcp.cli.main import app
@@ -97,7 +97,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_round(folder):
-    opened = call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
+    opened = call_json(*OPEN, "--agents", "roster.toml", "--alpha", 0.1)
     assert opened["agents"] == ["a", "b"]
     assert opened["file"] == "round.json"
     for name in ("a", "b"):
@@ -133,7 +133,7 @@ def test_a_round_that_goes_on_and_one_with_a_refusal(folder):
 
 
 def test_advice_after_a_first_round(folder):
-    call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
+    call_json(*OPEN, "--agents", "roster.toml", "--alpha", 0.1)
     for name in ("a", "b"):
         call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip

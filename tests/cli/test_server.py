@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import fedwqcp as fw
-from command_line import call, call_json, refusal
+from command_line import OPEN, call, call_json, refusal
 from fedwqcp import methods, scores
 from fedwqcp.cli.server import agents_table
 from fedwqcp.errors import InputError, QuorumError
@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch):
 
 def closed(folder, *terms):
     """Run a round to its end; return what is said at each step, and the last object."""
-    call("server", "open", "--agents", "roster.toml", "--score", "lac", *terms)
+    call(*OPEN, "--agents", "roster.toml", "--score", "lac", *terms)
     said, answers, ask = [], [], ()
     while not (folder / "release.json").exists():
         for name in NAMES:
@@ -164,7 +164,7 @@ def test_close_and_advise_and_the_report_say_the_same(tmp_path, monkeypatch, kin
     agents, method = beta_rounds()[kind]
     roster = ", ".join(f'"{name}"' for name in agents)
     (tmp_path / "roster.toml").write_text(f"agents = [{roster}]")
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--score",
+    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--score",
          "absolute-residual", "--setting", f"tail={tail}", "--out", "round.json")  # fmt: skip
     for name, own in agents.items():
         np.savez(f"{name}.npz", outputs=np.zeros(len(own)), labels=own)
@@ -198,7 +198,7 @@ def test_a_private_median_is_not_judged_as_a_mean(folder):
 
 def test_a_round_that_can_no_longer_keep_its_promise_is_refused(folder):
     words = ("--method", "weighted-median-cp", "--setting", "byzantine=2", "--alpha", 0.1)
-    call("server", "open", "--agents", "roster.toml", "--score", "lac", *words)
+    call(*OPEN, "--agents", "roster.toml", "--score", "lac", *words)
     for name in NAMES:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
             "--agent", name)  # fmt: skip
@@ -443,7 +443,7 @@ def test_audit_says_whether_a_record_matches(tmp_path):
 
 
 def test_audit_counts_the_agents_that_answered_of_all(folder):
-    call("server", "open", "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml",
+    call(*OPEN, "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml",
          "--quorum", 1)  # fmt: skip
     name = read_round(Path("round.json")).agents[0]
     call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent", name)
@@ -505,10 +505,10 @@ def test_a_folder_of_rounds_by_files_is_audited(tmp_path):
 
 def test_agents_in_place_of_a_roster_get_the_line_of_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = refusal("server", "open", "--agents", "general,lakeside", "--alpha", 0.1, code=2)
+    said = refusal(*OPEN, "--agents", "general,lakeside", "--alpha", 0.1, code=2)
     assert "a TOML file that lists the agents, such as roster.toml" in said
     assert said.endswith('with the line agents = ["general", "lakeside"]')
-    said = refusal("server", "open", "--agents", "roster.toml", "--alpha", 0.1, code=2)
+    said = refusal(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, code=2)
     assert "cannot read roster.toml: there is no such file" in said
 
 
@@ -572,7 +572,7 @@ def test_flower_new_writes_an_app(tmp_path):
 def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     ids = []
     for _ in range(2):
-        facts = call_json("server", "open", "--agents", "roster.toml", "--score", "lac",
+        facts = call_json(*OPEN, "--agents", "roster.toml", "--score", "lac",
                           "--alpha", 0.1, "--quorum", 2, plain=False)  # fmt: skip
         ids.append(facts["round"])
         assert facts["file"] == f"round-{ids[-1]}.json"
@@ -595,7 +595,7 @@ def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
 
 
 def test_the_rounds_own_files_are_no_answers(folder):
-    call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1)
+    call(*OPEN, "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1)
     for name in NAMES:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
@@ -605,7 +605,7 @@ def test_the_rounds_own_files_are_no_answers(folder):
 
 
 def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
-    words = ("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 2, "--out")
+    words = (*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 2, "--out")
     call(*words, "other.json", plain=False)
     call(*words, "round.json", plain=False)
     for name, round in zip(NAMES, ("round.json", "round.json", "other.json"), strict=False):
@@ -624,7 +624,7 @@ def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
 
 
 def test_two_answers_of_a_site_are_named_and_the_order_of_files_decides_nothing(folder):
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3)
+    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3)
     for name in NAMES:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
@@ -652,7 +652,7 @@ def test_a_round_that_goes_on_says_without_whom(folder):
 
 def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
     (folder / "roster.toml").write_text('agents = ["a"]\nclasses = ["flu", "covid"]')
-    words = ("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--classes")
+    words = (*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--classes")
     said = refusal(*words, "covid,flu", code=2)
     assert "must be those of the roster, in the same order: roster.toml names flu, covid" in said
     call(*words, "flu, covid")
@@ -669,7 +669,7 @@ def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
 )
 def test_what_thresholds_by_group_or_label_need_is_said_as_it_is_written(folder, words, says):
     (folder / "roster.toml").write_text('agents = ["a"]\n')
-    said = refusal("server", "open", "--agents", "roster.toml", "--alpha", 0.1, *words.split(),
+    said = refusal(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, *words.split(),
                    code=2)  # fmt: skip
     assert says in said
 
@@ -710,7 +710,7 @@ def test_advice_on_a_masked_round_says_that_it_is_masked(tmp_path):
 def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
     words = ("--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp", "--setting", "probes=8")
     for round in ("one", "two"):
-        call("server", "open", *words, "--out", f"{round}.json", plain=False)
+        call(*OPEN, *words, "--out", f"{round}.json", plain=False)
         for name in NAMES:
             call("agent", "calibrate", "--round", f"{round}.json", "--outputs", f"{name}.npz",
                  "--agent", name, "--out", f"{round}-{name}.json", "--allow-samples")  # fmt: skip
@@ -722,7 +722,7 @@ def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
 
 
 def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkeypatch):
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
+    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
          "--quorum", 3)  # fmt: skip
     for name in NAMES[:3]:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",

@@ -117,7 +117,7 @@ class Release(ReleaseRecord):
     auto with score lac, alpha 0.4; 1 round trip
     guarantee: coverage at each agent of at least min(1 - alpha, n/(n + 1)), in
       finite samples, if: its test points are exchangeable with its n calibration
-      points
+      points, which nobody knew when choosing score and key
     agent  status  threshold  proved  bytes up
     a      used          0.6     0.6       224
     b      used          0.6     0.6       224
