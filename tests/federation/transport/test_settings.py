@@ -15,7 +15,7 @@ def test_a_whole_configuration():
         {
             **BASE,
             "alpha": "0.05,0.1",
-            "method": "fedwq-cp",
+            "method": "auto",
             "method-setting.overflow": "clip",
             "score": "aps",
             "score-setting.randomized": False,
@@ -45,7 +45,7 @@ def test_empty_sets_can_be_forbidden():
 
 def test_what_is_left_out_has_a_default():
     round = round_of(BASE)
-    assert (round.method.name, round.score.name, round.quorum) == ("fedwq-cp", "aps", 2)
+    assert (round.method.name, round.score.name, round.quorum) == ("auto", "aps", 2)
     assert round.n_classes is None
     assert round.id != round_of(BASE).id
 
