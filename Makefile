@@ -66,6 +66,7 @@ test-browser: $(VENV)/.browser docs  ## the report, and the search of the docs, 
 	$(BIN)/python -m pytest tests/browser
 
 docs: $(VENV)/.docs  ## the site; warnings are errors
+	rm -rf docs/reference/generated/api  # of names that are gone
 	$(BIN)/sphinx-build -E -W --keep-going -q -c docs . build/docs  # -E: a partial build loses search entries
 
 test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost or Flower

@@ -83,7 +83,7 @@ def test_whatever_a_name_says_it_stays_text():
 def test_charts_hold_the_name_as_data_alone():
     read = Read(to_html(every_block(HOSTILE)))
     specs = [json.loads(text) for text in read.scripts if text.startswith("{")]
-    assert len(specs) == 10  # seven charts in each of two views
+    assert len(specs) == 10  # five charts in each of two views
     assert any(
         HOSTILE in json.dumps(spec, ensure_ascii=False).replace('\\"', '"') for spec in specs
     )
@@ -102,7 +102,7 @@ def test_the_page_may_load_nothing_and_names_no_address():
 def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
     read = Read(to_html(every_block("st-mary")))
     plots = [found for _, found in read.tags if found.get("class") == "plot"]
-    assert len(plots) == 14
+    assert len(plots) == 10
     assert all(found["role"] == "img" and "st-mary" in found["aria-label"] for found in plots)
     saved = [found["download"] for _, found in read.tags if "download" in found]
     assert len(saved) == 2 * (7 + 1)  # and the table

@@ -38,6 +38,12 @@ HOST = "localhost"
 CONTROLLER = "fedwqcp.federation.transport.nvflare.controller.CalibrationController"
 EXECUTOR = "fedwqcp.federation.transport.nvflare.executor.CalibrationExecutor"
 """The classes that a startup kit allows: one of a coordinator, one of a site."""
+_LOCK = {
+    "id": "app_deployer",
+    "path": "fedwqcp.federation.transport.nvflare.lock.SiteLock",
+    "args": {},
+}
+"""What FLARE hands each job to, before it writes anything at a site."""
 SERVER = "coordinator"
 ADMIN = "lead@fedwqcp.local"
 """Who submits jobs; FLARE's role ``lead`` may by default bring code, and our kits refuse it."""
@@ -81,7 +87,7 @@ def allow(kit: Path) -> tuple[Path, ...]:
     """
     check_flare()
     written = _lock(kit)
-    if exists(kit / "startup" / "fed_client.json"):
+    if _is_site(kit):
         settings = kit / "local" / SETTINGS
         if not exists(settings):
             write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode(), shared=True)
@@ -90,6 +96,10 @@ def allow(kit: Path) -> tuple[Path, ...]:
         if folder and make_site_folder(Path(str(folder))):
             written.append(Path(str(folder)))
     return tuple(written)
+
+
+def _is_site(kit: Path) -> bool:
+    return exists(kit / "startup" / "fed_client.json")
 
 
 def _lock(kit: Path) -> list[Path]:
@@ -105,7 +115,10 @@ def _lock(kit: Path) -> list[Path]:
         "class_allow_list": [CONTROLLER, EXECUTOR],
         "allow_log_streaming": False,
     }
-    held["components"] = [c for c in held["components"] if c.get("id") != "site_log_streamer"]
+    dropped = ("site_log_streamer", _LOCK["id"])
+    held["components"] = [c for c in held["components"] if c.get("id") not in dropped]
+    if _is_site(kit):
+        held["components"].append(_LOCK)
     rights = _own_json(local / "authorization.json.default", _Authorization)
     rights["permissions"] = {
         role: {**(_EVERYTHING if may == "any" else may), "byoc": "none", "shell_commands": "none"}
