@@ -116,7 +116,7 @@ def committed() -> list[Spread]:
 def save_spread(path: Path, spread: Iterable[Spread]) -> None:
     """Write the spread, one line for each method and hospital."""
     lines = b",\n".join(map(msgspec.json.encode, spread))
-    write_atomic(path, b"[\n" + lines + b"\n]\n")
+    write_atomic(path, b"[\n" + lines + b"\n]\n", shared=True)
 
 
 def screen(
@@ -125,37 +125,40 @@ def screen(
     """Return the demo on one screen of 80 columns: the promise, its price, and averaging."""
     here = {(f.act, f.method, f.hospital): f for f in found}
     many = {(s.act, s.method, s.hospital): s for s in spread}
+    level = _percent(1 - ALPHA)
     names, splits = [site.name for site in sites], f"{spread[0].splits} splits"
 
     def row(title: str, cells: Iterable[str]) -> str:
         return f"{title:<24}" + "".join(f"{cell:>14}" for cell in cells)
 
     def means(act: str, method: str, part: str) -> list[str]:
-        return [f"{100 * getattr(many[act, method, name], part):.0f} %" for name in names]
+        return [_percent(getattr(many[act, method, name], part)) for name in names]
 
     ranges = (many["all", "auto", name] for name in names)
     sent = max(release.bytes_up(name) for name in names)
     lines = [
         *_paragraph(
             "Does the patient have heart disease? Each of four hospitals has its own model and "
-            f"wants sets of answers that hold the truth for {1 - ALPHA:.0%} of its own patients."
+            f"wants sets of answers that hold the truth for {level} of its own patients."
         ),
         "",
         row("", names),
-        row("patients, with disease", (f"{s.patients}, {s.share:.0%}" for s in sites)),
-        row("model", (s.model.split()[-1] for s in sites)),
+        row("patients, with disease", (f"{s.patients}, {_percent(s.share)}" for s in sites)),
+        row(
+            "model", (s.model.removesuffix(" regression").removeprefix("gradient ") for s in sites)
+        ),
         row("calibrate, test on", (f"{_n(s.calibration)}, {_n(s.test)}" for s in sites)),
         "",
         *_paragraph(
             "1. The promise. With the default (auto) a set holds the truth with probability "
-            f"{1 - ALPHA:.0%} at each hospital whose new patients are like its n calibration "
-            "patients, whatever the others send; n/(n+1) where n is below 9. A hospital sends some "
-            f"of its scores, here at most {sent} bytes, and no patient and no model."
+            f"{level} at each hospital whose new patients are like its n calibration patients, "
+            f"whatever the others send; n/(n+1) where n is below 9: {FEW}/{FEW + 1} with {FEW}. A "
+            f"hospital sends here at most {sent} bytes: some scores, no patient and no model."
         ),
-        row("covered, this split", (f"{here['all', 'auto', n].coverage:.0%}" for n in names)),
+        row("covered, this split", (_percent(here["all", "auto", n].coverage) for n in names)),
         row(f"  mean of {splits}", means("all", "auto", "coverage")),
-        row("  nine splits of ten", (f"{100 * s.low:.0f} to {s.high:.0%}" for s in ranges)),
-        row(f"left with {FEW} patients", means("few", "auto", "coverage")),
+        row("  nine splits of ten", (f"{100 * s.low:.0f} to {_percent(s.high)}" for s in ranges)),
+        row(f"left with {FEW}, in turn", means("few", "auto", "coverage")),
         "",
         *_paragraph("2. The price. Patients who get one answer; the others get both or none."),
         row("auto", means("all", "auto", "one")),
@@ -178,9 +181,9 @@ def _swiss(many: Mapping[tuple[str, str, str], Spread]) -> str:
         kinds = dict.fromkeys(model for _, model in SITES.values())
         return sorted((many[kind, method, SWISS].coverage, kind) for kind in kinds)
 
-    said = ", ".join(f"{kind} {share:.0%}" for share, kind in each("fedwq-cp"))
+    said = ", ".join(f"{kind} {_percent(share)}" for share, kind in each("fedwq-cp"))
     least = each("auto")[0][0]
-    return f"At {SWISS} this is the model's doing: {said}. auto: at least {least:.0%}."
+    return f"At {SWISS} that depends on its model: {said}. auto: at least {_percent(least)}."
 
 
 def _tested(act: str, method: str, release: fw.Release, sites: Sequence[Hospital]) -> list[Found]:
@@ -193,6 +196,10 @@ def _tested(act: str, method: str, release: fw.Release, sites: Sequence[Hospital
         rates = (sets.cover(site.test.labels), sets.sizes() == 1)
         found.append(Found(act, method, site.name, *(fmean(each) for each in rates)))
     return found
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _n(part: fw.Outputs) -> int:

@@ -105,7 +105,7 @@ def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
     assert len(plots) == 10
     assert all(found["role"] == "img" and "st-mary" in found["aria-label"] for found in plots)
     saved = [found["download"] for _, found in read.tags if "download" in found]
-    assert len(saved) == 2 * (7 + 1)  # and the table
+    assert len(saved) == 2 * (5 + 1)  # and the table
 
 
 def test_a_page_of_three_megabytes_is_refused(monkeypatch):
