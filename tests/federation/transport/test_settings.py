@@ -15,7 +15,7 @@ def test_a_whole_configuration():
         {
             **BASE,
             "alpha": "0.05,0.1",
-            "method": "auto",
+            "method": "fedwq-cp",
             "method-setting.overflow": "clip",
             "score": "aps",
             "score-setting.randomized": False,
@@ -67,7 +67,7 @@ def test_a_large_level_needs_an_allowance():
 def test_settings_may_be_a_table_as_over_flare():
     flat = {"method-setting.overflow": "clip", "score-setting.randomized": False}
     table = {"method-setting": {"overflow": "clip"}, "score-setting": {"randomized": False}}
-    of_both = [round_of({**BASE, **stated}) for stated in (flat, table)]
+    of_both = [round_of({**BASE, "method": "fedwq-cp", **stated}) for stated in (flat, table)]
     assert of_both[0].method.settings["overflow"] == "clip"
     assert of_both[0].method == of_both[1].method
     assert of_both[0].score == of_both[1].score
