@@ -35,7 +35,7 @@ check: $(VENV)/.dev  ## format, lint, types, imports between packages, docstring
 
 test-torch: $(VENV)/.torch  ## models and tensors
 	$(BIN)/python -m pytest lab/tests/models tests/test_torch.py lab/tests/test_training.py tests/streaming/test_batches.py \
-	  tests/kernels/test_torch.py tests/kernels/test_triton.py \
+	  tests/kernels/test_triton.py \
 	  lab/src/fedwqcp_lab/models src/fedwqcp/torch.py src/fedwqcp/kernels -n 2 -m "not slow"
 
 paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder; without it, two embedded datasets

@@ -595,7 +595,12 @@ LOCAL, SHARED = {"local-quantile"}, {"value"}
         ("fedcp-qq", LOCAL, set(), {"value", "rank", "k", "coverage"}),
         ("fcp", {"counts"}, {"count-at"}, SHARED),
         ("fed-crc", {"loss-curve"}, set(), SHARED),
-        ("fedls-cp", {"class-sketches"}, set(), {"values", "borrowed", "unseen", "n0"}),
+        (
+            "fedls-cp",
+            {"class-sketches"},
+            set(),
+            {"values", "borrowed", "unseen", "unknown", "sizes", "n0"},
+        ),
         ("dp-fedcp", {"label-counts", "step"}, {"descend-from"}, {"values"}),
         (
             "cphet",

@@ -104,7 +104,8 @@ def test_a_threshold_for_each_is_for_each_agent_that_was_used(values, tmp_path):
     release = calibrate(AGENTS, method="fedls-cp", alpha=0.4)
     save(release, path)
     assert load(path).outcomes == release.outcomes
-    more = {"values": values, "borrowed": (0.0,) * len(values), "unseen": (0.0,) * len(values)}
+    more = dict.fromkeys(("borrowed", "unseen", "unknown", "sizes"), (0.0,) * len(values))
+    more["values"] = values
     save(replace(release, outcomes=(replace(release.outcomes[0], **more),)), path)
     with pytest.raises(RecordError, match="must hold one threshold for each of 2 agents"):
         load(path)

@@ -9,6 +9,8 @@ from nvflare.fuel.utils.config_factory import ConfigFactory
 from nvflare.private.fed.app.default_app_validator import DefaultAppValidator
 
 from fedwqcp.errors import InputError
+from fedwqcp.federation.site_folder import check_site_folder
+from fedwqcp.federation.transport.nvflare import deployment
 from fedwqcp.federation.transport.nvflare.deployment import (
     CONTROLLER,
     EXECUTOR,
@@ -63,13 +65,18 @@ def kit(folder, file):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """Sites keep their folders in the home of whoever runs them."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
 def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
     site = kit(tmp_path / "site", "fed_client.json")
-    assert [path.name for path in allow(site)] == [
-        "resources.json",
-        "authorization.json",
-        "fedwqcp.toml",
-    ]
+    kept = tmp_path / ".fedwqcp" / "site"
+    names = ["resources.json", "authorization.json", "fedwqcp.toml", "site"]
+    assert [path.name for path in allow(site)] == names
+    check_site_folder(kept)
     held = json.loads((site / "local" / "resources.json").read_text())
     assert held["class_allow_list"] == [CONTROLLER, EXECUTOR]
     assert held["class_list_enforcement_mode"] == "enforce"
@@ -80,15 +87,22 @@ def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
         assert {role: may[right] for role, may in rights.items()} == dict.fromkeys(rights, "none")
     assert rights["project_admin"]["submit_job"] == "any"
     assert "submit_job" not in rights["member"]
-    assert load_settings(site / "local" / "fedwqcp.toml", site) == {
-        "folder": str(site / "fedwqcp-site")
-    }
+    assert load_settings(site / "local" / "fedwqcp.toml", site) == {"folder": str(kept)}
     (site / "local" / "fedwqcp.toml").write_text('outputs = "/data/cal.npz"\n')
     assert len(allow(site)) == 2, "a site's own settings stay"
     assert load_settings(site / "local" / "fedwqcp.toml", site)["outputs"] == "/data/cal.npz"
     assert len(allow(kit(tmp_path / "server", "fed_server.json"))) == 2
     with pytest.raises(InputError, match="must be a startup kit of FLARE"):
         allow(tmp_path)
+
+
+def test_an_older_flare_runs_code_of_a_job_and_is_refused(tmp_path, monkeypatch):
+    site = kit(tmp_path / "site", "fed_client.json")
+    monkeypatch.setattr(deployment, "version", lambda name: "2.8.1")
+    with pytest.raises(InputError) as error:
+        allow(site)
+    assert error.value.field == "nvflare"
+    assert not (site / "local" / "resources.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +125,7 @@ def test_a_damaged_file_of_a_kit_is_named(tmp_path, name, key, text):
 def test_settings_of_a_site_are_all_known_to_it(tmp_path):
     """Each key of the template's comments can be set; another one is an error."""
     site = kit(tmp_path / "site", "fed_client.json")
-    path = allow(site)[-1]
+    path = allow(site)[2]
     lines = path.read_text().splitlines()
     path.write_text("\n".join(line[2:] if " = " in line else line for line in lines))
     assert load_settings(path, site)["allow-samples"] is False

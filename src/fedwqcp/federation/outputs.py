@@ -170,6 +170,12 @@ class Outputs:
                     f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
                     + f"; outputs of a single input have shape (1, {len(array)})" * one
                 )
+            if not _share_index(values, given):
+                raise InputError(
+                    "must have the index of the outputs' table, got another: sort both alike, or "
+                    "pass to_numpy() of both where rows correspond by position",
+                    field=what,
+                )
             if part is not None and what == "ids" and part.ndim != 1:
                 raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
             if given is not None and what == "ids":
@@ -218,6 +224,13 @@ class Outputs:
         lacks = ", ".join(name for name, given in parts.items() if not given)
         said = [size, f"with {there}" if there else "", f"without {lacks}" if lacks else ""]
         return f"Outputs({'; '.join(filter(None, said))})"
+
+
+def _share_index(table: object, part: object) -> bool:
+    """Tell whether two tables of pandas have the same index; other arrays have none."""
+    ours, theirs = (getattr(each, "index", None) for each in (table, part))
+    both = hasattr(ours, "equals") and hasattr(theirs, "equals")
+    return not both or bool(ours.equals(theirs))  # type: ignore[union-attr]
 
 
 def load_outputs(

@@ -134,19 +134,25 @@ class LabelShifted(PerAgentThresholds):
     """One threshold for each agent, and how far it rests on others.
 
     ``borrowed`` is the share of an agent's target that rests on other agents' points, ``unseen``
-    the share in classes of which it has no point, or fewer than ``min_class``.
+    the share in classes of which it has no point, or fewer than ``min_class``, and ``unknown`` the
+    share in classes of which that holds for every agent. ``sizes`` are the points from the target
+    that would estimate coverage as well as those of all agents do, `Shrinkage.sizes`.
     """
 
     borrowed: tuple[float, ...]
     unseen: tuple[float, ...]
+    unknown: tuple[float, ...]
+    sizes: tuple[float, ...]
     n0: float  # as in `FedLSCP`; 0 where there is no shrinkage
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not len(self.values) == len(self.borrowed) == len(self.unseen):
-            raise InputError("borrowed, unseen: must be one for each threshold")
-        if not all(0 <= x <= 1 + 1e-9 for x in (*self.borrowed, *self.unseen)):
-            raise InputError("borrowed, unseen: must be shares")
+        for name in ("borrowed", "unseen", "unknown", "sizes"):
+            found, most = getattr(self, name), inf if name == "sizes" else 1 + 1e-9
+            if len(found) != len(self.values):
+                raise InputError("must be one for each threshold", field=name)
+            if not all(isfinite(x) and 0 <= x <= most for x in found):
+                raise InputError("must be of at least 0, a share at most 1", field=name)
         if not (isfinite(self.n0) and self.n0 >= 0):
             raise InputError("must be a finite number of at least 0", field="n0")
 
@@ -294,11 +300,13 @@ class FedLSCP(OneShot[ClassSketches]):
             if self.target == "own":
                 local = [each.local.threshold for each in sent]
                 q = np.maximum(q, np.where(np.isfinite(local), local, -inf))
-        share = Shrinkage(counts, n0).share if n0 else np.zeros_like(counts)
+        shrinkage, none = Shrinkage(counts, n0), counts == 0
         return LabelShifted(
             values=tuple(q.tolist()),
-            borrowed=tuple((pi * share).sum(axis=1).tolist()),
-            unseen=tuple((pi * (counts == 0)).sum(axis=1).tolist()),
+            borrowed=tuple((pi * shrinkage.share).sum(axis=1).tolist()),
+            unseen=tuple((pi * none).sum(axis=1).tolist()),
+            unknown=tuple((pi * none.all(axis=0)).sum(axis=1).tolist()),
+            sizes=tuple(shrinkage.sizes(pi).tolist()),
             n0=n0,
         )
 
@@ -592,12 +600,26 @@ class Shrinkage:
     def __init__(self, counts: Floats, n0: float) -> None:
         some = counts > 0
         self.n0 = n0
-        self.worth = counts * n0 / (counts + n0)
+        self.worth = np.divide(counts * n0, counts + n0, out=np.zeros_like(counts), where=some)
         others = summed(self.worth) - self.worth
         self.others = np.where(some.sum(axis=0) > some, others, 0.0)  # 0, not nearly, without any
-        self.prior = self.others * n0 / (self.others + n0)
-        total = counts + self.prior
-        self.share = np.divide(self.prior, total, out=np.zeros_like(total), where=total > 0)
+        self.prior = self.others * n0 / (self.others + n0) if n0 else np.zeros_like(counts)
+        self.total = counts + self.prior
+        self.share = np.divide(
+            self.prior, self.total, out=np.zeros_like(counts), where=self.total > 0
+        )
+
+    def sizes(self, pi: Floats) -> Floats:
+        """Return sizes of samples of the target whose coverage would vary as the estimate does.
+
+        The estimate, over classes that anybody has points of, has variance proportional to sum_c
+        pi_c^2 / total_c. Shapes: pi (M, C) -> (M,).
+        """
+        known = self.total > 0
+        variance = np.divide(pi**2, self.total, out=np.zeros_like(pi), where=known).sum(axis=1)
+        mass = (pi * known).sum(axis=1)
+        found: Floats = np.divide(mass**2, variance, out=np.zeros_like(mass), where=variance > 0)
+        return found
 
     def mixed(self, known: Floats, pi: Floats) -> Floats:
         """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture at G places.

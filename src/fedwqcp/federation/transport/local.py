@@ -27,11 +27,11 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import (
     ClassesError,
-    ColumnOrderWarning,
     InfiniteThresholdWarning,
     InputError,
-    OneBasedLabelsWarning,
+    LabelMismatchWarning,
     QuorumError,
+    UnseenLabelsWarning,
     warn,
 )
 from fedwqcp.federation.agent import Agent
@@ -47,13 +47,12 @@ from fedwqcp.federation.plan import (
     set_rule,
 )
 from fedwqcp.federation.predict import (
-    below_chance_note,
     check_ids,
     localize,
-    one_based_note,
+    mismatch_note,
     scored,
 )
-from fedwqcp.federation.release import Release, keep_fingerprints
+from fedwqcp.federation.release import Release, keep_fingerprints, unseen_labels, unseen_note
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
@@ -166,11 +165,11 @@ def calibrate(
     -----
     InfiniteThresholdWarning
         If a threshold is +inf, once for all agents: too few calibration points, most often.
-    OneBasedLabelsWarning
-        If class numbers are given in `Outputs`, and no row of any agent has label 0.
-    ColumnOrderWarning
-        If class numbers are given in `Outputs`, and the most probable class of an agent is right
-        less often than by chance, by more than three standard deviations.
+    UnseenLabelsWarning
+        If more than alpha of an agent's labels are of classes that no agent has enough points of.
+    LabelMismatchWarning
+        If the data of an agent's `Outputs` rule out that the most probable class is useful, once
+        for all agents: shuffled labels, columns in another order, labels that count from 1.
 
     Examples
     --------
@@ -233,10 +232,7 @@ def calibrate(
     else:
         release = one_round(method)
     _warn_of_infinite(release, cals)
-    if note := one_based_note(release.score, agents.values()):
-        warn(note, OneBasedLabelsWarning)
-    else:  # of labels counted from 1 the first choice is seldom right either
-        _warn_of_column_order(release, agents)
+    _warn_of_mismatch(release, agents, cals)
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         keep_fingerprints(release, given)
@@ -459,7 +455,10 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
 
 
 def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
-    """Warn once of all agents, levels, and classes or groups whose threshold is +inf."""
+    """Warn once of all agents, levels, and classes or groups whose threshold is +inf, and why."""
+    unseen = unseen_labels(release)
+    if unseen:
+        warn(unseen_note(release), UnseenLabelsWarning)
     places = range(len(release.round.group_names)) or (None,)
     found = {}
     for alpha in release.round.alphas:
@@ -467,7 +466,7 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
             (name, place)
             for name in cals
             for place in places
-            if release.is_infinite(name, alpha, place)
+            if name not in unseen and release.is_infinite(name, alpha, place)
         )
         if pairs := list(endless):
             found[alpha] = pairs
@@ -475,17 +474,18 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
         warn(_infinite(release, cals, found), InfiniteThresholdWarning)
 
 
-def _warn_of_column_order(release: Release, agents: Mapping[str, object]) -> None:
-    """Warn once of all agents whose most probable class is seldom right, in the round's classes."""
-    outputs = {
-        name: replace(data.in_classes(release.round.classes), labels=data.labels)  # names stay so
+def _warn_of_mismatch(
+    release: Release, agents: Mapping[str, object], cals: Mapping[str, Calibration]
+) -> None:
+    """Warn once of all agents whose labels may not fit the columns."""
+    found = {
+        name: mismatch_note(data.in_classes(release.round.classes), cals[name])
         for name, data in agents.items()
         if isinstance(data, Outputs)
     }
-    found = {name: below_chance_note(release.score, data) for name, data in outputs.items()}
-    if seldom := {name: note for name, note in found.items() if note}:
-        whose = f"{'agents' if len(seldom) > 1 else 'agent'} {listed(seldom, 5)}"
-        warn(f"{whose}: {next(iter(seldom.values()))}", ColumnOrderWarning)
+    if notes := {name: note for name, note in found.items() if note}:
+        whose = f"agent{'s' * (len(notes) > 1)} {listed(notes, 5)}"
+        warn(f"{whose}: {next(iter(notes.values()))}", LabelMismatchWarning)
 
 
 def _infinite(
@@ -673,6 +673,9 @@ def _calibrations(
 ) -> dict[str, Calibration]:
     """Check what each agent brings, and score what a model put out; an error names the agent."""
     found, chosen = {}, scores.get(score) if isinstance(score, str) else score
+    if not classes:  # else their names are compared
+        tables = {n: d.values for n, d in agents.items() if isinstance(d, Outputs)}
+        _check_same_number({n: v.shape[1] for n, v in tables.items() if v.ndim == 2}, "columns")
     for name, data in agents.items():
         try:
             if isinstance(data, Outputs):
@@ -712,12 +715,10 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
                 f"agent {name!r}: n_classes must be {len(classes)}, as many as classes are named, "
                 f"got {cal.n_classes}"
             )
-    known = {cal.n_classes: name for name, cal in cals.items() if cal.n_classes is not None}
-    if len(known) > 1:
-        each = ", ".join(f"{known[n]!r} has {n}" for n in sorted(known))
-        raise ClassesError(f"all agents must have the same classes: {each}", field="n_classes")
+    known = {name: cal.n_classes for name, cal in cals.items() if cal.n_classes is not None}
+    _check_same_number(known, "n_classes")
     found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
-    n_classes = len(classes) or next(iter(known), max(found, default=None))
+    n_classes = len(classes) or next(iter(known.values()), max(found, default=None))
     agreed = n_classes, classes
     return {
         name: cal
@@ -725,6 +726,17 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
         else replace(cal, n_classes=n_classes, classes=classes)
         for name, cal in cals.items()
     }
+
+
+def _check_same_number(found: Mapping[str, int], field: str) -> None:
+    """Refuse agents of different numbers of classes; those that most have come first."""
+    alike: dict[int, list[str]] = {}
+    for name, number in found.items():
+        alike.setdefault(number, []).append(name)
+    if len(alike) > 1:
+        each = sorted(alike.items(), key=lambda one: -len(one[1]))
+        said = "; ".join(f"{number} at {listed(names, 5)}" for number, names in each)
+        raise ClassesError(f"must be the same at all agents, got {said}", field=field)
 
 
 def _group_names(

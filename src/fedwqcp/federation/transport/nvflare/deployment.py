@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,17 +15,24 @@ import msgspec
 
 from fedwqcp._io import exists, from_json, is_file, is_folder, read, to_json, to_toml, write_atomic
 from fedwqcp.errors import InputError
+from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.processes import (
     PROGRAMS,
     Deployment,
     free_ports,
     json_of,
     listens,
+    make_named_folder,
     template,
     wait_until,
     write_templates,
 )
+from fedwqcp.federation.transport.site import load_settings
 
+OLDEST = (2, 9)
+"""The first FLARE that refuses what a job says of itself."""
+SETTINGS = "fedwqcp.toml"
+"""Name of the site's own settings, in the folder ``local`` of its startup kit."""
 HOST = "localhost"
 """Everything stays on this machine."""
 CONTROLLER = "fedwqcp.federation.transport.nvflare.controller.CalibrationController"
@@ -52,13 +60,40 @@ def new_job(folder: Path) -> tuple[Path, ...]:
     return write_templates(__package__, folder, _FILES, name=name)
 
 
+def check_flare() -> None:
+    """Refuse a FLARE that runs the coordinator's code at a locked site, as 2.8 does."""
+    found = version("nvflare")
+    if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < OLDEST:
+        raise InputError(
+            f"must be at least 2.9, got {found}: older ones run code of a job in a locked kit; "
+            "pip install 'nvflare>=2.9'",
+            field="nvflare",
+        )
+
+
 def allow(kit: Path) -> tuple[Path, ...]:
     """Let a startup kit run two classes of this package, no others, and no code of a job.
 
-    Writes ``local/resources.json`` (the allow-list, and no streaming of logs to the coordinator),
-    ``local/authorization.json`` (nobody may bring code, or list and read the kit's files from
-    afar) and, at a site, ``local/fedwqcp.toml`` for its own settings, where it has none.
+    Writes ``local/resources.json`` (the allow-list, and no streaming of logs to the coordinator)
+    and ``local/authorization.json`` (nobody may bring code, or list and read the kit's files from
+    afar). At a site also ``local/fedwqcp.toml`` for its own settings, where it has none, and the
+    folder that these name, outside the kit.
     """
+    check_flare()
+    written = _lock(kit)
+    if exists(kit / "startup" / "fed_client.json"):
+        settings = kit / "local" / SETTINGS
+        if not exists(settings):
+            write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode())
+            written.append(settings)
+        folder = load_settings(settings, kit)["folder"]
+        if folder and make_site_folder(Path(str(folder))):
+            written.append(Path(str(folder)))
+    return tuple(written)
+
+
+def _lock(kit: Path) -> list[Path]:
+    """Write the allow-list and the rights of a startup kit."""
     local = kit / "local"
     given = local / "resources.json.default"
     if not is_file(given):
@@ -79,11 +114,7 @@ def allow(kit: Path) -> tuple[Path, ...]:
     written = [current, local / "authorization.json"]
     for path, value in zip(written, (held, rights), strict=True):
         write_atomic(path, to_json(value, indent=2))
-    settings = local / "fedwqcp.toml"
-    if exists(kit / "startup" / "fed_client.json") and not exists(settings):
-        write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode())
-        written.append(settings)
-    return tuple(written)
+    return written
 
 
 class _Resources(msgspec.Struct):
@@ -160,7 +191,8 @@ class FlareFederation(Deployment):
 
     def start_site(self, agent: str, settings: Mapping[str, object]) -> None:
         lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
-        write_atomic(self.kits / agent / "local" / "fedwqcp.toml", "".join(lines).encode())
+        write_atomic(self.kits / agent / "local" / SETTINGS, "".join(lines).encode())
+        make_named_folder(settings)
         self._start(agent)
 
     def _start(self, name: str) -> None:
@@ -225,7 +257,7 @@ class FlareFederation(Deployment):
         if not is_folder(self.kits):
             raise InputError(f"the startup kits could not be made: {reply}")
         for name in (SERVER, *self.agents):
-            allow(self.kits / name)
+            _lock(self.kits / name)
         # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
         path = self.kits / SERVER / "local" / "resources.json"
         own = f"{self.folder / 'server'}/".encode()
