@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 
 from fedwqcp.errors import DisclosureError, InputError, RecordError
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.site_folder import make_site_folder
+from fedwqcp.federation.transport.envelope import Request
+from fedwqcp.federation.transport.site import Site, answer
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Choice, Round
@@ -251,9 +255,9 @@ if dies:
         return os._exit(9) if len(calls) == dies else real(*args, **more)
     spending_log.write_atomic = write
 for file in sorted(home.glob("*.round")):
-    agent = Agent("a", decode(file.read_bytes(), Round), cal, ledger=DisclosureLedger(home / "ledger"))
+    round, ledger = decode(file.read_bytes(), Round), DisclosureLedger(home / "ledger")
     try:
-        answer = agent.answer()
+        answer = Agent("a", round, cal, ledger=ledger).answer()
     except DisclosureError:
         continue
     (home / f"{file.stem}.{os.getpid()}.sent").write_bytes(answer)
@@ -266,8 +270,81 @@ def test_processes_at_once_and_kills_in_between_pass_no_limit(tmp_path):
             encode(replace(terms(alphas=(0.03 + 0.03 * i,), id=f"r{i}"), n_classes=None))
         )
     command = [sys.executable, "-c", PROCESS, str(tmp_path)]
-    running = [subprocess.Popen([*command, dies]) for dies in ("0", "0", "3", "6", "8")]
-    assert [each.wait() for each in running] == [0, 0, 9, 9, 9]
+    assert [subprocess.call([*command, dies]) for dies in ("3", "6", "8")] == [9, 9, 9]
+    running = [subprocess.Popen([*command, "0"]) for _ in range(3)]
+    assert [each.wait() for each in running] == [0, 0, 0]
     sent = {file.name[:2] for file in tmp_path.glob("*.sent")}
     assert len(sent) <= told(tmp_path)["everybody"] == 15
-    assert os.environ is not None
+
+
+def site(folder, **settings):
+    make_site_folder(folder)
+    return Site.of({"agent": "a", "folder": str(folder), **settings})
+
+
+def reply(at, round, *, masked=False, cal=CAL):
+    request = Request("n", encode(round), b"", 60.0)
+    return at.perform(lambda: answer(at, request, lambda: cal, masked=masked), 60.0, False)[0]
+
+
+@pytest.mark.parametrize(("n", "most"), [(75, 15), (1000, 200)])
+def test_a_site_over_an_engine_tells_a_fifth_over_all_rounds_and_restarts(tmp_path, n, most):
+    cal = Calibration(np.random.default_rng(1).uniform(size=n), n_classes=3)
+    answered = 0
+    for i in range(5):
+        alphas = tuple((1 + 5 * j + i) / (n + 2) for j in range(most // 3))
+        answered += reply(site(tmp_path), terms(alphas=alphas, id=f"r{i}"), cal=cal) == "ok"
+    assert answered == 3
+    (whole,) = DisclosureLedger(tmp_path / "ledger" / "calibration").accounts
+    assert whole.told <= most
+    assert reply(site(tmp_path, **{"data-set": "new-people"}), terms(id="r9"), cal=cal) == "ok"
+
+
+def test_a_site_whose_folder_vanished_refuses(tmp_path):
+    at = site(tmp_path / "site")
+    assert reply(at, terms()) == "ok"
+    shutil.rmtree(tmp_path / "site")
+    assert reply(at, terms(id="r2")) == "folder"
+
+
+@pytest.mark.parametrize("honest", [0, 1, 2])
+def test_masks_lift_no_limit_unless_the_site_trusts_others(tmp_path, honest):
+    """Two puppets and a site of 75 points: fcp by exact counts is refused, masked or not."""
+    round = replace(
+        terms("fcp", max_n=1000, score="lac"), agents=("a", "p1", "p2"), quorum=2, secure=(0.0, 1.0)
+    )
+    at = site(tmp_path, **{"honest-others": honest})
+    assert reply(at, round, masked=True) == ("ok" if honest == 2 else "answer")
+    plain = replace(round, secure=None, id="plain")
+    assert reply(at, plain) == "answer"
+
+
+def test_a_round_waits_until_a_person_approves_its_terms_once(tmp_path):
+    at = site(tmp_path, approve=True)
+    first = terms()
+    assert reply(at, first) == reply(at, replace(first, id="r2", key="other")) == "approval"
+    (name,) = waiting_rounds(tmp_path)
+    with pytest.raises(InputError):
+        approve(tmp_path, f"../{name}")
+    approve(tmp_path, name)
+    assert waiting_rounds(tmp_path) == {}
+    assert reply(at, replace(first, alphas=(0.3,), id="r3")) == "approval"
+    assert reply(at, replace(first, id="r3")) == "ok"
+    assert reply(at, replace(first, id="r3")) == "ok", "one round, all its steps"
+    assert reply(at, replace(first, id="r4")) == "approval"
+
+
+def test_no_more_than_a_hundred_rounds_wait(tmp_path):
+    at = site(tmp_path, approve=True)
+    for i in range(105):
+        assert reply(at, terms(alphas=(0.1 + i / 1000,), id=f"r{i}")) == "approval"
+    assert len(waiting_rounds(tmp_path)) == 100
+    assert not (tmp_path / "rounds").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"data-set": "../x"}, {"aprove": True}, {"data_set": "x"}, {"honest-others": -1}]
+)
+def test_a_wrong_setting_of_the_ledger_is_refused(tmp_path, wrong):
+    with pytest.raises(InputError):
+        site(tmp_path, **wrong)

@@ -80,10 +80,11 @@ class DisclosureLimit(CheckedSettings):
                 )
             if total[account] > self.scores_of(size):
                 told_before = (before or {}).get(account, 0)
-                more = f" beside {told_before} that were told before" if told_before else ""
+                now = min(size, total[account] - told_before)
+                more = f" beside {told_before} told before" if told_before else ""
                 raise _too_much(
-                    f"{name} with these settings can reveal {min(size, total[account] - told_before)} of "
-                    f"{size} scores of single people{more}; {self._at_most(size)}"
+                    f"{name} with these settings can reveal {now} of {size} scores of single "
+                    f"people{more}; {self._at_most(size)}"
                 )
 
     def _check_cells(self, name: str, cells: Sequence[int]) -> None:
