@@ -94,15 +94,6 @@ def test_the_stress_table_is_what_its_records_give(tmp_path):
     assert made.read_bytes() == (folder / "stress.csv").read_bytes()
 
 
-@pytest.mark.parametrize("models", ["calibrated", "strong overconfident, weak underconfident"])
-def test_the_simulation_gives_its_records_again(models):
-    beyond = script("beyond")
-    recorded = [r for r in beyond["simulated"]() if (r["models"], r["seed"]) == (models, 0)]
-    again = beyond["simulate"](0, models)
-    assert [r["hits"] for r in again] == [r["hits"] for r in recorded]
-    assert [r["method"] for r in again] == 2 * list(beyond["METHODS"])
-
-
 def test_a_temperature_is_fitted_to_every_agents_outputs():
     temperature, unit = script("temperature"), labels_unit()
     found, fits = temperature["variants"](unit)

@@ -249,8 +249,8 @@ def test_warm_up(monkeypatch):
 
 def test_a_site_sees_what_it_told_and_what_waits(tmp_path):
     (tmp_path / "roster.toml").write_text('agents = ["a", "b"]')
-    call("server", "open", "--agents", tmp_path / "roster.toml", "--alpha", 0.1, "--method", "fedwq-cp",
-         "--out", tmp_path / "round.json")  # fmt: skip
+    call("server", "open", "--agents", tmp_path / "roster.toml", "--alpha", 0.1,
+         "--method", "fedwq-cp", "--out", tmp_path / "round.json")  # fmt: skip
     np.savez(tmp_path / "cal.npz", probs=np.tile([0.25, 0.75], (30, 1)), labels=[1] * 30)
     call("agent", "calibrate", "--round", tmp_path / "round.json", "--agent", "a",
          "--outputs", tmp_path / "cal.npz", "--out", tmp_path / "a.json")  # fmt: skip

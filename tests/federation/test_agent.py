@@ -263,28 +263,6 @@ def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
     assert Agent("a", too_few, five).answer(), "+inf is the score of nobody"
 
 
-@pytest.mark.guarantee(
-    "SECURITY.md", "A private answer with an epsilon of at most 10 is limited by its noise instead."
-)
-def test_a_private_answer_depends_on_no_size_of_a_group():
-    levels = (0.1, 0.2, 0.3, 0.4)
-    round = replace(terms("private-fedwq-cp", levels, epsilon=2.5), by="label")
-    for small in (0, 1, 9, 50):
-        labels = np.repeat([0, 1], [small, 100 - small])
-        assert Agent("a", round, Calibration(HUNDRED, labels, n_classes=2)).answer()
-    weak = replace(terms("private-fedwq-cp", levels, epsilon=2.6), by="label")
-    nine = Calibration(HUNDRED, np.repeat([0, 1], [9, 91]), n_classes=2)
-    with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
-        Agent("a", weak, nine).answer()
-    one = replace(terms("private-fedwq-cp", (0.5,), epsilon=1000.0), by="label")
-    with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
-        Agent("a", one, nine).answer()
-    fifteen = Calibration(HUNDRED, np.repeat([0, 1], [15, 85]), n_classes=2)
-    with pytest.raises(InputError, match="can reveal 4 of 15 scores"):
-        Agent("a", weak, fifteen).answer()
-    assert Agent("a", one, fifteen).answer()
-
-
 def test_of_a_small_class_only_its_size_is_sent():
     cal = Calibration(HUNDRED, [1] * 9 + [0] * 91, n_classes=2)
     said = decode(Agent("a", terms("fedls-cp"), cal).answer(), Answer, (ClassSketches,))

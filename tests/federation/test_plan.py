@@ -196,8 +196,10 @@ def test_an_agent_leaves_out_what_it_has_not_and_hides_it_where_the_method_is_pr
     assert [s is None for s in decode(plain, Answer, (LocalQuantile,)).answers] == [False, True] * 2
     private = replace(round_by(), method=Choice("private-fedwq-cp"))
     plan = Plan.of(private)
-    hidden = decode(Agent("a", plan, cal).answer(), Answer, plan.kinds).answers
-    assert None not in hidden
+    few = fw.Calibration([0.5] * 30, groups=["f"] * 21 + ["m"] * 9)
+    for each in (cal, few):  # none, or fewer than ten
+        hidden = decode(Agent("a", plan, each).answer(), Answer, plan.kinds).answers
+        assert [s is None for s in hidden] == [False, True] * 2
 
 
 @pytest.mark.parametrize(

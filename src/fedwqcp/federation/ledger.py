@@ -14,7 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from fedwqcp.errors import DisclosureError
-from fedwqcp.federation.disclosure import EVERYBODY, PRIVATE_EPSILON, DisclosureLimit, Told, told
+from fedwqcp.federation.disclosure import (
+    EVERYBODY,
+    PRIVATE_EPSILON,
+    DisclosureLimit,
+    Told,
+    told,
+    too_little_noise,
+)
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.spending_log import Entry, SpendingLog
 from fedwqcp.methods import Calibration
@@ -106,8 +113,8 @@ class DisclosureLedger:
 
         def _charge(all_before: list[_Told]) -> _Told | None:
             before = _since_renewal(all_before)
-            if _within_noise(before, epsilon):
-                return replace(entry, epsilon=Decimal(str(epsilon)))
+            if epsilon < inf:
+                return replace(entry, epsilon=_with_noise(before, epsilon, limit))
             cuts = _new_cuts(plan, cal, before, limit)
             new = _new(parts, entry, before)
             if limit is not None:
@@ -154,12 +161,13 @@ def _spent(entries: list[_Told]) -> Counter[str]:
     return spent
 
 
-def _within_noise(before: list[_Told], epsilon: float) -> bool:
-    """Whether an answer, and the private ones before it, are limited by their noise."""
-    if epsilon > PRIVATE_EPSILON:
-        return False
-    spent = sum((each.epsilon for each in before), Decimal(str(epsilon)))
-    return spent <= Decimal(str(PRIVATE_EPSILON))
+def _with_noise(before: list[_Told], epsilon: float, limit: DisclosureLimit | None) -> Decimal:
+    """Return what a private answer spends; all of them together need noise enough."""
+    own = Decimal(str(epsilon))
+    spent = sum((each.epsilon for each in before), own)
+    if limit is not None and spent > PRIVATE_EPSILON:
+        raise too_little_noise(float(spent))
+    return own
 
 
 def _again(entry: _Told, before: list[_Told]) -> bool:

@@ -14,6 +14,9 @@ from pathlib import Path
 from fedwqcp.errors import BudgetError, InputError
 from fedwqcp.federation.spending_log import Entry, SpendingLog
 
+LEAST_EPSILON = 0.01
+"""What an answer spends at the least, however little a round asks for."""
+
 
 class _Spending(Entry, frozen=True):
     """One answer that left: what it spent of which budget, and what was sent."""

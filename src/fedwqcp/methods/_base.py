@@ -620,6 +620,18 @@ class Method(CheckedSettings, ABC, Generic[S]):
         del alpha, steps
         return (Disclosure(cal.n, cal.n),)
 
+    def check_round(self, low: float, high: float, tasks: int) -> None:
+        """Refuse a round by its terms: the range of its scores, and how many thresholds it has.
+
+        Parameters
+        ----------
+        low, high : float
+            The range.
+        tasks : int
+            How many thresholds.
+        """
+        del low, high, tasks
+
     def cells(self, cal: Calibration) -> tuple[int, ...]:
         """Return the sizes of the parts into which the round's settings cut an agent's points.
 

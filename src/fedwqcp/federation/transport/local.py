@@ -30,6 +30,7 @@ from fedwqcp.errors import (
     InfiniteThresholdWarning,
     InputError,
     LabelMismatchWarning,
+    OutOfRangeError,
     QuorumError,
     UnseenLabelsWarning,
     warn,
@@ -57,6 +58,7 @@ from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.fcp import FCP
+from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
 from fedwqcp.quantile import least_sample
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.aps import APS
@@ -376,6 +378,7 @@ def _one_round(
         target=target,
     )
     plan = Plan.of(round)
+    _check_private_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
         sized = replace(round, max_n=round.max_n + plan.method.size_noise)
         plan = Plan.of(secure_round(sized, secure))
@@ -388,6 +391,17 @@ def _one_round(
         return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides, on_exchange)
     return replace(release, local=_localized(plan, release, cals))
+
+
+def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
+    """Refuse scores beyond an unstated range, which an agent elsewhere would clip to 0 and 1."""
+    if not isinstance(plan.method, PrivateFedWQCP) or plan.method.bounds is not None:
+        return
+    for name, cal in cals.items():
+        if cal.n and not 0 <= cal.scores.min() <= cal.scores.max() <= 1:
+            raise OutOfRangeError(
+                "must be stated for scores beyond 0 and 1: bounds=(0, 50)", field="bounds"
+            ).within(f"agent {name!r}")
 
 
 def run(
