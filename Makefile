@@ -70,6 +70,7 @@ screenshots: $(VENV)/.browser demo  ## the pictures of the docs
 	cp out/demo.png docs/images/demo.png
 
 docs: $(VENV)/.docs  ## the site; warnings are errors
+	rm -rf docs/reference/generated/api  # of names that are gone
 	$(BIN)/sphinx-build -E -W --keep-going -q -c docs . build/docs  # -E: a partial build loses search entries
 
 test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost or Flower

@@ -1,7 +1,4 @@
-"""Pages that the site makes of the package itself: docstrings, and the commands' ``--help``.
-
-``tools/fill_pages.py`` writes a section for each method into the page on methods.
-"""
+"""What the site makes of the package itself: docstrings, messages, and the commands' ``--help``."""
 
 from __future__ import annotations
 
@@ -19,6 +16,8 @@ import typer
 import fedwqcp
 from fedwqcp import methods, scores
 from fedwqcp.cli.main import app
+from fedwqcp.wire import limits
+from fedwqcp.wire.messages import Answer, Ask, Round
 from fedwqcp.wire.release import KINDS, STRENGTHS
 
 MODULES = (
@@ -280,6 +279,34 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def tables() -> dict[str, str]:
-    """Return what the page on methods shows."""
-    return {"methods": sections(), "kinds": kinds()}
+def fields(kind: type) -> str:
+    """Return the fields of a message as a Markdown table, from its docstring."""
+    part = (inspect.getdoc(kind) or "").partition("Parameters\n----------\n")[2]
+    rows = ["| field | type | meaning |", "|---|---|---|"]
+    found = re.findall(r"^(\S[^\n]*) : ([^\n]*)\n((?:    [^\n]*\n?)+)", part, re.MULTILINE)
+    for names, types, meaning in found:
+        each = ", ".join(f"`{name}`" for name in names.split(", "))
+        rows.append(f"| {each} | {types} | {' '.join(meaning.replace('``', '`').split())} |")
+    return "\n".join(rows)
+
+
+def limit_table() -> str:
+    """Return the table of limits as Markdown."""
+
+    def text(value: float) -> str:
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+    rows = [f"| {x.name} | {text(x.least)} | {text(x.most)} | {x.holds} |" for x in limits.ALL]
+    return "\n".join(["| limit | from | to | holds for |", "|---|---|---|---|", *rows])
+
+
+MADE = {
+    "methods": sections,
+    "kinds of guarantees": kinds,
+    "Round": lambda: fields(Round),
+    "Answer": lambda: fields(Answer),
+    "Ask": lambda: fields(Ask),
+    "Release": lambda: fields(fedwqcp.Release),
+    "limits": limit_table,
+}
+"""What the site puts where a page has ``<!-- made: NAME -->``."""

@@ -59,19 +59,12 @@ def _known(name: str, names: Sequence[str]) -> str:
 
 
 class Registry(Generic[T]):
-    """The classes of one kind, by name.
+    """The classes of one kind, by name."""
 
-    ``elsewhere`` holds names without a class that only some callers understand, with the text for
-    those that do not.
-    """
-
-    def __init__(
-        self, base: type[T], package: str, kind: str, elsewhere: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, base: type[T], package: str, kind: str) -> None:
         self._base = base
         self._package = package
         self._kind = kind
-        self._elsewhere = elsewhere or {}
 
     def available(self) -> tuple[str, ...]:
         """Return the known names, sorted."""
@@ -98,14 +91,7 @@ class Registry(Generic[T]):
             if not (isinstance(found, type) and issubclass(found, self._base)):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
             return found
-        if name in self._elsewhere:
-            raise InputError(self._elsewhere[name])
-        by_files = self.available()  # at the command line a name without a class is refused
-        in_python = sorted({*by_files, *self._elsewhere})
-        raise InputError(
-            f"unknown {self._kind} {shown(name)}",
-            cure=(_known(name, in_python), _known(name, by_files)),
-        )
+        raise InputError(f"unknown {self._kind} {shown(name)}; {_known(name, self.available())}")
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:
         """Return the object with this name and these settings."""

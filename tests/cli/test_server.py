@@ -670,14 +670,6 @@ def test_what_thresholds_by_group_or_label_need_is_said_as_it_is_written(folder,
     assert says in said
 
 
-def test_a_method_that_a_round_by_files_refuses_is_not_listed(folder):
-    words = ("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--method")
-    said = refusal(*words, "fedwqcp", code=2)
-    assert "unknown method 'fedwqcp'; known: cphet, " in said
-    assert said.endswith("; did you mean 'fedwq-cp'?")
-    assert "auto" not in said
-
-
 def test_the_roster_that_is_advised_holds_no_default(folder):
     closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
     found = call_json("advise", "round.record.json")

@@ -61,6 +61,7 @@ def test_it_states_guarantee_and_assumption(method):
 
 
 DECLARED = {
+    "auto": "agent-floor, finite-sample",
     "split-cp": "marginal-agent, finite-sample",
     "split-cp overflow=exclude": "marginal-agent, finite-sample",  # its own +inf stays
     "split-cp overflow=clip": "none",
@@ -331,5 +332,5 @@ def test_a_threshold_that_it_receives_is_the_agents_own_where_it_says_so(method)
 
 
 def test_a_target_in_numbers_names_the_methods_that_take_one():
-    with pytest.raises(InputError, match=r"correct a shift \(cphet, dp-fedcp, fedls-cp\)"):
+    with pytest.raises(InputError, match=r"correct a shift \(auto, cphet, dp-fedcp, fedls-cp\)"):
         fw.methods.get("fcp").toward((0.5, 0.5))

@@ -287,12 +287,12 @@ def committed_spread() -> tuple[Spread, ...]:
 def save_spread(path: Path, spread: Sequence[Spread]) -> None:
     """Write the spread, one line for each method and hospital."""
     lines = b",\n".join(msgspec.json.encode(one) for one in spread)
-    write_atomic(path, b"[\n" + lines + b"\n]\n")
+    write_atomic(path, b"[\n" + lines + b"\n]\n", shared=True)
 
 
 def save_results(path: Path, results: Results) -> None:
     """Write results as JSON."""
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(results), indent=1))
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(results), indent=1), shared=True)
 
 
 def load_results(path: Path) -> Results:

@@ -17,6 +17,7 @@ from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.methods import Calibration
+from fedwqcp.methods._base import own_data
 from fedwqcp.metrics import lower_end
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
@@ -168,6 +169,8 @@ def thresholds(
     """
     plan = Plan.of(release.round)
     if calibration is None:
+        if plan.method.floors and agent is not None and agent not in release.local:
+            own_data(None, release.round.method.name)  # whatever the release holds
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
         if agent in release.local and (features is None or not plan.method.needs_features):
             return shown
@@ -193,6 +196,8 @@ def thresholds(
 
     found = threshold_by(release.round, _of_group, group)
     low, high = plan.bounds
+    if plan.method.floors:  # what was borrowed may be anything
+        found = np.where(found > high, np.inf, found)
     if not (((low <= found) & (found <= high)) | (found == np.inf)).all():
         raise InputError(
             f"the release's threshold must lie between {low:g} and {high:g} for "
@@ -235,7 +240,8 @@ def localize(
     """
     this, outcome = plan.tasks[task], release.outcomes[task]
     shared = outcome.threshold(None)
-    if shared == np.inf or (shared is None and release.took_no_part(agent, task)):
+    gone = shared == np.inf or (shared is None and release.took_no_part(agent, task))
+    if gone and not plan.method.floors:
         return np.asarray(np.inf)
     own = None
     if calibration is not None:
@@ -313,7 +319,7 @@ def unanswered_note(release: ReleaseRecord, agent: str) -> str:
         return ""
     record = release.record(agent)
     shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
-    if not shared or record.status == "used":
+    if not shared or record.status in ("used", "not asked"):
         return ""
     why = "it did not answer" if record.status == "missing" else "its answer was refused"
     return f"the threshold does not rest on data of {agent}: {why}"

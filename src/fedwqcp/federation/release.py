@@ -605,7 +605,12 @@ class Release(ReleaseRecord):
         yield ("agent", "status", *(several if len(levels) > 1 else ["threshold"]), "bytes up")
         if self.census is not None:
             counted = f"{self.census.used} agents"
-            yield (counted, "used", *(self._shown("", alpha) for alpha in levels), "")
+            yield (
+                counted,
+                "used" if self.rounds else "not asked",
+                *(self._shown("", alpha) for alpha in levels),
+                "",
+            )
             return
         for record in self.agents[:_MOST_SHOWN]:
             shown = (self._shown(record.name, alpha) for alpha in levels)
@@ -705,6 +710,12 @@ def proved(release: ReleaseRecord) -> str:
 def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:
     """Keep fingerprints of the calibration rows for `known_rows`, and none of the rows."""
     vars(release)[_FINGERPRINTS] = {name: fingerprints(part) for name, part in data.items()}
+
+
+def points_of(release: Release, agent: str) -> int | None:
+    """Return how many points an agent calibrated with, where that was in this process."""
+    known: dict[str, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
+    return len(known[agent].values) if agent in known else None
 
 
 def _check_own(release: Release, agent: str, calibration: Calibration | Outputs) -> None:

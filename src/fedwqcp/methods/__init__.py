@@ -20,22 +20,16 @@ from fedwqcp.methods._base import (
     Terms,
 )
 from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
+from fedwqcp.methods.auto import Borrowed
 from fedwqcp.methods.fcp import AtLeast
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry, Setting
 
-_AUTO = (
-    "method 'auto' is for fw.calibrate alone, which runs a first round to choose from: open a "
-    "first round of 'fedwq-cp' with --setting tail=16, for classes also one of 'fedls-cp' with "
-    "--setting floor=true, then run `fedwqcp advise` on the records"
-)
-
 _registry: Registry[Method[Any]] = Registry(
     Method,  # type: ignore[type-abstract]  # only searched for
     "fedwqcp.methods",
     "method",
-    elsewhere={"auto": _AUTO},
 )
 
 
@@ -119,6 +113,7 @@ __all__ = [
     "MIN_MASKED_AGENTS",
     "MODULUS",
     "AtLeast",
+    "Borrowed",
     "Calibration",
     "Exchange",
     "Disclosure",

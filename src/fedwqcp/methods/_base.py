@@ -546,6 +546,11 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return not any(issubclass(kind, sent) for kind in self.outcomes)
 
     @property
+    def floors(self) -> bool:
+        """Whether an agent's own data bound its threshold from below, whatever a release holds."""
+        return False
+
+    @property
     def maskable(self) -> bool:
         """Whether sums over the agents are all it needs, so that they can be masked (`Summed`)."""
         return False

@@ -423,13 +423,18 @@ class FedLSCP(OneShot[ClassSketches]):
                 f"target must hold {counts.shape[1]} numbers, one per class, got {len(self.target)}"
             )
         if isinstance(self.target, str):
-            mass = counts if self.target == "own" else summed(counts)
-        else:
-            mass = np.array(self.target, dtype=np.float64)
-        mass = np.broadcast_to(mass, counts.shape)
-        total = mass.sum(axis=1, keepdims=True)
-        shares: Floats = np.divide(mass, total, out=np.zeros(counts.shape), where=total > 0)
-        return shares
+            return shares(counts if self.target == "own" else summed(counts), counts.shape)
+        return shares(self.target, counts.shape)
+
+
+def shares(mass: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return the label distribution of each agent, shape (M, C), from counts or shares.
+
+    A row without any stays 0.
+    """
+    mass = np.broadcast_to(np.asarray(mass, dtype=np.float64), shape)
+    total = mass.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(mass, total, out=np.zeros(shape), where=total > 0))
 
 
 @lru_cache(maxsize=4096)
@@ -544,7 +549,7 @@ def _mixture_thresholds(
     """
     some = np.array([any(cell.n for cell in cells) for cells in agents])
     if n0 != 0 and some.sum() > 1:
-        return _shrunk_thresholds(agents, pi, alpha, n0)
+        return shrunk_thresholds(agents, pi, alpha, n0)
     q = own_thresholds(agents, pi, alpha)
     if n0 == 0 or some.all() or not some.any():
         return q, 0.0
@@ -562,11 +567,11 @@ def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -
         places = np.concatenate([cell.values for cell in cells])
         sure = [p * cell.steps / (cell.n + 1) for p, cell in zip(shares, cells, strict=True)]
         order = np.argsort(places)
-        found.append(_first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
+        found.append(first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
     return np.array(found)
 
 
-def _shrunk_thresholds(
+def shrunk_thresholds(
     agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
 ) -> tuple[Floats, float]:
     """Return the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha, F_kc shrunk, and n0."""
@@ -664,10 +669,10 @@ def _reaching(
     grid: Floats, shrinkage: Shrinkage, known: Floats, pi: Floats, alpha: float
 ) -> Floats:
     """Return where the coverages of each agent's mixture reach the level."""
-    return np.array([_first_reaching(grid, row, alpha) for row in shrinkage.mixed(known, pi)])
+    return np.array([first_reaching(grid, row, alpha) for row in shrinkage.mixed(known, pi)])
 
 
-def _first_reaching(grid: Floats, level: Floats, alpha: float) -> float:
+def first_reaching(grid: Floats, level: Floats, alpha: float) -> float:
     """Return the first place where a distribution reaches 1 - alpha; +inf if none does."""
     reached = np.flatnonzero(level >= float(exact_level(alpha)) - LEVEL_TOLERANCE)
     return float(grid[reached[0]]) if len(reached) else inf

@@ -299,12 +299,6 @@ def test_classes_that_nobody_has_and_small_ones_get_each_its_cure():
     assert "'a' has 3 of label 1. Add calibration points, or choose a larger alpha" in text
 
 
-def test_a_choice_of_the_method_warns_once():
-    with pytest.warns(fw.InfiniteThresholdWarning, match="Add calibration points") as caught:
-        fw.calibrate({"a": [0.1], "b": [0.2]}, alpha=0.2, method="auto")
-    assert len(caught) == 1
-
-
 def test_finite_thresholds_raise_no_warning(recwarn):
     fw.calibrate({"A": A}, alpha=0.2)
     assert not recwarn.list

@@ -104,8 +104,6 @@ def calibrate(
         must then name.
     method : str or Method, optional
         Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
-        ``"auto"`` asks for thresholds and up to sixteen more order statistics first (and for class
-        counts, if it must) and uses what `fedwqcp.theory.advise` then says; the release says why.
     alpha : float or sequence of float
         Miscoverage level, or several: each gets a threshold of its own. 0.1 stands for 90 %
         coverage.
@@ -195,8 +193,7 @@ def calibrate(
     check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
     target, secure = plain(target), plain(secure)
-    if method != "auto":
-        choose_method(method)  # refuses an unknown name before any data are read
+    choose_method(method)  # refuses an unknown name before any data are read
     key = new_id() if key is None else str(key)
     score = _default_score(score, agents)
     cals = _calibrations(agents, score, key, _agreed_classes(agents, classes))
@@ -216,23 +213,7 @@ def calibrate(
         secure=secure,
         on_exchange=on_exchange,
     )
-    if method == "auto":
-        if secure:
-            raise InputError(
-                'method="auto" needs the thresholds of all agents: name a method for masked sums'
-            )
-        if not isinstance(target, str):
-            raise InputError(
-                'method="auto" takes target="own" or "mixture": for a distribution in numbers name '
-                "the method, such as 'fedls-cp'"
-            )
-        from fedwqcp.federation.advice import calibrate_as_advised
-
-        known = all(cal.labels is not None or not cal.n for cal in cals.values())
-        labelled = known and by != "label"  # a class by itself has no label distribution
-        release, _ = calibrate_as_advised(one_round, labelled=labelled, target=target)
-    else:
-        release = one_round(method)
+    release = one_round(method)
     _warn_of_infinite(release, cals)
     _warn_of_mismatch(release, agents, cals)
     if not isinstance(release.score, Custom):  # of which nothing is measured here

@@ -197,7 +197,7 @@ def write_templates(
             name, text = name.replace(f"@{word}@", value), text.replace(f"@{word}@", value)
         written.append(folder / name)
         make_folder(written[-1].parent)
-        write_atomic(written[-1], text.encode())
+        write_atomic(written[-1], text.encode(), shared=True)
     return tuple(written)
 
 

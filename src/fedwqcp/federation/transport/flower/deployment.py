@@ -102,7 +102,7 @@ class LocalFederation(Deployment):
             f'[superlink]\ndefault = "fed"\n\n[superlink.fed]\naddress = "{HOST}:{self._control}"\n'
             f"root-certificates = {to_toml(self.folder / 'certs' / 'ca.crt')}\n"
         )
-        write_atomic(self.folder / "flwr" / "config.toml", config.encode())
+        write_atomic(self.folder / "flwr" / "config.toml", config.encode(), shared=True)
 
     def environment(self) -> dict[str, str]:
         kept = super().environment()

@@ -38,6 +38,12 @@ HOST = "localhost"
 CONTROLLER = "fedwqcp.federation.transport.nvflare.controller.CalibrationController"
 EXECUTOR = "fedwqcp.federation.transport.nvflare.executor.CalibrationExecutor"
 """The classes that a startup kit allows: one of a coordinator, one of a site."""
+_LOCK = {
+    "id": "app_deployer",
+    "path": "fedwqcp.federation.transport.nvflare.lock.SiteLock",
+    "args": {},
+}
+"""What FLARE hands each job to, before it writes anything at a site."""
 SERVER = "coordinator"
 ADMIN = "lead@fedwqcp.local"
 """Who submits jobs; FLARE's role ``lead`` may by default bring code, and our kits refuse it."""
@@ -81,15 +87,19 @@ def allow(kit: Path) -> tuple[Path, ...]:
     """
     check_flare()
     written = _lock(kit)
-    if exists(kit / "startup" / "fed_client.json"):
+    if _is_site(kit):
         settings = kit / "local" / SETTINGS
         if not exists(settings):
-            write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode())
+            write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode(), shared=True)
             written.append(settings)
         folder = load_settings(settings, kit)["folder"]
         if folder and make_site_folder(Path(str(folder))):
             written.append(Path(str(folder)))
     return tuple(written)
+
+
+def _is_site(kit: Path) -> bool:
+    return exists(kit / "startup" / "fed_client.json")
 
 
 def _lock(kit: Path) -> list[Path]:
@@ -105,7 +115,10 @@ def _lock(kit: Path) -> list[Path]:
         "class_allow_list": [CONTROLLER, EXECUTOR],
         "allow_log_streaming": False,
     }
-    held["components"] = [c for c in held["components"] if c.get("id") != "site_log_streamer"]
+    dropped = ("site_log_streamer", _LOCK["id"])
+    held["components"] = [c for c in held["components"] if c.get("id") not in dropped]
+    if _is_site(kit):
+        held["components"].append(_LOCK)
     rights = _own_json(local / "authorization.json.default", _Authorization)
     rights["permissions"] = {
         role: {**(_EVERYTHING if may == "any" else may), "byoc": "none", "shell_commands": "none"}
@@ -113,7 +126,7 @@ def _lock(kit: Path) -> list[Path]:
     }
     written = [current, local / "authorization.json"]
     for path, value in zip(written, (held, rights), strict=True):
-        write_atomic(path, to_json(value, indent=2))
+        write_atomic(path, to_json(value, indent=2), shared=True)
     return written
 
 
@@ -154,7 +167,7 @@ def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
     }
     config = folder / "app" / "config"
     (config / "config_fed_server.conf").unlink()
-    write_atomic(config / "config_fed_server.json", to_json(server, indent=2))
+    write_atomic(config / "config_fed_server.json", to_json(server, indent=2), shared=True)
     return folder
 
 
@@ -191,7 +204,7 @@ class FlareFederation(Deployment):
 
     def start_site(self, agent: str, settings: Mapping[str, object]) -> None:
         lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
-        write_atomic(self.kits / agent / "local" / SETTINGS, "".join(lines).encode())
+        write_atomic(self.kits / agent / "local" / SETTINGS, "".join(lines).encode(), shared=True)
         make_named_folder(settings)
         self._start(agent)
 
@@ -252,7 +265,8 @@ class FlareFederation(Deployment):
                 {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
             ],
         }
-        write_atomic(self.folder / "project.yml", to_json(project, indent=2))  # JSON is YAML too
+        as_yaml = to_json(project, indent=2)  # JSON is YAML too
+        write_atomic(self.folder / "project.yml", as_yaml, shared=True)
         reply = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
         if not is_folder(self.kits):
             raise InputError(f"the startup kits could not be made: {reply}")
@@ -261,7 +275,7 @@ class FlareFederation(Deployment):
         # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
         path = self.kits / SERVER / "local" / "resources.json"
         own = f"{self.folder / 'server'}/".encode()
-        write_atomic(path, read(path).replace(b"/tmp/nvflare/", own))
+        write_atomic(path, read(path).replace(b"/tmp/nvflare/", own), shared=True)
 
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command, and return the JSON that it printed."""
