@@ -72,7 +72,7 @@ def python() -> str:
         _title("Python reference", "="),
         "Every public name in full, from its docstring. The page *API reference* is the overview.",
         _section("fedwqcp", [f"fedwqcp.{name}" for name in public]),
-        _section("Methods", [_path(methods.find(name)) for name in methods.available()]),
+        _section("Methods", [_path(methods.find(name)) for name in methods.built_in()]),
         _section("Scores", [_path(type(scores.get(name))) for name in scores.available()]),
     ]
     for name in MODULES:
@@ -216,7 +216,7 @@ def sections() -> str:
         method = methods.get(name)
         return order.index(method.guarantee.kind), bool(method.summaries), name
 
-    return "\n\n".join(section(name) for name in sorted(methods.available(), key=place))
+    return "\n\n".join(section(name) for name in sorted(methods.built_in(), key=place))
 
 
 def section(name: str) -> str:

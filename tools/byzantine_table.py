@@ -37,8 +37,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedls-cp": {},
     "fed-crc": {},
     "private-fedwq-cp": {"epsilon": 5.0},
-    "weighted-median-cp": {},
-    "trimmed-mean-cp": {"byzantine": 2},
     "rob-fcp": {"byzantine": 2},
     "guarded-median-cp": {},
     "max-cp": {},
@@ -216,21 +214,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         (
             "methods/test_guarded_median_cp.py::"
             "test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own",
-        ),
-    ),
-    "weighted-median-cp": (
-        "the threshold stays between honest ones, up to what the release withstands",
-        THRESHOLD,
-        "the threshold, and what it withstands",
-        ("methods/test_weighted_median_cp.py::test_what_a_round_withstands_it_withstands",),
-    ),
-    "trimmed-mean-cp": (
-        "the threshold stays between honest ones, up to what the release withstands",
-        THRESHOLD,
-        "the threshold, and what it withstands",
-        (
-            "methods/test_trimmed_mean_cp.py::"
-            "test_up_to_its_number_of_byzantine_agents_it_stays_between_honest_thresholds",
         ),
     ),
     "rob-fcp": (

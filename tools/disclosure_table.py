@@ -21,8 +21,6 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("fedwq-cp", {}, THRESHOLD),
     ("fedwq-cp", {"tail": 16}, "also up to 16 order statistics, at most one for ten scores"),
     ("fedavgq-cp", {}, THRESHOLD),
-    ("weighted-median-cp", {}, THRESHOLD),
-    ("trimmed-mean-cp", {}, THRESHOLD),
     ("guarded-median-cp", {}, THRESHOLD),
     ("max-cp", {}, THRESHOLD),
     ("new-agent-cp", {}, "at most 64 order statistics, one in 5 scores"),

@@ -68,13 +68,13 @@ class Registry(Generic[T]):
 
     def available(self) -> tuple[str, ...]:
         """Return the known names, sorted."""
-        return tuple(sorted({*self._own, *self._registered()}))
+        return tuple(sorted({*self.built_in, *self._registered()}))
 
     def find(self, name: str) -> type[T]:
         """Return the class with this name."""
         if not isinstance(name, str):
             raise InputError(f"a {self._kind} is found by its name, got {shown(name)}")
-        if name in self._own:
+        if name in self.built_in:
             module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
             return self._class_of(module.__dict__, module.__name__)
         registered = self._registered()
@@ -127,8 +127,8 @@ class Registry(Generic[T]):
         )
 
     @cached_property
-    def _own(self) -> tuple[str, ...]:
-        """Names of the package's own files."""
+    def built_in(self) -> tuple[str, ...]:
+        """Names of the package's own files, without plug-ins."""
         path = importlib.import_module(self._package).__path__
         files = (module.name for module in pkgutil.iter_modules(path))
         return tuple(file.replace("_", "-") for file in files if not file.startswith("_"))

@@ -587,8 +587,6 @@ LOCAL, SHARED = {"local-quantile"}, {"value"}
     [
         ("split-cp", set(), set(), set()),
         ("guarded-median-cp", LOCAL, set(), SHARED),
-        ("weighted-median-cp", LOCAL, set(), {"value", "withstands"}),
-        ("trimmed-mean-cp", LOCAL, set(), {"value", "withstands"}),
         ("rob-fcp", {"span", "counts"}, {"count-at"}, {"value", "left_out", "loss"}),
         ("max-cp", LOCAL, set(), SHARED),
         ("new-agent-cp", {"weighted-points"}, set(), SHARED),

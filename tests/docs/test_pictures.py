@@ -25,7 +25,7 @@ def pictures():
     return runpy.run_path(str(HERE / "pictures.py"))
 
 
-@pytest.mark.parametrize("name", methods.available())
+@pytest.mark.parametrize("name", methods.built_in())
 def test_a_method_is_explained_and_drawn(name, pictures, generate, tmp_path):
     section = generate.section(name)
     assert f"](pictures/{name}.svg)" in section, "run pictures.py"

@@ -7,7 +7,7 @@ import pytest
 from fedwqcp import methods
 
 
-@pytest.mark.parametrize("method", methods.available())
+@pytest.mark.parametrize("method", methods.built_in())
 def test_every_sentence_of_a_guarantee_is_held_by_a_test(generate, method):
     held = {generate.sentence_with(mark) for mark in generate.marks() if mark.source == method}
     assert [each for each in generate.guarantee_of(method) if each not in held] == []

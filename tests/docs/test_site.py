@@ -21,7 +21,7 @@ def test_every_public_name_and_method_is_in_the_reference(generate):
     page = generate.python()
     for name in set(fedwqcp.__all__) - {"methods", "scores"}:
         assert f"   fedwqcp.{name}\n" in page
-    for name in methods.available():
+    for name in methods.built_in():
         kind = methods.find(name)
         assert f"   {kind.__module__}.{kind.__qualname__}\n" in page
 
@@ -35,7 +35,7 @@ def test_every_command_is_in_the_reference(generate):
 
 def test_what_the_site_makes_has_every_method_field_and_limit(generate):
     made = {name: make() for name, make in generate.MADE.items()}
-    assert all(f"\n## {name}\n" in f"\n{made['methods']}" for name in methods.available())
+    assert all(f"\n## {name}\n" in f"\n{made['methods']}" for name in methods.built_in())
     for kind in (Round, Answer, Ask, ReleaseRecord):
         table = made[kind.__name__.removesuffix("Record")]
         assert [f.name for f in fields(kind) if f"`{f.name}`" not in table] == []

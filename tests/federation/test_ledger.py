@@ -65,6 +65,18 @@ def test_what_was_told_before_costs_nothing(tmp_path):
     assert told(tmp_path)["everybody"] in {10, 11}, "of which ranks does not depend on the level"
 
 
+@pytest.mark.parametrize("n", [12, 75, 1000])
+def test_a_default_site_answers_auto_at_two_levels_and_then_fedwq_cp(tmp_path, n):
+    rng = np.random.default_rng(2)
+    cal = Calibration(rng.uniform(size=n), rng.integers(0, 3, n), n_classes=3)
+    ask(tmp_path, terms("auto"), cal)
+    first = told(tmp_path)
+    ask(tmp_path, terms("auto", (0.02, 0.3), id="r2"), cal)
+    assert told(tmp_path) == first
+    ask(tmp_path, terms("fedwq-cp", (0.2,), id="r3"), cal)
+    assert told(tmp_path)["everybody"] == first.get("everybody", 0) + 1
+
+
 def test_new_rows_raise_the_size_and_not_what_was_given(tmp_path):
     for i in range(15):
         ask(tmp_path, terms(alphas=(0.05 + 0.05 * i,), id=f"r{i}"))

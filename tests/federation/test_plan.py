@@ -376,7 +376,7 @@ def test_presets():
 
 
 @pytest.mark.parametrize("target", ["own", "mixture"])
-@pytest.mark.parametrize("name", fw.methods.available())
+@pytest.mark.parametrize("name", fw.methods.built_in())
 def test_a_method_that_does_not_use_the_target_says_so(name, target):
     terms = Round("r1", Choice(name), Choice("lac"), (0.1,), ("a",), 1, n_classes=2, target=target)
     if name == "fed-crc":

@@ -78,7 +78,6 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
     "private-fedwq-cp": (
         {"epsilon": 25.0}, {"epsilon": 25.0, "size_epsilon": 2.0},
-        {"epsilon": 9.0, "combine": "weighted-median-cp"},
     ),
 }  # fmt: skip
 """Settings that other code reads; a method that is not named here has its own."""
@@ -168,7 +167,7 @@ def calibrations() -> dict[str, fw.Calibration]:
 def setups() -> tuple[Setup, ...]:
     """Every method with its settings, by label and group too, with scores of two ranges."""
     found = []
-    for method in fw.methods.available():
+    for method in fw.methods.built_in():
         for settings in SETTINGS.get(method, ({},)):
             for by, alphas, score in (
                 (None, (0.2,), Custom()),

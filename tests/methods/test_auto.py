@@ -50,6 +50,7 @@ def test_the_table_of_the_method(n: int, offer: float, expected: float) -> None:
 
 def test_a_small_agent_may_keep_every_label() -> None:
     assert taken(12, np.arange(8), 0.1, small="inf") == inf
+    assert taken(12, [], 0.1, small="inf") == inf
     assert taken(57, np.arange(1, 61), 0.1, small="inf") == 57
 
 

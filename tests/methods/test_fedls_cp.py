@@ -74,6 +74,8 @@ def test_between_sent_scores_the_others_are_spread_evenly():
     assert cell.at_least(q).tolist() == [0, 0, 3, 3, 6, 6]
     np.testing.assert_allclose(cell.about(q, 0.0), [0, 1, 3, 4, 6, 6])
     assert Cell(np.zeros(0), np.zeros(0, np.int64)).about(q, 0.0).tolist() == [0] * 6
+    wild = Cell(np.array([-1e308, 1e308]), np.array([1, 9]))  # as a Byzantine agent may send
+    assert wild.about(np.array([0.0, 0.9e308, 1e308]), -1e308).tolist() == [1, 1, 9]
 
 
 def test_of_very_many_places_some_are_kept(monkeypatch):

@@ -35,9 +35,7 @@ def test_the_mean_undercovers_among_identical_agents(method):
     assert np.mean(covered) + SIGMAS * np.std(covered) / np.sqrt(runs) < 1 - alpha
 
 
-@pytest.mark.guarantee("weighted-median-cp", "none in finite samples; a heuristic.")
-@pytest.mark.guarantee("trimmed-mean-cp", "none in finite samples; a heuristic.")
-@pytest.mark.parametrize("method", ["weighted-median-cp", "trimmed-mean-cp", "fedcp-qq"])
+@pytest.mark.parametrize("method", ["fedcp-qq"])
 def test_one_that_differs_may_never_be_covered(method):
     agents = {f"a{k}": np.arange(1, 100) / 100 for k in range(4)} | {"b": np.arange(1, 100) + 10.0}
     release = fw.calibrate(agents, method=method, alpha=0.1)

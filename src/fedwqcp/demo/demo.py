@@ -37,7 +37,7 @@ _FEW_METHODS = ("split-cp", "fedwq-cp", "fcp", "auto")
 _CLINIC_METHODS = ("split-cp", "fedwq-cp", "auto")
 """What it compares where one hospital has few patients, and in the regression."""
 
-NEWCOMER = ("fedwq-cp", "fcp", "fedcp-qq", "weighted-median-cp", "max-cp", "new-agent-cp")
+NEWCOMER = ("fedwq-cp", "fcp", "fedcp-qq", "max-cp", "new-agent-cp")
 """Whose shared threshold a hospital gets that took no part; others have none for it."""
 
 ACTS = {

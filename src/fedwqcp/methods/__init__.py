@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from fedwqcp.errors import UnfitAnswerError
-from fedwqcp.methods._averages import RobustSharedThreshold
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -72,6 +71,17 @@ def get(name: str, **settings: Setting) -> Method[Any]:
     return _registry.make(name, settings)
 
 
+def built_in() -> tuple[str, ...]:
+    """Return the names of this package's own methods, without plug-ins.
+
+    Returns
+    -------
+    tuple of str
+        In alphabetical order.
+    """
+    return _registry.built_in
+
+
 def find(name: str) -> type[Method[Any]]:
     """Return the class of a method by its name.
 
@@ -123,12 +133,12 @@ __all__ = [
     "PerAgentQuestions",
     "Proposal",
     "RobustThreshold",
-    "RobustSharedThreshold",
     "Summed",
     "Total",
     "Terms",
     "UnfitAnswerError",
     "available",
+    "built_in",
     "find",
     "get",
     "name_of",

@@ -149,15 +149,17 @@ class Auto(OneShot[PartSketches]):
 
     **Guarantee**: coverage of at least min(1 - alpha, n/(n + 1)) at each agent, in finite samples,
     if its test points are exchangeable with its n calibration points; whatever other agents and the
-    server send. Within each label or group the same holds with the points of that part. A Byzantine
-    agent cannot raise the threshold of an agent with r <= n above its largest score. Toward
-    ``"mixture"`` and a distribution the guarantees are those of `fcp` and `fedls-cp`.
+    server send, if score and key are chosen without knowledge of these points. Of a score of two
+    columns it is min(1 - alpha, (n - 1)/(n + 1)). Within each label or group the same holds with
+    the points of that part. A Byzantine agent cannot raise the threshold of an agent with r <= n
+    above its largest score. Toward ``"mixture"`` and a distribution the guarantees are those of
+    `fcp` and `fedls-cp`.
 
     The borrowed threshold is the smallest at which the estimated coverage of the agent's label
     shares reaches 1 - alpha: of each class by `fedls-cp`'s estimate, of classes of which nobody
     sent a score by the pooled scores of all. Without classes it is `fcp`'s pooled threshold. Levels
-    are nested. ``enough=2`` (30 points at alpha = 0.1) lowers sizes a little and lets more agents
-    be covered too little by chance.
+    are nested where it is finite. ``enough=2`` (30 points at alpha = 0.1) makes sets up to a tenth
+    smaller, with as many bad calibrations as `split-cp` (the page on what the default promises).
 
     **Cost**: one round. An agent sends at most a seventh of its scores, none of a class with fewer
     than 10 points, and with fewer than 10 points in all only their numbers. Which scores does not
@@ -219,24 +221,23 @@ class Auto(OneShot[PartSketches]):
             return super().localize(outcome, cal, position, alpha, features)
         scores = own_data(cal, "auto").scores
         n, borrowed = len(scores), _borrowed(outcome, position)
-        if not n:
-            return np.asarray(borrowed)
-        most, enough = float(scores.max()), conformal_rank(n, alpha) <= n
-        if not enough:
-            return np.asarray(inf if self.small == "inf" else max(most, borrowed))
+        if conformal_rank(n, alpha) > n:
+            own = scores.max(initial=-inf)
+            return np.asarray(inf if self.small == "inf" else max(own, borrowed))
         own = conformal_quantile(scores, alpha)
         if borrowed == inf or n >= enough_points(alpha, self.enough):
             return np.asarray(own)
-        return np.asarray(min(max(own, borrowed), most))
+        return np.asarray(min(max(own, borrowed), scores.max()))
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         labels, C = self._classes(cal)
         counts = np.bincount(labels[labels >= 0], minlength=C).tolist()
         classes = [(c, n) for c, n in enumerate(counts) if n >= HIDDEN]
-        rest = len(sent_ranks(cal.n - sum(n for _, n in classes)))
-        found = [Disclosure(n, len(sent_ranks(n)), c, each_level=False) for c, n in classes]
-        whole = rest + sum(part.scores for part in found)
-        return (*found, Disclosure(cal.n, whole, each_level=False))
+        found = [Disclosure.of_ranks(n, sent_ranks(n), c) for c, n in classes]
+        ranks = sent_ranks(cal.n - sum(n for _, n in classes))
+        if classes:  # these are ranks among the other points alone: not those of all points
+            ranks = tuple(cal.n + rank for rank in ranks)
+        return (*found, Disclosure.of_ranks(cal.n, ranks))
 
     def _classes(self, cal: Calibration) -> tuple[Any, int]:
         """Return the class of each point, -1 where classes do not count, and how many there are."""
@@ -324,8 +325,8 @@ class Auto(OneShot[PartSketches]):
     def assumption(self) -> str:
         if self.target == "own":
             return (
-                "each agent's test points are exchangeable with its own n calibration points; "
-                "others may send what they like"
+                "each agent's test points are exchangeable with its own n calibration points, of "
+                "which nobody knew when choosing score and key; others may send what they like"
             )
         if self.target == "mixture":
             return (

@@ -507,9 +507,10 @@ class Cell:
         found = self.at_least(q)
         inside = (after < len(values)) & (q > low)
         i = after[inside]
-        share = (q[inside] - values[i - 1]) / (values[i] - values[i - 1])
+        with np.errstate(over="ignore", invalid="ignore"):  # a Byzantine agent may send +-1e308
+            share = (q[inside] - values[i - 1]) / (values[i] - values[i - 1])
         between = self.steps[i - 1] - 1
-        found[inside] += share * between
+        found[inside] += np.nan_to_num(share) * between
         return found
 
 

@@ -11,7 +11,6 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.methods._averages import RobustSharedThreshold
 from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, OneShot, Terms, expect
 from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
@@ -135,7 +134,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (PrivateQuantile,)
-    outcomes = (SharedThreshold, SharedThresholdWithin, RobustSharedThreshold)
+    outcomes = (SharedThreshold, SharedThresholdWithin)
     guarantee = NO_GUARANTEE
     assumption = (
         "in finite samples nothing is proved: each agent's private threshold covers its own "
@@ -203,7 +202,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     def exchange(self, alpha: float) -> Exchange[PrivateQuantile, Outcome]:
         answers = yield Begin()
-        return self._rule().aggregate(answers, alpha)
+        shared = self._rule().aggregate(answers, alpha).threshold(None)
+        return SharedThreshold(inf if shared is None else shared)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         own = expect(answer, PrivateQuantile)

@@ -438,12 +438,12 @@ def test_the_server_says_where_thresholds_by_group_are_infinite_or_points_are_mi
         "a": fw.Calibration(np.tile(GRID[::20], 2), groups=["f"] * 50 + ["m"] * 50),
         "b": fw.Calibration(GRID[::20], groups=["f"] * 50),
     }
-    release = fw.calibrate(cals, method="weighted-median-cp", alpha=0.1, by="group")
+    release = fw.calibrate(cals, method="max-cp", alpha=0.1, by="group")
     verdict, sections, _ = server_page(release)
     assert verdict.word == "Read the cautions"  # b has no point of m
     few = {**cals, "a": fw.Calibration(GRID[::20], groups=["f"] * 47 + ["m"] * 3)}
     with pytest.warns(fw.InfiniteThresholdWarning):
-        release = fw.calibrate(few, method="weighted-median-cp", alpha=0.1, by="group")
+        release = fw.calibrate(few, method="max-cp", alpha=0.1, by="group")
     verdict, sections, _ = server_page(release)
     assert verdict.word == "Infinite in 1 of 2 groups"
     assert "The threshold is +inf in group m" in verdict.text
