@@ -72,7 +72,9 @@ def test_an_agents_own_scores_beside_a_release(tmp_path):
     probs, labels = rng.dirichlet([1, 2, 3], size=100), rng.integers(0, 3, size=100)
     np.savez(tmp_path / "cal.npz", probs=probs, labels=labels)
     score = fw.LAC()
-    release = fw.calibrate({"here": score.of(probs, labels)}, alpha=0.1, score=score)
+    release = fw.calibrate(
+        {"here": score.of(probs, labels)}, method="fedwq-cp", alpha=0.1, score=score
+    )
     fw.save(release, tmp_path / "release.json")
     asked = FigureSource(tmp_path / "release.json", agent="here", outputs=tmp_path / "cal.npz")
     svg = draw("ecdf", asked, tmp_path / "own.svg", FIGURES).read_text()

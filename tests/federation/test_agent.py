@@ -151,7 +151,7 @@ def test_thresholds_with_and_without_the_agents_data():
     with pytest.raises(InputError, match="own calibration data"):
         thresholds(release, "a")
     assert thresholds(release, "a", calibration=CAL) == 0.4
-    shared = calibrate({"a": CAL, "b": [0.5] * 9}, alpha=0.2)
+    shared = calibrate({"a": CAL, "b": [0.5] * 9}, method="fedwq-cp", alpha=0.2)
     assert thresholds(shared, "a") == thresholds(shared, "a", calibration=CAL)
 
 
@@ -179,7 +179,7 @@ def test_a_round_with_unknown_names_is_refused():
 
 @pytest.mark.parametrize("changed", [-5.0, 7.0])
 def test_a_threshold_outside_the_score_is_not_used(changed):
-    release = calibrate({"a": CAL}, alpha=0.2, score="lac")
+    release = calibrate({"a": CAL}, method="fedwq-cp", alpha=0.2, score="lac")
     edited = replace(release, outcomes=(SharedThreshold(changed),))
     with pytest.raises(InputError, match="must lie between 0 and 1 for lac"):
         thresholds(edited, "a")

@@ -52,7 +52,7 @@ def test_no_agent_with_scores_gives_infinity(overflow: str) -> None:
 
 
 def test_the_pair_of_threshold_and_size_is_all_that_is_sent() -> None:
-    release = fw.calibrate(ABC, alpha=0.2)
+    release = fw.calibrate(ABC, method="fedwq-cp", alpha=0.2)
     assert release.received == {
         "a": (LocalQuantile(0.9, 10),),
         "b": (LocalQuantile(0.45, 5),),

@@ -316,15 +316,34 @@ def predict(
     for line in notes:
         output.say(line, style="yellow")
     level = terms.round.alphas[0] if alpha is None else alpha
-    output.say(promised_to_new_site(terms, level)[0] if new_site else guarantee_line(terms))
+    proved = prediction.proved_at(terms.round, cal, level)
+    output.say(_promised(terms, level, proved, new_site=new_site))
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
     _say_rates(found, level, output)
     if note:
         output.say(f"note: {note}", style="yellow")
     ends = [threshold.min(), threshold.max()] if threshold.size else []
-    facts = {"size": size, "empty": empty, "measured": found, "like_calibration": rows}
-    output.done(agent=name, sets=out, n=len(sets), threshold=ends, notes=notes, **facts)
+    output.done(
+        agent=name,
+        sets=out,
+        n=len(sets),
+        threshold=ends,
+        notes=notes,
+        proved=proved,
+        size=size,
+        empty=empty,
+        measured=found,
+        like_calibration=rows,
+    )
+
+
+def _promised(release: Release, alpha: float, proved: float | None, *, new_site: bool) -> str:
+    """Say what is proved, and how much of it at this agent."""
+    if new_site:
+        return promised_to_new_site(release, alpha)[0]
+    here = "" if proved is None else f"\nproved at this agent: coverage of at least {proved:.3g}"
+    return guarantee_line(release) + here
 
 
 def _write(path: Path, data: bytes) -> list[str]:

@@ -206,6 +206,16 @@ def thresholds(
     return found if found.ndim else float(found)
 
 
+def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | None:
+    """Return the coverage that an agent's points prove, the least over groups that have some."""
+    if cal is None:
+        return None
+    plan = Plan.of(round)
+    sizes = (part_of(round, cal, at).n for at in range(len(round.group_names)) or (None,))
+    found = (plan.proved(n, alpha) for n in sizes if n or round.by is None)
+    return min((each for each in found if each is not None), default=None)
+
+
 def infinite_parts(
     round: Round, threshold: Floats, groups: npt.ArrayLike | None
 ) -> tuple[str, ...]:

@@ -550,6 +550,24 @@ class Method(CheckedSettings, ABC, Generic[S]):
         """Whether an agent's own data bound its threshold from below, whatever a release holds."""
         return False
 
+    def proved(self, n: int, alpha: float) -> float | None:
+        """Return the coverage that n points of an agent prove there; None where they prove none.
+
+        Parameters
+        ----------
+        n : int
+            Its calibration points.
+        alpha : float
+            Miscoverage level.
+
+        Returns
+        -------
+        float or None
+            The level.
+        """
+        del n, alpha
+        return None
+
     @property
     def maskable(self) -> bool:
         """Whether sums over the agents are all it needs, so that they can be masked (`Summed`)."""

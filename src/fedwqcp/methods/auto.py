@@ -325,8 +325,8 @@ class Auto(OneShot[PartSketches]):
     def assumption(self) -> str:
         if self.target == "own":
             return (
-                "each agent's test points are exchangeable with its own n calibration points, of "
-                "which nobody knew when choosing score and key; others may send what they like"
+                "its test points are exchangeable with its n calibration points, which nobody knew "
+                "when choosing score and key"
             )
         if self.target == "mixture":
             return (
@@ -349,6 +349,12 @@ class Auto(OneShot[PartSketches]):
     @property
     def floors(self) -> bool:
         return self.target == "own"
+
+    def proved(self, n: int, alpha: float) -> float | None:
+        if self.target != "own":
+            return None
+        whole = n and (self.small == "inf" or conformal_rank(n, alpha) <= n)
+        return float(exact_level(alpha)) if whole else n / (n + 1)
 
     def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
         return answer.counts or None if isinstance(answer, PartSketches) else None
