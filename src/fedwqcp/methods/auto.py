@@ -191,8 +191,8 @@ class Auto(OneShot[PartSketches]):
 
     def __post_init__(self) -> None:
         check_label_target(self.target)
-        if not (isfinite(self.enough) and self.enough > 1):
-            raise InputError(f"must be a finite number above 1, got {self.enough!r}", "enough")
+        if not (isfinite(self.enough) and self.enough >= 1.1):
+            raise InputError(f"must be a finite number of at least 1.1, got {self.enough!r}", "enough")
 
     # ---- at the agent
 
@@ -324,8 +324,8 @@ class Auto(OneShot[PartSketches]):
     def assumption(self) -> str:
         if self.target == "own":
             return (
-                "each agent's test points are exchangeable with its own n calibration points, of "
-                "which nobody knew when choosing score and key; others may send what they like"
+                "each agent's test points are exchangeable with its own n calibration points, and "
+                "score and key were chosen without knowing them; others may send what they like"
             )
         if self.target == "mixture":
             return (
