@@ -216,14 +216,19 @@ def test_an_alarm_opens_the_next_round_once(state, tmp_path):
     assert (tmp_path / "opened").read_text() == "aa,b"
 
 
-def test_a_command_that_fails_is_an_error_and_is_tried_again(state, tmp_path):
-    fails = ("--on-alarm", f'{sys.executable} -c "import sys; sys.exit(3)"')
-    for _ in range(2):
-        with pytest.raises(InputError, match="ended with code 3; the alarm stays"):
-            on_alarm(state, *fails)
+def test_a_command_that_fails_is_an_error_and_is_tried_again_when_it_is_time(state, tmp_path):
+    code = "import pathlib, sys; pathlib.Path('ran').open('a').write('x'); sys.exit(3)"
+    fails = ("--on-alarm", f'{sys.executable} -c "{code}"')
+    with pytest.raises(InputError, match="ended with code 3; the alarm stays"):
+        on_alarm(state, *fails)
+    for _ in range(3):
+        assert json.loads(on_alarm(state, *fails, "--json"))["earliest"]
+    assert (tmp_path / "ran").read_text() == "x"
+    with pytest.raises(InputError, match="ended with code 3; the alarm stays"):
+        on_alarm(state, *fails, "--on-alarm-days", 0)
     denies = "print('run:', chr(123) + chr(34) + 'success' + chr(34) + ': false' + chr(125))"
     with pytest.raises(InputError, match="it says that it failed; the alarm stays"):
-        on_alarm(state, "--on-alarm", f'{sys.executable} -c "{denies}"')
+        on_alarm(state, "--on-alarm", f'{sys.executable} -c "{denies}"', "--on-alarm-days", 0)
     assert json.loads(monitor("show", state, "--json"))["alarms"] > 0, "the rows were counted"
 
 

@@ -25,7 +25,7 @@ from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.release import Release
 from fedwqcp.wire.codec import decode, encode, method_of
-from fedwqcp.wire.messages import PerAgentThresholds, Round, SharedThreshold
+from fedwqcp.wire.messages import Round, SharedThreshold
 from fedwqcp.wire.release import AgentRecord
 
 LOG = "log.jsonl"
@@ -270,10 +270,10 @@ def _check(release: Release, source: str) -> None:
         )
     for task, outcome in enumerate(release.outcomes):
         there = release.count_in(task)
-        if isinstance(outcome, PerAgentThresholds) and len(outcome.values) != there:
+        if outcome.agents not in (None, there):
             raise RecordError(
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
-                f"{len(outcome.values)}"
+                f"{outcome.agents}"
             )
         if plan.method.floors and outcome.threshold(0) not in (None, inf):
             raise RecordError(

@@ -7,14 +7,28 @@ where it finds the marker that was left when the folder was made.
 from __future__ import annotations
 
 import os
+import shutil
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
-from fedwqcp._io import is_file, make_folder, to_json, write_atomic
+from fedwqcp._io import (
+    exists,
+    in_folder,
+    is_file,
+    locked,
+    make_folder,
+    read,
+    to_json,
+    write_atomic,
+)
 from fedwqcp.errors import InputError, RecordError
 
 MARKER = "site.json"
 """Name of the file that says when the folder was made."""
+
+ROUNDS_KEPT = 64
+"""How many rounds a site keeps whole; of older ones it keeps that they were answered, and what."""
 
 
 def default_folder(name: str) -> Path:
@@ -47,3 +61,22 @@ def check_outside(folder: Path, kit: Path) -> None:
                 "lies below it",
                 field="folder",
             )
+
+
+def check_open(folder: Path, round: str) -> None:
+    """Refuse a round whose answers the site no longer keeps: none of them is given again."""
+    if exists(folder / "closed" / f"{round}.json"):
+        raise InputError(f"was answered before the last {ROUNDS_KEPT} rounds", field="round")
+
+
+def close_old_rounds(folder: Path) -> None:
+    """Keep the newest rounds whole, and of older ones the digests of what was answered."""
+    with locked(folder):
+        rounds = sorted(in_folder(folder / "rounds"), key=lambda each: each.stat().st_mtime_ns)
+        for old in rounds[:-ROUNDS_KEPT]:
+            sent = {path.name: sha256(read(path)).hexdigest() for path in in_folder(old, "*.json")}
+            if "round.json" in sent:  # else nothing was answered
+                make_folder(folder / "closed")
+                path = folder / "closed" / f"{old.name}.json"
+                write_atomic(path, to_json(sent, indent=1), replace=False)
+            shutil.rmtree(old, ignore_errors=True)  # another process may add to it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,13 +10,14 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from hashlib import sha256
 from threading import Barrier
 
 import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.site_folder import make_site_folder
+from fedwqcp.federation.site_folder import ROUNDS_KEPT, make_site_folder
 from fedwqcp.federation.transport.envelope import Request
 from fedwqcp.federation.transport.site import (
     RefusedError,
@@ -150,6 +152,26 @@ def test_a_site_answers_only_from_a_folder_that_a_person_made(tmp_path, watchdog
         assert asked(site, replace(round, id="r2"), watchdog) == ("folder", b"")
     (kept / "privacy").mkdir(parents=True)
     assert asked(site, replace(round, id="r2"), watchdog) == ("folder", b"")
+
+
+def test_old_rounds_leave_digests_and_are_never_answered_again(tmp_path):
+    make_site_folder(tmp_path)
+    site = Site.of({"agent": "a", "folder": str(tmp_path), "privacy-budget": 1000.0})
+    private = Choice("private-fedwq-cp", {"epsilon": 1.0})
+    terms = Round("r", private, Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
+    rounds = [replace(terms, id=f"r{at}") for at in range(ROUNDS_KEPT + 3)]
+    said = [asked(site, round) for round in rounds]
+    assert {status for status, _ in said} == {"ok"}
+    assert {path.name for path in (tmp_path / "rounds").iterdir()} == {r.id for r in rounds[3:]}
+    closed = json.loads((tmp_path / "closed" / "r0.json").read_text())
+    assert closed["step-0.json"] == sha256(said[0][1]).hexdigest()
+    assert [asked(site, round) for round in rounds[3:]] == said[3:], "the same bytes again"
+    for round in rounds[:3]:
+        for other in (round, replace(round, alphas=(0.2,))):
+            assert asked(site, other) == ("round", b"")
+    (tmp_path / "rounds" / "r1").mkdir()  # as a process leaves it that was closed meanwhile
+    (tmp_path / "rounds" / "r1" / "step-0.json").write_bytes(b"{}")
+    assert asked(site, rounds[1]) == ("round", b"")
 
 
 def test_a_folder_is_one_place_and_a_simulated_site_has_none(tmp_path, monkeypatch):

@@ -55,7 +55,13 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import parse
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
-from fedwqcp.federation.site_folder import check_outside, check_site_folder, default_folder
+from fedwqcp.federation.site_folder import (
+    check_open,
+    check_outside,
+    check_site_folder,
+    close_old_rounds,
+    default_folder,
+)
 from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
@@ -155,8 +161,9 @@ class Site:
         The same bytes leave again: a second answer with fresh noise would reveal more.
         """
         folder = self._round_folder(round.id)
-        if folder is None:
+        if folder is None or self.folder is None:
             return None
+        check_open(self.folder, round.id)
         known = folder / "round.json"
         if exists(known) and read(known) != terms:
             raise InputError("another round with this id was answered before")
@@ -169,12 +176,13 @@ class Site:
         Of several processes that are asked at the same time the first decides what leaves.
         """
         folder = self._round_folder(round.id)
-        if folder is None:
+        if folder is None or self.folder is None:
             return answer
         make_folder(folder)
         write_atomic(folder / "round.json", terms, replace=False)
         write_atomic(folder / f"{name}.json", answer, replace=False)
         sync_folder(folder)  # before it leaves: lost, it would be answered again with fresh noise
+        close_old_rounds(self.folder)
         return self.previous_answer(round, terms, name) or answer
 
     def keep_release(self, release: Release, data: bytes) -> None:
@@ -182,6 +190,7 @@ class Site:
         folder = self._round_folder(release.round.id)
         if folder is None or self.folder is None:
             return
+        check_open(self.folder, release.round.id)
         path, terms = folder / "release.json", folder / "round.json"
         if exists(terms):
             check_same_round(release, decode(read(terms), Round, source=terms))
@@ -191,6 +200,7 @@ class Site:
             make_folder(folder)
             write_atomic(path, data)
             write_atomic(self.folder / "release.json", data)
+            close_old_rounds(self.folder)
 
     def keep_error(self, error: BaseException) -> None:
         """Write down what failed, for the site's own engineer; it never leaves.
