@@ -26,7 +26,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
-from four_hospitals import results
+from four_hospitals import SITES, results
 
 ELSEWHERE = {"flower demo", "nvflare demo"}
 """They start processes of their own; `make test-flower` and `make test-nvflare` run them."""
@@ -221,14 +221,13 @@ def test_a_startup_kit(folder):
 
 def test_the_demo(folder, monkeypatch):
     pytest.importorskip("matplotlib")
+    pytest.importorskip("altair")
     pytest.importorskip("sklearn")
-    monkeypatch.setattr(main, "run_demo", lambda *settings: results())
-    monkeypatch.setattr(html, "require_report", lambda: None)
-    monkeypatch.setattr(html, "write", lambda source, out: out)
+    monkeypatch.setattr(main, "hospitals", SITES)
+    monkeypatch.setattr(main.four, "one_split", lambda *settings: results())
     facts = call_json("demo", "--out", "out")
-    assert facts["report"] == "out/report.html"
-    assert "out/demo.json" in facts["files"]
-    assert facts["advised"][0]["method"] == results().advice().method
+    assert (facts["report"], facts["files"]) == ("out/report.html", ["out/demo.png"])
+    assert facts["found"][0]["coverage"] == results()[0].coverage
 
 
 def test_warm_up(monkeypatch):

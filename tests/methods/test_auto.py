@@ -152,7 +152,7 @@ def test_an_agent_without_a_point_of_a_group_borrows_there() -> None:
     assert 0.8 < release.threshold("b", group="m") < 1
 
 
-@pytest.mark.guarantee("auto", "Toward ``\"mixture\"`` and a distribution the guarantees are those")
+@pytest.mark.guarantee("auto", 'Toward ``"mixture"`` and a distribution the guarantees are those')
 def test_toward_the_mixture_it_is_never_below_fcp() -> None:
     sites = federation(5)
     for alpha in (0.1, 0.2, 0.3):

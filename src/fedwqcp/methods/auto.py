@@ -192,7 +192,9 @@ class Auto(OneShot[PartSketches]):
     def __post_init__(self) -> None:
         check_label_target(self.target)
         if not (isfinite(self.enough) and self.enough >= 1.1):
-            raise InputError(f"must be a finite number of at least 1.1, got {self.enough!r}", "enough")
+            raise InputError(
+                f"must be a finite number of at least 1.1, got {self.enough!r}", "enough"
+            )
 
     # ---- at the agent
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -233,16 +233,6 @@ class ExampleSet:
 
 Block: TypeAlias = Text | Cards | Chart | Charts | Table | Gallery
 """What a section is made of."""
-
-
-def distinct(sets: Iterable[ExampleSet]) -> list[ExampleSet]:
-    """Return each set once, with all methods that give it."""
-    found: dict[tuple[tuple[str, bool], ...], ExampleSet] = {}
-    for one in sets:
-        key = tuple(one.members)
-        before = found[key].methods if key in found else ()
-        found[key] = replace(one, methods=(*before, *one.methods))
-    return list(found.values())
 
 
 def number(value: float) -> str:
