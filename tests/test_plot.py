@@ -33,7 +33,7 @@ def site(seed, n=60):
 
 
 SITES = {"st-mary": site(0), "lakeside": site(1, 40)}
-RELEASE = fw.calibrate(SITES, alpha=[0.1, 0.3], score="lac")
+RELEASE = fw.calibrate(SITES, method="fedwq-cp", alpha=[0.1, 0.3], score="lac")
 NEW = site(2)
 FOUND = [RELEASE.measure(name, NEW.values, NEW.labels, alpha=0.3) for name in SITES]
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_plotted_is_refused(monkeypatch):
         plot.score_ecdf(RELEASE, {}, alpha=0.3)
     with pytest.raises(InputError):
         plot.score_ecdf(RELEASE, SITES)
-    by_label = fw.calibrate(SITES, alpha=0.3, score="lac", by="label")
+    by_label = fw.calibrate(SITES, method="fedwq-cp", alpha=0.3, score="lac", by="label")
     with pytest.raises(InputError):
         plot.score_ecdf(by_label, SITES)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

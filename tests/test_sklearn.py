@@ -49,7 +49,9 @@ def test_a_classifier_with_text_classes(iris):
 def test_a_threshold_of_a_federation(iris):
     X, y, model = iris
     agent = ConformalClassifier(model, key="k")
-    release = fw.calibrate({"a": agent.calibration(X[1::4], y[1::4]), "b": [0.5] * 30}, alpha=0.1)
+    release = fw.calibrate(
+        {"a": agent.calibration(X[1::4], y[1::4]), "b": [0.5] * 30}, method="fedwq-cp", alpha=0.1
+    )
     sets = agent.use(release.threshold("a")).predict_set(X[3::4])
     rows = np.arange(len(X[3::4]))[::-1]
     np.testing.assert_array_equal(sets.mask[rows], agent.predict_set(X[3::4][rows]).mask)
@@ -61,7 +63,9 @@ def test_a_release_of_a_federation(iris):
     X, y, model = iris
     agent = ConformalClassifier(model, key="k")
     mine = agent.calibration(X[1::4], y[1::4])
-    release = fw.calibrate({"a": mine, "b": [0.5] * 30}, alpha=0.1, score=fw.APS(), key="k")
+    release = fw.calibrate(
+        {"a": mine, "b": [0.5] * 30}, method="fedwq-cp", alpha=0.1, score=fw.APS(), key="k"
+    )
     sets = agent.use(release, "a").predict_set(X[3::4])
     assert (agent.release_, agent.threshold_) == (release, release.threshold("a"))
     probs = model.predict_proba(X[3::4])
@@ -81,7 +85,7 @@ def test_a_release_that_is_refused_changes_nothing(iris):
     X, y, model = iris
     agent = ConformalClassifier(model, fw.LAC())
     mine = agent.calibration(X[1::4], y[1::4])
-    release = fw.calibrate({"a": mine, "b": mine}, alpha=0.1, score="lac")
+    release = fw.calibrate({"a": mine, "b": mine}, method="fedwq-cp", alpha=0.1, score="lac")
     with pytest.raises(InputError, match="say which agent"):
         agent.use(release)
     assert not hasattr(agent, "release_")
@@ -97,20 +101,24 @@ def test_a_release_of_another_rule_or_order_of_classes_is_refused(iris):
     X, y, model = iris
     plain = ConformalClassifier(model, fw.LAC())
     mine = plain.calibration(X[1::4], y[1::4])
-    release = fw.calibrate({"a": mine}, alpha=0.1, score="lac")
+    release = fw.calibrate({"a": mine}, method="fedwq-cp", alpha=0.1, score="lac")
     for other in ({"rule": "leq_top1"}, {"allow_empty": False}):
         with pytest.raises(InputError):
             ConformalClassifier(model, fw.LAC(), **other).use(release)
-    full = fw.calibrate({"a": mine}, alpha=0.1, score="lac", allow_empty=False)
+    full = fw.calibrate({"a": mine}, method="fedwq-cp", alpha=0.1, score="lac", allow_empty=False)
     ConformalClassifier(model, fw.LAC(), allow_empty=False).use(full)
 
     turned = ("virginica", "versicolor", "setosa")
     probs = model.predict_proba(X[1::4])[:, ::-1]
     outputs = fw.Outputs(probs, y[1::4], classes=turned)
-    other = fw.calibrate({"a": outputs}, alpha=0.1, score="lac", by="label", classes=turned)
+    other = fw.calibrate(
+        {"a": outputs}, method="fedwq-cp", alpha=0.1, score="lac", by="label", classes=turned
+    )
     with raises(InputError, field="classes"):
         plain.use(other)
-    two = fw.calibrate({"a": fw.Outputs([[0.4, 0.6]] * 30, [0] * 30)}, alpha=0.1, score="lac")
+    two = fw.calibrate(
+        {"a": fw.Outputs([[0.4, 0.6]] * 30, [0] * 30)}, method="fedwq-cp", alpha=0.1, score="lac"
+    )
     with pytest.raises(InputError):
         plain.use(two)
 
@@ -136,7 +144,7 @@ def test_a_site_whose_model_lacks_a_class_is_refused_by_name(iris):
     one, two = ConformalClassifier(model), ConformalClassifier(other)
     sites = {"a": one.calibration(X, y), "b": two.calibration(X[some], y[some])}
     with pytest.raises(InputError, match=r"agent 'b': .*setosa"):
-        fw.calibrate(sites, alpha=0.1)
+        fw.calibrate(sites, method="fedwq-cp", alpha=0.1)
 
 
 def test_an_unknown_class_is_refused(iris):
@@ -155,7 +163,7 @@ def test_classes_of_another_type_are_refused():
 
 def test_an_estimator_that_is_not_fitted_takes_no_release():
     outputs = fw.Outputs([[0.4, 0.6]] * 30, [0] * 30)
-    release = fw.calibrate({"a": outputs}, alpha=0.1, score="lac")
+    release = fw.calibrate({"a": outputs}, method="fedwq-cp", alpha=0.1, score="lac")
     with pytest.raises(NotReadyError):
         ConformalClassifier(LogisticRegression(), fw.LAC()).use(release)
 

@@ -84,7 +84,7 @@ ROUND = Round("ab", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 2)
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"version": 1}, "must be 2, which this software reads, got 1: run the round again"),
+        ({"version": 2}, "must be 3"),
         ({"alphas": ()}, "at least one"),
         ({"alphas": (0.1, 0.1)}, "each may occur once"),
         ({"alphas": (5.0,)}, "strictly between 0 and 1"),
