@@ -245,6 +245,22 @@ def test_warm_up(monkeypatch):
         call_json("warm-up", "--classes", "3")
 
 
+def test_a_site_sees_what_it_told_and_what_waits(tmp_path):
+    (tmp_path / "roster.toml").write_text('agents = ["a", "b"]')
+    call("server", "open", "--agents", tmp_path / "roster.toml", "--alpha", 0.1,
+         "--method", "fedwq-cp", "--out", tmp_path / "round.json")  # fmt: skip
+    np.savez(tmp_path / "cal.npz", probs=np.tile([0.25, 0.75], (30, 1)), labels=[1] * 30)
+    call("agent", "calibrate", "--round", tmp_path / "round.json", "--agent", "a",
+         "--outputs", tmp_path / "cal.npz", "--out", tmp_path / "a.json")  # fmt: skip
+    facts = call_json("agent", "ledger", tmp_path / "cal.npz.ledger")
+    assert facts["accounts"] == [{"of": "everybody", "people": 30, "told": 1, "left": 5}]
+    assert not call_json("agent", "ledger", tmp_path / "cal.npz.ledger", "--renew")["accounts"]
+    with pytest.raises(InputError):
+        call("agent", "ledger", tmp_path / "other.ledger")
+    assert call_json("agent", "folder", tmp_path / "site")["new"]
+    assert call_json("agent", "approve", tmp_path / "site")["waiting"] == []
+
+
 @pytest.mark.parametrize(
     ("name", "text"), [("FEDWQCP_BACKEND", "Numba"), ("FEDWQCP_THREADS", "two")]
 )
