@@ -81,7 +81,7 @@ slow: $(VENV)/.dev  ## coverage against exact distributions
 $(VENV)/.lowest: $(VENV)/bin/python pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1" uv
-	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct -e ".[fast,sketch,parquet,sklearn,report]"
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct -e ".[sketch,parquet,sklearn,report]"
 	$(VENV)-lowest/bin/python -m pip freeze --exclude-editable > $(VENV)-lowest/oldest.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --group test --constraint $(VENV)-lowest/oldest.txt  # test tools upgrade nothing
 	touch $@
@@ -137,6 +137,6 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml lab/pyproject.toml
-	$(PIP) install --quiet -e ".[fast,sketch,parquet,sklearn,demo,sign]" --group dev
+	$(PIP) install --quiet -e ".[sketch,parquet,sklearn,demo,sign]" --group dev
 	$(PIP) install --quiet --no-deps -e lab  # torch comes with test-torch and paper
 	touch $@

@@ -17,7 +17,6 @@ from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport.local import calibrate, federated_quantile
-from fedwqcp.kernels.dispatch import warm_up
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
 from fedwqcp.scores import fit_temperature, softmax, uniforms
@@ -64,6 +63,5 @@ __all__ = [
     "scores",
     "softmax",
     "uniforms",
-    "warm_up",
     "weighted_quantile",
 ]
