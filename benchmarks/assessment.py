@@ -1,8 +1,8 @@
-"""How often the assessment of a round errs, and what `method="auto"` makes of it, by simulation.
+"""How often the verdict on averaging is wrong, by simulation.
 
 Run: python benchmarks/assessment.py           (simulate; results/assessment/kinds.csv)
-and: python benchmarks/assessment.py --labels  (both targets; results/assessment/labels.csv)
-and: python benchmarks/assessment.py --page    (tables and figure of docs/explanation/assessment.md)
+
+Its ``tables()`` are those of that page.
 
 A kind of federation is a distribution of scores, a level, M agents of n points, and who deviates.
 Deviating agents have larger scores, by as much as makes averaging cost each of them a given
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,34 +23,18 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
-import fedwqcp as fw
 from fedwqcp.quantile import conformal_rank, tail_ranks
 from fedwqcp.theory import judge
-from fedwqcp.theory.method_choice import own_suffices
 from fedwqcp_lab.comparison import markdown_table
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from page_parts import put
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "assessment" / "kinds.csv"
-PAGE = ROOT / "docs" / "explanation" / "assessment.md"
-FIGURE = ROOT / "docs" / "images" / "assessment-power.png"
 RUNS, SEED = 1000, 7313
 SIZES, AGENTS, ALPHAS = (20, 40, 80, 200, 500, 1000), (3, 6, 20, 100), (0.05, 0.1)
 WHO = ("identical", "one", "half")
 COSTS = (0.3, 0.55, 1.0, 2.5)
 """What averaging costs a deviating agent, as a multiple of alpha; up to 0.5 counts as safe."""
 VERDICTS = ("safe", "unsafe", "cannot tell")
-METHODS = ("split-cp", "fcp", "fedwq-cp", "auto")
-LABELS = ROOT / "results" / "assessment" / "labels.csv"
-LABEL_SIZES = (40, 200)
-POWERS = np.array([9.0, 2.0, 0.5])
-"""Scores of class c are Beta(1, POWERS[c]) at every agent."""
-SHARES = np.where(np.arange(3) == np.arange(6)[:, None] % 3, 0.8, 0.1)
-"""Label shares of six agents, shape (6, 3)."""
-PEOPLE = {"own": SHARES, "mixture": np.broadcast_to(SHARES.mean(axis=0), SHARES.shape)}
-"""Label shares of the people that each agent predicts, by target."""
 
 
 @dataclass(frozen=True)
@@ -113,27 +95,8 @@ def shifts(family: Family, who: str, cost: float, M: int, alpha: float) -> Any:
     return pattern * brentq(lost, 0.0, family.largest)
 
 
-def largest(u: Any, moved: Any, alpha: float) -> list[tuple[bool, Any]]:
-    """Return, of agents that deviate and of the others, the numbers that FCP's rank can rest on.
-
-    FCP's threshold is the K-th largest of all scores, so the K largest of either sort are enough;
-    no shift changes their order.
-    """
-    runs, M, n = u.shape
-    K = M * n - conformal_rank(M * n, alpha, extra=M) + 1
-    found = []
-    for sort in (False, True):
-        part = u[:, moved == sort].reshape(runs, -1)
-        kept = min(K, part.shape[1])
-        if kept:
-            found.append((sort, np.partition(part, part.shape[1] - kept, axis=1)[:, -kept:]))
-    return found
-
-
-def simulate(
-    u: Any, family: Family, pattern: Any, alpha: float, tops: list[tuple[bool, Any]] | None = None
-) -> dict[str, Any]:
-    """Return the verdict on each federation and each agent's coverage under every method.
+def simulate(u: Any, family: Family, pattern: Any, alpha: float) -> tuple[Any, Any]:
+    """Return the verdict on each federation, and its worst agent's coverage under the average.
 
     Parameters
     ----------
@@ -145,62 +108,23 @@ def simulate(
         Shift of each agent.
     alpha : float
         Miscoverage level.
-    tops : list, optional
-        As `largest` gives them, where they are at hand.
 
     Returns
     -------
-    dict
-        ``verdict`` (runs,), ``thresholds`` by method (runs, M) and ``coverage`` by method.
+    ndarray, shape (runs,)
+        Verdicts.
+    ndarray, shape (runs,)
+        Coverages.
     """
-    runs, M, n = u.shape
-    sizes, rank, tail = np.full(M, n), conformal_rank(n, alpha), tail_ranks(n, alpha)
-
-    def scores(ranks: Any) -> Any:
-        """Return the order statistics of these ranks of every agent."""
-        return family.score(family.moved(family.of_uniform(u[:, :, ranks - 1]), pattern[:, None]))
-
-    known = np.array(sorted({rank, *tail}))
-    at = scores(known)
-    own = at[:, :, np.flatnonzero(known == rank)[0]]
-    mean = own.mean(axis=1)
+    _, M, n = u.shape
+    rank = conformal_rank(n, alpha)
+    known = np.array(sorted({rank, *tail_ranks(n, alpha)}))
+    at = family.score(family.moved(family.of_uniform(u[:, :, known - 1]), pattern[:, None]))
+    mean = at[:, :, np.flatnonzero(known == rank)[0]].mean(axis=1)
     reached = (at <= mean[:, None, None]).sum(axis=2)  # how many of the known lie at or below it
     ends = np.array([0, *known, n + 1])
-    verdict = judge(ends[reached], ends[reached + 1] - 1, sizes, alpha)
-    R = conformal_rank(M * n, alpha, extra=M)
-    shift = pattern.max()
-    moved = np.concatenate(
-        [
-            family.moved(family.of_uniform(part), shift * sort)
-            for sort, part in tops or largest(u, pattern > 0, alpha)
-        ],
-        axis=1,
-    )
-    place = moved.shape[1] - (M * n - R + 1)
-    pooled = family.score(np.partition(moved, place, axis=1)[:, place])
-    thresholds = {
-        "split-cp": own,
-        "fcp": np.broadcast_to(pooled[:, None], own.shape),
-        "fedwq-cp": np.broadcast_to(mean[:, None], own.shape),
-    }
-    m = min(64, n // 5)  # FCP's points by sketch="order"
-    ranks = -(-np.arange(1, m + 1) * n // m)
-    points = scores(ranks)
-    floor = points[:, :, np.searchsorted(ranks, rank)].mean(axis=1)
-    weights = np.broadcast_to(np.diff(ranks, prepend=0), points.shape).reshape(runs, M * m)
-    order = np.argsort(points.reshape(runs, M * m), axis=1)
-    counted = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
-    first = np.take_along_axis(order, (counted < R).sum(axis=1, keepdims=True), axis=1)
-    coarse = np.take_along_axis(points.reshape(runs, M * m), first, axis=1)[:, 0]
-    guarded = np.maximum(own, np.maximum(floor, coarse)[:, None])
-    unsafe = own if own_suffices(n, alpha) else guarded
-    thresholds["auto"] = np.select(
-        [verdict[:, None] == "safe", verdict[:, None] == "unsafe"],
-        [thresholds["fedwq-cp"], unsafe],
-        guarded,
-    )
-    covered = {name: coverage(family, q, pattern) for name, q in thresholds.items()}
-    return {"verdict": verdict, "thresholds": thresholds, "coverage": covered}
+    verdict = judge(ends[reached], ends[reached + 1] - 1, np.full(M, n), alpha)
+    return verdict, coverage(family, mean[:, None], pattern).min(axis=1)
 
 
 def draws(n: int, M: int, runs: int, seed: int) -> Iterator[Any]:
@@ -228,99 +152,22 @@ def measure(n: int, M: int, runs: int = RUNS, seed: int = SEED) -> list[dict[str
     """Return one record for each kind with M agents of n points."""
     every = list(kinds())
     patterns = [shifts(FAMILIES[f], who, cost, M, a) for f, a, who, cost in every]
-    found: list[list[dict[str, Any]]] = [[] for _ in every]
+    found: list[list[Any]] = [[] for _ in every]
     for u in draws(n, M, runs, seed):
-        tops = {
-            (who, alpha): largest(u, np.arange(M) >= M - deviating(who, M), alpha)
-            for who in WHO
-            for alpha in ALPHAS
-        }
-        for place, (name, alpha, who, _) in enumerate(every):
-            part = simulate(u, FAMILIES[name], patterns[place], alpha, tops[who, alpha])
-            found[place].append(part)
+        for place, (name, alpha, _, _) in enumerate(every):
+            found[place].append(simulate(u, FAMILIES[name], patterns[place], alpha))
     rows = []
     for (name, alpha, who, cost), parts in zip(every, found, strict=True):
-        verdict = np.concatenate([part["verdict"] for part in parts])
-        worst = {
-            m: np.concatenate([part["coverage"][m].min(axis=1) for part in parts]) for m in METHODS
-        }
-        mean = {m: np.mean([part["coverage"][m].mean() for part in parts]) for m in METHODS}
-        lost = worst["fedwq-cp"] < 1 - 1.5 * alpha
+        verdict, worst = (np.concatenate(part) for part in zip(*parts, strict=True))
+        lost = worst < 1 - 1.5 * alpha
         rows.append({
             "scores": name, "alpha": alpha, "deviating": who, "cost": cost, "M": M, "n": n,
             "runs": len(verdict),
             **{v: round(float((verdict == v).mean()), 4) for v in VERDICTS},
             "lost": round(float(lost.mean()), 4),
             "safe and lost": round(float((lost & (verdict == "safe")).mean()), 4),
-            **{f"worst {m}": round(float(worst[m].mean()), 4) for m in METHODS},
-            **{f"mean {m}": round(float(mean[m]), 4) for m in METHODS},
         })  # fmt: skip
     return rows
-
-
-def measure_labels(
-    n: int, alpha: float, runs: int = RUNS, seed: int = SEED
-) -> list[dict[str, Any]]:
-    """Return one record for each target: coverage of the people that each agent predicts.
-
-    Label shares differ between agents, scores given the label do not, so coverage is exact. The
-    methods are run through the library's own rounds.
-    """
-    rng = np.random.default_rng([seed, n, round(1000 * alpha)])
-    used = {**{m: {"method": m} for m in METHODS[:3]},
-            **{f"auto, {t}": {"method": "auto", "target": t} for t in PEOPLE}}  # fmt: skip
-    found: dict[tuple[str, str], list[Any]] = {(t, m): [] for t in PEOPLE for m in used}
-    for _ in range(runs):
-        cals = {}
-        for k, shares in enumerate(SHARES):
-            labels = rng.choice(3, size=n, p=shares)
-            scores = -np.expm1(np.log(rng.uniform(size=n)) / POWERS[labels])
-            cals[f"a{k}"] = fw.Calibration(scores, labels, n_classes=3)
-        for name, terms in used.items():
-            release = fw.calibrate(cals, alpha=alpha, score="lac", **terms)  # type: ignore[arg-type]  # as named
-            q = np.array([min(1.0, float(release.threshold(agent))) for agent in cals])
-            for people, shares in PEOPLE.items():
-                found[people, name].append((shares * (1 - (1 - q[:, None]) ** POWERS)).sum(axis=1))
-    return [
-        {
-            "people": people, "alpha": alpha, "n": n, "M": len(SHARES), "runs": runs,
-            **{f"worst {m}": _rounded(np.min(found[people, m], axis=1)) for m in used},
-            **{f"mean {m}": _rounded(found[people, m]) for m in used},
-        }
-        for people in PEOPLE
-    ]  # fmt: skip
-
-
-def _rounded(values: Any) -> float:
-    """Return the mean as it is recorded."""
-    return round(float(np.mean(values)), 4)
-
-
-def read_labels() -> list[dict[str, Any]]:
-    """Return the records with labels."""
-    with LABELS.open() as file:
-        return [
-            {key: value if key == "people" else float(value) for key, value in row.items()}
-            for row in csv.DictReader(file)
-        ]
-
-
-def label_shortfall(row: dict[str, Any]) -> float:
-    """Return how far auto's worst agent, with the right target, lies below the best fixed one."""
-    best = max(float(row[f"worst {m}"]) for m in METHODS[:3])
-    return best - float(row[f"worst auto, {row['people']}"])
-
-
-def label_table(rows: list[dict[str, Any]]) -> str:
-    """Show the worst agent for each target, with the right choice and with the wrong one."""
-    names = [*METHODS[:3], *(f"auto, {t}" for t in PEOPLE)]
-    lines = [["people", "n", "alpha", *(f"worst agent: {m}" for m in names), "below the best"]]
-    for row in rows:
-        lines.append([
-            row["people"], f"{row['n']:g}", f"{row['alpha']:g}",
-            *(f"{row[f'worst {m}']:.3f}" for m in names), f"{label_shortfall(row):.3f}",
-        ])  # fmt: skip
-    return markdown_table(lines)
 
 
 def read() -> list[dict[str, Any]]:
@@ -333,65 +180,33 @@ def read() -> list[dict[str, Any]]:
         ]
 
 
-def shortfall(row: dict[str, Any]) -> float:
-    """Return how far auto's worst agent lies below that of the best fixed method."""
-    return max(float(row[f"worst {m}"]) for m in METHODS[:3]) - float(row["worst auto"])
-
-
-def tables(rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def tables() -> list[tuple[str, str]]:
     """Return the tables of the page, from the records alone."""
-    return [
-        ("identical", _identical(rows)),
-        ("missed", _missed(rows)),
-        ("power", _power(rows)),
-        ("auto", _auto(rows)),
-    ]
+    rows = read()
+    return [("errors", markdown_table(_errors(rows))), ("power", markdown_table(_power(rows)))]
 
 
-def _identical(rows: list[dict[str, Any]]) -> str:
-    """Show how often identical agents were called unsafe, at most over scores and numbers."""
-    lines = [
-        ["n", "alpha", "kinds", "federations", "unsafe: most of a kind", "safe: least", "most"]
-    ]
+def _errors(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """Show how often each verdict was wrong: the largest share over all kinds of a row."""
+    yield ["n", "kinds", "identical agents: unsafe", "loss above alpha/2: safe", "identical: safe"]
     for n in SIZES:
-        for alpha in ALPHAS:
-            own = [r for r in rows if (r["n"], r["alpha"], r["deviating"]) == (n, alpha, WHO[0])]
-            safe = [r["safe"] for r in own]
-            lines.append([
-                str(n), f"{alpha:g}", str(len(own)), f"{int(sum(r['runs'] for r in own)):,}",
-                f"{max(r['unsafe'] for r in own):.1%}", f"{min(safe):.1%}", f"{max(safe):.1%}",
-            ])  # fmt: skip
-    return markdown_table(lines)
+        every = [r for r in rows if r["n"] == n]
+        same = [r for r in every if r["deviating"] == "identical"]
+        missed = max(r["safe"] for r in every if r["cost"] > 0.5)
+        safe = f"{min(r['safe'] for r in same):.0%} to {max(r['safe'] for r in same):.0%}"
+        yield [
+            *(str(n), str(len(every))),
+            *(f"{max(r['unsafe'] for r in same):.1%}", f"{missed:.1%}", safe),
+        ]
 
 
-def _missed(rows: list[dict[str, Any]]) -> str:
-    """Show how often federations that lose more than alpha/2 were called safe."""
-    lines = [["n", "alpha", "deviating kinds", "called safe: most of a kind", "at cost 0.55 alpha",
-              "at cost alpha", "any kind: safe, and this draw lost more"]]  # fmt: skip
-    for n in SIZES:
-        for alpha in ALPHAS:
-            every = [r for r in rows if (r["n"], r["alpha"]) == (n, alpha)]
-            own = [r for r in every if r["cost"] > 0.5]
-            by = {c: max(r["safe"] for r in own if r["cost"] == c) for c in COSTS[1:]}
-            lines.append([
-                str(n), f"{alpha:g}", str(len(own)), f"{max(by.values()):.1%}", f"{by[0.55]:.1%}",
-                f"{by[1.0]:.1%}", f"{max(r['safe and lost'] for r in every):.1%}",
-            ])  # fmt: skip
-    return markdown_table(lines)
-
-
-def _power(rows: list[dict[str, Any]]) -> str:
-    """Show how often a clear loss is called unsafe."""
-    head = ["alpha", "deviating", "cost", "M"]
-    lines = [head + [f"n = {n}" for n in SIZES]]
+def _power(rows: list[dict[str, Any]]) -> Iterator[list[str]]:
+    """Show how often the loss of one deviating agent of six is called unsafe."""
+    yield ["alpha", "loss", *(f"n = {n}" for n in SIZES)]
     for alpha in ALPHAS:
-        for who in WHO[1:]:
-            for cost in COSTS:
-                for M in AGENTS:
-                    shares = [_unsafe(rows, alpha, who, cost, M, n) for n in SIZES]
-                    line = [f"{alpha:g}", who, f"{cost:g} alpha", str(M)]
-                    lines.append(line + [f"{share:.0%}" for share in shares])
-    return markdown_table(lines)
+        for cost in COSTS:
+            shares = [_unsafe(rows, alpha, "one", cost, 6, n) for n in SIZES]
+            yield [f"{alpha:g}", f"{cost:g} alpha", *(f"{share:.0%}" for share in shares)]
 
 
 def _unsafe(rows: list[dict[str, Any]], *key: object) -> float:
@@ -400,76 +215,16 @@ def _unsafe(rows: list[dict[str, Any]], *key: object) -> float:
     return float(np.mean([r["unsafe"] for r in own]))
 
 
-def _auto(rows: list[dict[str, Any]]) -> str:
-    """Show the worst agent under auto beside that of the fixed methods."""
-    lines = [["deviating", "cost", "alpha", "kinds", *(f"worst agent: {m}" for m in METHODS),
-              "below the best: most of a kind", "mean coverage under auto"]]  # fmt: skip
-    for who in WHO:
-        for cost in COSTS if who != WHO[0] else (0.0,):
-            for alpha in ALPHAS:
-                key = (who, cost, alpha)
-                own = [r for r in rows if (r["deviating"], r["cost"], r["alpha"]) == key]
-                lines.append([
-                    who, f"{cost:g} alpha", f"{alpha:g}", str(len(own)),
-                    *(f"{np.mean([r[f'worst {m}'] for r in own]):.3f}" for m in METHODS),
-                    f"{max(shortfall(r) for r in own):.3f}",
-                    f"{np.mean([r['mean auto'] for r in own]):.3f}",
-                ])  # fmt: skip
-    return markdown_table(lines)
-
-
-def draw(rows: list[dict[str, Any]]) -> None:
-    """Draw the power of "unsafe" against n."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
-    for panel, alpha in zip(panels, ALPHAS, strict=True):
-        for cost, style in zip(COSTS[2:], ("--", "-"), strict=True):
-            for colour, M in enumerate(AGENTS):
-                shares = [_unsafe(rows, alpha, "one", cost, M, n) for n in SIZES]
-                label = f"M = {M}, cost {cost:g} alpha"
-                panel.plot(SIZES, shares, style, color=f"C{colour}", marker="o", ms=3, label=label)
-        panel.set_xscale("log")
-        panel.set_xticks(SIZES, [str(n) for n in SIZES])
-        panel.minorticks_off()
-        panel.set_xlabel("points of each agent, n")
-        panel.set_title(f"alpha = {alpha:g}, one deviating agent", loc="left", fontsize=10)
-    panels[0].set_ylabel("called unsafe")
-    lines, labels = panels[1].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="outside right center", frameon=False, fontsize=8)
-    figure.savefig(FIGURE, dpi=110)
-
-
 def main() -> None:
-    """Simulate, or write the page."""
+    """Simulate."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--page", action="store_true")
-    parser.add_argument("--labels", action="store_true")
     parser.add_argument("--runs", type=int, default=RUNS)
     parser.add_argument("--seed", type=int, default=SEED)
     given = parser.parse_args()
-    if given.page:
-        rows = read()
-        for name, text in (*tables(rows), ("labels", label_table(read_labels()))):
-            put(PAGE, name, f"\n{text}\n\n")
-        draw(rows)
-        return
-    found: list[dict[str, Any]] = []
-    for n in () if given.labels else SIZES:
-        for M in AGENTS:
-            began = time.perf_counter()
-            found += measure(n, M, given.runs, given.seed)
-            print(f"n={n} M={M}: {time.perf_counter() - began:.1f} s", flush=True)
-    for n in LABEL_SIZES if given.labels else ():
-        for alpha in ALPHAS:
-            found += measure_labels(n, alpha, given.runs, given.seed)
-    path = LABELS if given.labels else RECORDS
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, found[0], lineterminator="\n")
+    found = [row for n in SIZES for M in AGENTS for row in measure(n, M, given.runs, given.seed)]
+    RECORDS.parent.mkdir(parents=True, exist_ok=True)
+    with RECORDS.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]))
         writer.writeheader()
         writer.writerows(found)
 

@@ -1,26 +1,12 @@
-"""Every table and the figure of docs/beyond.md, from results/beyond and results/stress.
-
-Also the table of docs/explanation/label-shift.md, from those in results/tuning.
-
-Run: python benchmarks/beyond.py [--simulate] [--figure]
-A test holds the page to what this prints. --simulate first makes results/beyond/simulated.jsonl.xz
-anew (simulated models; no data needed).
-"""
+"""The tables of docs/beyond.md, and one of docs/explanation/label-shift.md, from results/."""
 
 from __future__ import annotations
 
-import json
-import lzma
-import sys
 from collections.abc import Iterator, Sequence
-from math import exp, isfinite, log
+from math import exp, log
 from pathlib import Path
 from statistics import fmean, geometric_mean, median
-from typing import Any
 
-import numpy as np
-
-import fedwqcp as fw
 from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.results import Result, read_results
 from fedwqcp_lab.studies.scale import size_at
@@ -29,81 +15,45 @@ from fedwqcp_lab.studies.stress import StressResult, journal_of
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "beyond"
 TUNING = ROOT / "results" / "tuning"
-FIGURE = ROOT / "docs" / "images" / "beyond"
 LABELS = ("mnist", "fashionmnist", "cifar10", "dermamnist", "bloodmnist", "tissuemnist")
 RECIPE = ("paper", "fedwq-cp")
 LEAD = ("randomised APS", "fedls-cp")
-TUNED = ("tilted APS", "fedls-cp")  # what tuning chose; not recommended, the page says why
-SUMMARISED = (RECIPE, ("randomised APS", "fcp"), LEAD, TUNED)
-RESIDUALS = {  # what presets of sets of labels take for intervals
-    "paper": "absolute residual, largest where too few points",
-    "randomised APS": "absolute residual, +inf where too few points",
-}
+SUMMARISED = (RECIPE, ("randomised APS", "fcp"), LEAD)
 OTHERS = ("split-cp", "fedwq-cp", "fcp", "fedcp-qq", "dp-fedcp")
 SHOWN = (
     RECIPE,
     *(("randomised APS", method) for method in OTHERS),
     LEAD,
-    ("randomised APS", "fedls-cp (own points)"),
-    *(("tilted APS", method) for method in OTHERS),
-    TUNED,
-    ("tilted APS", "fedls-cp (own points)"),
-    ("tilted APS", "fedwq-cp by label"),
-    ("tilted APS", "fcp by label"),
-    ("tilted APS", "fedls-cp by label"),
     ("LAC", "fedwq-cp"),
     ("LAC", "fedls-cp"),
 )
-
-
 MATCHED = (
     RECIPE,
     *(("randomised APS", method) for method in OTHERS),
     LEAD,
-    ("tilted APS", "fcp"),
-    ("tilted APS", "fedcp-qq"),
-    TUNED,
 )
-SIMULATED = RESULTS / "simulated.jsonl.xz"
-CLASSES, AGENTS, CALIBRATION, TEST, FEDERATIONS = 10, 6, 6_000, 10_000, 100
-CONCENTRATIONS = {"strong": 0.0189, "weak": 0.3045}  # accuracies 0.90 and 0.46
-METHODS: dict[str, dict[str, int]] = {
-    "fedwq-cp": {},
-    "fcp": {},
-    "fedls-cp": {},
-    "fedls-cp (as recorded)": {"min_gap": 2, "min_class": 1},  # defaults when results/ were made
-}
-TEMPERATURES = {
-    "calibrated": {"strong": 1.0, "weak": 1.0},
-    "strong overconfident, weak underconfident": {"strong": 0.6, "weak": 1.4},
-}
 
 
 def tables() -> Iterator[tuple[str, str]]:
-    """Yield each table of the page with its name."""
+    """Yield each table with its name; the last is for the page on label shift."""
     results = read_results(RESULTS)
     stressed = journal_of(ROOT / "results" / "stress").read()
     yield "summary", markdown_table(_summary(results))
-    yield "simulated", markdown_table(_simulated())
     yield "matched", markdown_table(_matched(stressed))
+    yield "methods", markdown_table(_methods(results))
     yield "scale", markdown_table(_scale(stressed))
     yield "failures", markdown_table(_failures(stressed))
-    yield "methods", markdown_table(_methods(results))
-    yield "datasets", markdown_table(_datasets(results))
-    yield "agents", markdown_table(_agents(results))
-    yield "retina", markdown_table(_retina(results))
+    yield "tuning", markdown_table(_tuning())
 
 
-def tuning() -> str:
-    """Return what settings were chosen on: held-out training rows of seeds 0 to 4."""
+def _tuning() -> Iterator[list[str]]:
+    """Show what was measured on held-out training rows of seeds 0 to 4."""
     results = read_results(TUNING)
-    rows = [["score", "method", "gap", "worst agent", "size ratio"]]
+    yield ["score", "method", "gap", "worst agent", "size ratio"]
     for row in dict.fromkeys((r.preset, r.method) for r in results):
-        if "n0" in row[1] and row[0] != "tilted APS, 0.07":
-            continue
-        gaps, _, least, ratio = summary(results, row)
-        rows.append([*row, f"{gaps:.4f}", f"{least:.3f}", f"{ratio:.3f}"])
-    return markdown_table(rows)
+        if "n0" not in row[1] and "tilted" not in row[0]:
+            gaps, _, least, ratio = summary(results, row)
+            yield [*row, f"{gaps:.4f}", f"{least:.3f}", f"{ratio:.3f}"]
 
 
 def gap(rows: Sequence[Result]) -> float:
@@ -223,69 +173,6 @@ def _failures(stressed: Sequence[StressResult]) -> Iterator[list[str]]:
         yield [method, f"{lack:.3f}", title, f"{factor} = {value:g}"]
 
 
-def simulate(seed: int, models: str) -> list[dict[str, object]]:
-    """Return what methods give one federation of simulated models.
-
-    p is drawn from a symmetric Dirichlet distribution and y from p, so that the model is calibrated
-    and no class differs from another: given y = c, p is Dirichlet with c's parameter raised by 1. A
-    temperature other than 1 makes the model over- or underconfident.
-    """
-    rng = np.random.default_rng(seed)
-    shares = rng.dirichlet(np.full(AGENTS, 0.3), size=CLASSES)
-    labels = rng.integers(CLASSES, size=CALIBRATION)
-    places = (rng.uniform(size=CALIBRATION)[:, None] > shares.cumsum(axis=1)[labels]).sum(axis=1)
-    owner = np.minimum(places, AGENTS - 1)
-    truth = rng.integers(CLASSES, size=TEST)
-    agents = []
-    for k in range(AGENTS):
-        kind = "strong" if k < AGENTS // 2 else "weak"
-        drawn = []
-        for y in (labels[owner == k], truth):
-            mass = rng.standard_gamma(CONCENTRATIONS[kind], size=(len(y), CLASSES))
-            mass[np.arange(len(y)), y] = rng.standard_gamma(CONCENTRATIONS[kind] + 1, size=len(y))
-            p = (mass / mass.sum(axis=1, keepdims=True)) ** (1 / TEMPERATURES[models][kind])
-            drawn.append((p / p.sum(axis=1, keepdims=True), y, rng.uniform(size=len(y))))
-        agents.append(drawn)
-    records: list[dict[str, object]] = []
-    scores: dict[str, Any] = {"randomised APS": fw.APS(), "tilted APS": fw.scores.get("tilted-aps")}
-    for name, score in scores.items():
-        sent = {f"{k}": fw.Calibration(score.of(*own), own[1]) for k, (own, _) in enumerate(agents)}
-        for method, settings in METHODS.items():
-            chosen = fw.methods.get(method.partition(" (")[0], **settings)
-            release = fw.calibrate(sent, method=chosen, alpha=0.05, target="mixture")
-            hits, sizes = [], []
-            for k, (_, (p, y, u)) in enumerate(agents):
-                sets = score.invert(p, release.threshold(f"{k}"), u=u)
-                hits.append(int(sets.cover(y).sum()))
-                sizes.append(float(sets.sizes().mean()))
-            line = {"models": models, "seed": seed, "score": name, "method": method}
-            records.append({**line, "hits": hits, "size": round(fmean(sizes), 4)})
-    return records
-
-
-def simulated() -> list[dict[str, object]]:
-    """Return the records of the simulation."""
-    with lzma.open(SIMULATED, "rt") as lines:
-        return [json.loads(line) for line in lines]
-
-
-def _simulated() -> Iterator[list[str]]:
-    """Show each score and method on models that are calibrated, and on models that are not."""
-    yield ["models", "score", "method", "gap", "worst agent", "strong", "weak", "size"]
-    records = simulated()
-    for row in dict.fromkeys((r["models"], r["score"], r["method"]) for r in records):
-        own = [r for r in records if (r["models"], r["score"], r["method"]) == row]
-        covered = np.array([r["hits"] for r in own]) / TEST
-        figures = [
-            f"{np.abs(covered - 0.95).mean():.4f}",
-            f"{np.median(covered.min(axis=1)):.3f}",
-            f"{covered[:, : AGENTS // 2].mean():.3f}",
-            f"{covered[:, AGENTS // 2 :].mean():.3f}",
-            f"{np.mean([r['size'] for r in own]):.2f}",
-        ]
-        yield [*map(str, row), *figures]
-
-
 def _methods(results: Sequence[Result]) -> Iterator[list[str]]:
     """Show every shown row over the six datasets."""
     yield ["score", "method", "gap", "short", "worst agent", "worst class", "size ratio"]
@@ -301,94 +188,7 @@ def _class(results: Sequence[Result], row: tuple[str, str]) -> float:
     return fmean(worst for worst in own if worst is not None)
 
 
-def _datasets(results: Sequence[Result]) -> Iterator[list[str]]:
-    """Show the recipe and `LEAD` for each dataset."""
-    yield ["dataset", "recipe: gap", "worst", "size", "fedls-cp: gap", "worst", "size"]
-    for name in LABELS:
-        cells: list[str] = []
-        for row in (RECIPE, LEAD):
-            rows = _rows(results, name, row)
-            cells += [f"{gap(rows):.4f}", f"{worst(rows):.3f}", f"{size(rows):.2f}"]
-        yield [_title(results, name), *cells]
-
-
-def _agents(results: Sequence[Result]) -> Iterator[list[str]]:
-    """Show coverage and size of every agent under `LEAD`."""
-    agents = sorted({r.agent for r in results})
-    yield ["dataset", *(f"{agent}: coverage, size" for agent in agents)]
-    for name in LABELS:
-        rows = _rows(results, name, LEAD)
-        cells = []
-        for agent in agents:
-            own = [r for r in rows if r.agent == agent]
-            cells.append(
-                f"{median(r.coverage for r in own):.3f}, {median(r.size for r in own):.2f}"
-            )
-        yield [_title(results, name), *cells]
-
-
-def _retina(results: Sequence[Result]) -> Iterator[list[str]]:
-    """Show intervals on RetinaMNIST."""
-    yield ["models", "score", "method", "coverage", "worst agent", "length, clipped", "labels"]
-    for dataset in ("retinamnist", "retinamnist-long"):
-        for row in dict.fromkeys((r.preset, r.method) for r in results if r.dataset == dataset):
-            if row[1] == "cphet":
-                continue
-            rows = _rows(results, dataset, row)
-            coverage = fmean(r.coverage for r in rows)
-            length, labels = (
-                fmean(getattr(r, x) or 0.0 for r in rows) for x in ("clipped", "labels")
-            )
-            models = "longer training" if dataset.endswith("long") else "the paper's"
-            figures = (f"{coverage:.3f}", f"{worst(rows):.3f}", f"{length:.2f}", f"{labels:.2f}")
-            yield [models, RESIDUALS.get(row[0], row[0]), row[1], *figures]
-
-
-def draw() -> None:
-    """Draw gap against size for every score and method."""
-    from fedwqcp.report.figures import COLOURS, MARKERS, new_figure, save
-
-    results = read_results(RESULTS)
-    rows = dict.fromkeys((r.preset, r.method) for r in results if r.dataset == "mnist")
-    scores = list(dict.fromkeys(preset for preset, _ in rows))
-    methods = list(dict.fromkeys(method for _, method in rows))
-    with new_figure(7.5, 4.6) as figure:
-        panel = figure.subplots()
-        for preset, method in rows:
-            gaps, _, _, ratio = summary(results, (preset, method))
-            if isfinite(ratio):
-                panel.plot(
-                    ratio,
-                    gaps,
-                    color=COLOURS[scores.index(preset) % len(COLOURS)],
-                    marker=MARKERS[methods.index(method) % len(MARKERS)],
-                    linestyle="none",
-                    markersize=7,
-                )
-        panel.axhline(0.006, color="0.6", linewidth=0.8)
-        panel.axvline(0.68, color="0.6", linewidth=0.8)
-        panel.set(xlabel="size beside the paper's recipe", ylabel="mean gap to 0.95", yscale="log")
-        for at, name in enumerate(scores):
-            panel.plot([], [], "o", color=COLOURS[at % len(COLOURS)], label=name)
-        for at, name in enumerate(methods):
-            panel.plot([], [], MARKERS[at % len(MARKERS)], color="0.3", label=name)
-        figure.legend(loc="outside right upper", frameon=False)
-        for ending in (".svg", ".png"):
-            save(figure, FIGURE.with_suffix(ending))
-
-
 def _title(results: Sequence[Result] | Sequence[StressResult], name: str) -> str:
     """Return a dataset as tables show it."""
     first = next(r for r in results if r.dataset == name)
     return first.display_title
-
-
-if __name__ == "__main__":
-    if "--simulate" in sys.argv:
-        lines = [r for m in TEMPERATURES for s in range(FEDERATIONS) for r in simulate(s, m)]
-        with lzma.open(SIMULATED, "wt") as file:
-            file.writelines(json.dumps(line) + "\n" for line in lines)
-    for name, table in (*tables(), ("tuning", tuning())):
-        print(f"{name}\n\n{table}\n")
-    if "--figure" in sys.argv:
-        draw()

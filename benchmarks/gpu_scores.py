@@ -20,13 +20,12 @@ from functools import partial
 import numpy as np
 import torch
 
-from fedwqcp.kernels import torch as passes
 from fedwqcp.scores import LabelScore
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
-from fedwqcp.torch import TensorLabelScore, conformal_quantile, uniforms
+from fedwqcp.torch import TensorLabelScore, _triton, conformal_quantile, uniforms
 
 SCORES = {"aps": APS(), "raps": RAPS(), "saps": SAPS(), "lac": LAC()}
 
@@ -127,7 +126,7 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    fused = "Triton" if passes.programs() is not None else "no Triton"
+    fused = "Triton" if _triton() is not None else "no Triton"
     print(f"{card}, torch {torch.__version__}, {fused}; best of {options.repeats}")
     for classes in options.classes:
         measure(classes, options, device)

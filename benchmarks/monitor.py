@@ -1,7 +1,7 @@
 """How often the monitor alarms falsely, and how soon it sees a drop: 10,000 simulated streams.
 
 Run: python benchmarks/monitor.py            (minutes on one core; writes results/monitor/)
-and: python benchmarks/monitor.py --page     (writes the tables of docs/explanation/monitoring.md)
+Its ``tables()`` are those of docs/explanation/monitoring.md.
 
 Each stream is one agent, promised 0.95, delta = 0.05. It has a good time of 0, 1000 or 10,000 rows
 at exactly 0.95; then coverage falls. Rows pass through the product's own code.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,12 +19,8 @@ import numpy as np
 from fedwqcp.monitor.sequential_tests import DropTest, advance
 from fedwqcp_lab.comparison import markdown_table
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from page_parts import put
-
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "monitor" / "records.jsonl"
-PAGE = ROOT / "docs" / "explanation" / "monitoring.md"
 ALPHA, DELTA, STREAMS = 0.05, 0.05, 10_000
 GOOD = (0, 1000, 10_000)
 AFTER = {0.9: 4000, 0.85: 1500, 0.75: 600}
@@ -119,18 +114,12 @@ def tables() -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Simulate, or write the page's tables."""
+    """Simulate."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--page", action="store_true")
     parser.add_argument("--streams", type=int, default=STREAMS)
-    given = parser.parse_args()
-    if not given.page:
-        RECORDS.parent.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(record) + "\n" for record in simulate(given.streams)]
-        RECORDS.write_text("".join(lines))
-        return
-    for name, text in tables():
-        put(PAGE, name, f"\n{text}\n\n")
+    lines = [json.dumps(record) + "\n" for record in simulate(parser.parse_args().streams)]
+    RECORDS.parent.mkdir(parents=True, exist_ok=True)
+    RECORDS.write_text("".join(lines))
 
 
 if __name__ == "__main__":

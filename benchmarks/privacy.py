@@ -1,7 +1,7 @@
 """What differential privacy costs in set size, on Fashion-MNIST.
 
 Run: python benchmarks/privacy.py --data FOLDER   (needs scikit-learn; writes results/privacy/)
-and: python benchmarks/privacy.py --page          (writes the tables of docs/explanation/privacy.md)
+Its ``tables()`` are those of docs/explanation/privacy.md.
 
 A linear model is trained on 6000 images. Of the rest, 10000 are for test, and calibration samples
 are drawn again and again from the others. Over the mechanism's noise the mean is exact.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -25,12 +24,8 @@ from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.datasets.loading import load
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from page_parts import put
-
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "privacy" / "records.jsonl"
-PAGE = ROOT / "docs" / "explanation" / "privacy.md"
 ALPHA, BINS, GAMMA = 0.1, 1000, 0.1
 SIZES = (50, 200, 1000, 5000)
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -181,18 +176,12 @@ def shown_mean(record: dict[str, float]) -> str:
 
 
 def main() -> None:
-    """Measure, or write the page's tables."""
+    """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--page", action="store_true")
-    given = parser.parse_args()
-    if not given.page:
-        RECORDS.parent.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(record) + "\n" for record in measure(given.data)]
-        RECORDS.write_text("".join(lines))
-        return
-    for name, text in tables():
-        put(PAGE, name, f"\n{text}\n\n")
+    lines = [json.dumps(record) + "\n" for record in measure(parser.parse_args().data)]
+    RECORDS.parent.mkdir(parents=True, exist_ok=True)
+    RECORDS.write_text("".join(lines))
 
 
 if __name__ == "__main__":

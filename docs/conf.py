@@ -143,6 +143,7 @@ ALONE = ("README", "deploy/", "examples/", "results/")
 def complete(app: Sphinx, name: str, source: list[str]) -> None:
     """Add to a page what only the site needs."""
     del app
+    source[0] = re.sub("<!-- made: (.+?) -->", lambda part: generate.MADE[part[1]](), source[0])
     source[0] = _folders_to_readmes(name, source[0])
     source[0] = source[0].replace("gallery/README.md", "auto_gallery/index.rst")
     source[0] = source[0].replace("<!-- cards -->", ":::{container} cards")

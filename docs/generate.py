@@ -1,8 +1,4 @@
-"""Pages that the site makes of the package itself: docstrings, and the commands' ``--help``.
-
-``python docs/generate.py`` writes a section for each method, and the table of promises and tests,
-into the page on methods.
-"""
+"""What the site makes of the package itself: docstrings, messages, and the commands' ``--help``."""
 
 from __future__ import annotations
 
@@ -20,6 +16,8 @@ import typer
 import fedwqcp
 from fedwqcp import methods, scores
 from fedwqcp.cli.main import app
+from fedwqcp.wire import limits
+from fedwqcp.wire.messages import Answer, Ask, Round
 from fedwqcp.wire.release import KINDS, STRENGTHS
 
 MODULES = (
@@ -44,80 +42,6 @@ SEARCHED = {
 
 ROOT = Path(__file__).resolve().parents[1]
 METHODS_PAGE = ROOT / "docs" / "explanation" / "methods.md"
-MADE = (
-    (
-        "<!-- methods, made by `python docs/generate.py` of their docstrings -->",
-        "<!-- promises, made by `python docs/generate.py` -->",
-    ),
-    "<!-- end -->",
-)
-"""Between these lines of the page are the sections of methods, and the tables."""
-HELD = """## Each promise and the test that holds it
-
-Every sentence of a method's guarantee, and promises of other pages and docstrings, with the tests
-that would fail if it were false. `python docs/generate.py` makes these tables from docstrings and
-the tests' marks; a test fails where they are stale, or a sentence has no test. The tables of
-`SECURITY.md` name their tests themselves.
-"""
-
-FIGURES = {"docs/beyond.md", "docs/performance.md", "docs/reproduction.md"}
-"""Pages of measured figures, which promise nothing: each figure comes from a command."""
-
-_LIMIT = re.compile(
-    r"\b(guarantee[sd]?|promise[sd]?|proved|at least|at most|never|no more than|whatever)\b", re.I
-)
-_OF = re.compile(
-    r"\b(cover(s|ed|age)?|thresholds?|loss(es)?|miss(es|ed)?|alarms?|epsilon|private|Byzantine|probability"
-    r"|honest)\b", re.I,
-)  # fmt: skip
-_TEST = re.compile(r"`(?:[\w/.]+::)?(test_\w+)`")
-
-NO_PROMISES = {
-    "SECURITY.md": (
-        "covers at least 0.90 at each hospital",  # measured: results/disclosure
-        "the method's own guarantee, thresholds within",
-    ),
-    "docs/explanation/label-shift.md": (  # steps of proofs
-        "Exchanging scores within a class does not change",
-    ),
-    "docs/explanation/methods.md": (
-        "prediction set holds the labels (or values) whose score is at most",
-    ),
-    "docs/explanation/monitoring.md": (
-        "Conformal prediction promises coverage for data like",
-        "Each row is covered with probability at least",  # the hypothesis
-        "promises nothing to a single agent",
-        "Coverage of people whose labels never arrive",
-    ),
-    "docs/how-to/add-a-score.md": ("already tests the rest",),
-    "docs/how-to/empty-sets.md": ("covers at least as often as the model is right",),
-    "docs/how-to/flower.md": ("with a promised coverage",),
-    "docs/how-to/monitor.md": ("says whether each agent still gets", "a hard class may lie below"),
-    "docs/how-to/nvflare.md": ("with a promised coverage",),
-    "docs/reference/api.md": ("| `fw.Release` |", "| `fw.Guarantee` |"),
-    "docs/reference/glossary.md": (
-        "Byzantine agent**:",
-        "prediction set, interval**:",
-        "release**:",
-        "safe**:",
-    ),
-    "docs/reference/cli.md": ("| `server close` |", "demo` | `method`, `guarantee`"),
-    "docs/reference/wire-format.md": ("A guarantee's `kind` is",),
-    "docs/tutorial/first-hour.md": (
-        "They want prediction sets that miss",
-        "Next it says whether averaging is safe",
-    ),
-    "fedwqcp.Guarantee": ("What is proved of a released threshold",),  # from here on docstrings
-    "fedwqcp.Release": ("What is proved of the thresholds",),
-    "fedwqcp.calibrate": ("The thresholds, what is proved of them",),
-    "fedwqcp.conformal_rank": ("no finite threshold carries the guarantee",),
-    "fedwqcp.weighted_quantile": ("A cumulative weight that misses the level",),
-    "fedwqcp.monitor.MonitorTerms": ("which only a calibration by label promises",),
-    "fedwqcp.monitor.Standing": ("Least coverage that still keeps the promise",),
-    "method new-agent-cp": ("so it is at most Q with probability",),  # a step of the proof
-}
-"""Words of sentences that sound like a promise of this software and are none: what users want,
-definitions, hypotheses, figures, lists of names."""
 
 
 def write(folder: Path) -> None:
@@ -148,7 +72,7 @@ def python() -> str:
         _title("Python reference", "="),
         "Every public name in full, from its docstring. The page *API reference* is the overview.",
         _section("fedwqcp", [f"fedwqcp.{name}" for name in public]),
-        _section("Methods", [_path(methods.find(name)) for name in methods.available()]),
+        _section("Methods", [_path(methods.find(name)) for name in methods.built_in()]),
         _section("Scores", [_path(type(scores.get(name))) for name in scores.available()]),
     ]
     for name in MODULES:
@@ -230,7 +154,7 @@ def _path(kind: type) -> str:
 
 
 class Mark(NamedTuple):
-    """A test that says which words it holds: of a method's guarantee, or of a page."""
+    """A test that says which words it holds: of a method's guarantee, or of SECURITY.md."""
 
     source: str
     words: str
@@ -267,114 +191,6 @@ def guarantee_of(method: str) -> list[str]:
     return re.split(r"(?<=\.) (?=[A-Z`])", " ".join(paragraph.split()))
 
 
-def promising(page: str) -> list[str]:
-    """Return the sentences and table rows of a page that promise something."""
-    text = re.sub(r"```.*?```", "", _own_text(page), flags=re.DOTALL)
-    found = []
-    for block in re.split(r"\n\s*\n|\n(?=\s*[-|#] ?|\s*\d\. )", re.sub("<!--.*?-->", "", text)):
-        line = " ".join(block.split())
-        parts = [line] if line[:1] == "|" else re.split(r"(?<=\.)(?:\*\*)? (?=[A-Z`*\[])", line)
-        found += [s for s in parts if line[:1] != "#" and _LIMIT.search(s) and _OF.search(s)]
-    return found
-
-
-@cache
-def documented() -> dict[str, str]:
-    """Return the docstrings of all exported names, but for examples and methods' guarantees."""
-    spaces = {"fedwqcp": fedwqcp} | {name: import_module(name) for name in MODULES}
-    found = {
-        f"{space}.{name}": getattr(module, name)
-        for space, module in spaces.items()
-        for name in module.__all__
-    }
-    found |= {f"method {name}": methods.find(name) for name in methods.available()}
-    found |= {f"score {name}": type(scores.get(name)) for name in scores.available()}
-    texts = {name: inspect.getdoc(each) or "" for name, each in found.items() if callable(each)}
-    guarantee = re.compile(r"\*\*Guarantee\*\*: .*?(?:\n\n|$)", re.DOTALL)
-    return {
-        name: guarantee.sub("", text.partition("\nExamples\n---")[0])
-        for name, text in texts.items()
-    }
-
-
-def promising_docstring(name: str) -> list[str]:
-    """Return the sentences of a docstring that promise something."""
-    found = []
-    for block in re.split(r"\n\s*\n|\n-{3,}\n|\n(?=\S[^\n]* : )", documented()[name]):
-        line = re.sub(r"^[\w, *]+ : [^\n]*\n", "", block)  # what a parameter is called
-        parts = re.split(r"(?<=\.) (?=[A-Z`*])", " ".join(line.split()))
-        found += [s for s in parts if _LIMIT.search(s) and _OF.search(s)]
-    return found
-
-
-def unheld_in_docstrings() -> list[tuple[str, str]]:
-    """Return exported names and sentences of their docstrings which no test is marked to hold."""
-    found = []
-    for name in documented():
-        words = [mark.words for mark in marks() if mark.source == name]
-        words += NO_PROMISES.get(name, ())
-        for sentence in promising_docstring(name):
-            if not any(each in sentence for each in words):
-                found.append((name, sentence))
-    return found
-
-
-def unheld() -> list[tuple[str, str]]:
-    """Return pages and their sentences that promise something which no test is marked to hold."""
-    tests = {node.name for _, node in _tests()}
-    pages = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    found = []
-    for path in pages:
-        page = path.relative_to(ROOT).as_posix()
-        if page in FIGURES or not page.startswith(("README", "SECURITY", *_SECTIONS)):
-            continue
-        words = [mark.words for mark in marks() if mark.source == page]
-        words += NO_PROMISES.get(page, ())
-        for sentence in promising(page):
-            named = set(_TEST.findall(sentence))
-            if not (named and named <= tests) and not any(each in sentence for each in words):
-                found.append((page, sentence))
-    return found
-
-
-_SECTIONS = tuple(
-    f"docs/{name}" for name in ("explanation/", "how-to/", "reference/", "tutorial/", "index.md")
-)
-
-
-def _own_text(page: str) -> str:
-    """Return a page without the tables that are made here."""
-    made = re.compile("|".join(f"{begin}.*?{MADE[1]}" for begin in MADE[0]), re.DOTALL)
-    return made.sub(" ", (ROOT / page).read_text())
-
-
-def sentence_with(mark: Mark) -> str | None:
-    """Return the sentence of a guarantee that a mark is about, or its words of a page."""
-    if mark.source in methods.available():
-        return next((each for each in guarantee_of(mark.source) if mark.words in each), None)
-    docstring = documented().get(mark.source)
-    text = _own_text(mark.source) if docstring is None else docstring
-    return mark.words if mark.words in " ".join(text.split()) else None
-
-
-def promises() -> str:
-    """Return the table of every promise and the tests that hold it, as Markdown."""
-    held: dict[tuple[str, str], list[str]] = {
-        (name, each): [] for name in methods.available() for each in guarantee_of(name)
-    }
-    for mark in marks():
-        sentence = sentence_with(mark)
-        if sentence is None:
-            raise SystemExit(f"{mark.test}: {mark.source} does not say {mark.words!r}")
-        held.setdefault((mark.source, sentence), []).append(mark.test)
-    rows = [HELD, "| of | promise | held by |", "|---|---|---|"]
-    for (source, sentence), tests in held.items():
-        of = Path(source).name if source.endswith(".md") else source
-        names = ", ".join(f"`{test.partition('/')[2]}`" for test in tests) or "**no test**"
-        rows.append(f"| {of} | {sentence.replace('|', '&#124;').replace('``', '`')} | {names} |")
-    return "\n".join(rows)
-
-
 def kinds() -> str:
     """Return what kinds and strengths of guarantees mean, as Markdown."""
     parts = []
@@ -382,6 +198,14 @@ def kinds() -> str:
         rows = "\n".join(f"| `{name}` | {text} |" for name, text in meaning.items())
         parts.append(f"| {title} | |\n|---|---|\n{rows}")
     return "\n\n".join(parts)
+
+
+def sentence_with(mark: Mark) -> str | None:
+    """Return the sentence that a mark is about, or None where it is gone."""
+    if mark.source == "SECURITY.md":
+        text = " ".join((ROOT / mark.source).read_text().split())
+        return mark.words if mark.words in text else None
+    return next((each for each in guarantee_of(mark.source) if mark.words in each), None)
 
 
 def sections() -> str:
@@ -392,7 +216,7 @@ def sections() -> str:
         method = methods.get(name)
         return order.index(method.guarantee.kind), bool(method.summaries), name
 
-    return "\n\n".join(section(name) for name in sorted(methods.available(), key=place))
+    return "\n\n".join(section(name) for name in sorted(methods.built_in(), key=place))
 
 
 def section(name: str) -> str:
@@ -455,14 +279,34 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def with_promises(page: str) -> str:
-    """Return the page on methods with its sections and tables as they are now."""
-    for begin, made in zip(MADE[0], (sections(), f"{kinds()}\n\n{promises()}"), strict=True):
-        start = page.index(begin)
-        end = page.index(MADE[1], start)
-        page = f"{page[:start]}{begin}\n\n{made}\n\n{page[end:]}"
-    return page
+def fields(kind: type) -> str:
+    """Return the fields of a message as a Markdown table, from its docstring."""
+    part = (inspect.getdoc(kind) or "").partition("Parameters\n----------\n")[2]
+    rows = ["| field | type | meaning |", "|---|---|---|"]
+    found = re.findall(r"^(\S[^\n]*) : ([^\n]*)\n((?:    [^\n]*\n?)+)", part, re.MULTILINE)
+    for names, types, meaning in found:
+        each = ", ".join(f"`{name}`" for name in names.split(", "))
+        rows.append(f"| {each} | {types} | {' '.join(meaning.replace('``', '`').split())} |")
+    return "\n".join(rows)
 
 
-if __name__ == "__main__":
-    METHODS_PAGE.write_text(with_promises(METHODS_PAGE.read_text()))
+def limit_table() -> str:
+    """Return the table of limits as Markdown."""
+
+    def text(value: float) -> str:
+        return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+    rows = [f"| {x.name} | {text(x.least)} | {text(x.most)} | {x.holds} |" for x in limits.ALL]
+    return "\n".join(["| limit | from | to | holds for |", "|---|---|---|---|", *rows])
+
+
+MADE = {
+    "methods": sections,
+    "kinds of guarantees": kinds,
+    "Round": lambda: fields(Round),
+    "Answer": lambda: fields(Answer),
+    "Ask": lambda: fields(Ask),
+    "Release": lambda: fields(fedwqcp.Release),
+    "limits": limit_table,
+}
+"""What the site puts where a page has ``<!-- made: NAME -->``."""

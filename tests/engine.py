@@ -17,6 +17,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
+from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.envelope import (
     ASK,
     NodeId,
@@ -47,6 +48,9 @@ class InMemoryCarrier(Carrier):
 
     def __init__(self, sites: Mapping[NodeId, tuple[Site, SiteOutputs]]) -> None:
         self.sites = sites
+        for site, _ in sites.values():
+            if site.folder is not None:
+                make_site_folder(site.folder)
         self.gone = set()
         self.sent: list[tuple[NodeId, str]] = []
         self._losing: dict[NodeId, int] = {}

@@ -15,9 +15,10 @@ from nvflare.apis.utils.decomposers import flare_decomposers
 from nvflare.apis.workspace import Workspace
 from nvflare.fuel.utils import fobs
 
+from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.nvflare import CalibrationController, CalibrationExecutor
 from fedwqcp.federation.transport.nvflare.controller import TaskCarrier
-from fedwqcp.federation.transport.nvflare.executor import SETTINGS
+from fedwqcp.federation.transport.nvflare.deployment import SETTINGS
 from fedwqcp.federation.transport.session import Session
 from fedwqcp.federation.transport.settings import Timeouts
 
@@ -117,6 +118,9 @@ def site_context(name, home, settings):
     for folder in ("startup", "local"):
         (home / folder).mkdir(parents=True, exist_ok=True)
     if settings is not None:
+        if "folder" not in settings:
+            settings += f'folder = "../{home.name}.kept"\n'
+            make_site_folder(home.with_name(f"{home.name}.kept"))
         (home / "local" / SETTINGS).write_text(settings)
     context = FLContext()
     context.set_prop(ReservedKey.IDENTITY_NAME, name, private=False, sticky=False)

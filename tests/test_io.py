@@ -1,5 +1,7 @@
 """Files: what is written reaches the disk whole, or an error says so."""
 
+import csv
+import io
 import os
 import resource
 import tomllib
@@ -25,17 +27,53 @@ def test_lines_are_appended_and_a_torn_one_goes_first(tmp_path: Path) -> None:
     assert path.read_bytes() == b"first\nsecond\n"
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644)])
-def test_the_umask_decides_who_can_read_a_file(tmp_path: Path, umask: int, mode: int) -> None:
-    before = os.umask(umask)
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_files_are_their_owner_s_alone_unless_they_are_to_be_shared(tmp_path: Path) -> None:
+    (tmp_path / ".a.json.part").write_bytes(b"left over, and open to all")
+    _io.write_atomic(tmp_path / "a.json", b"{}")
+    append_line(tmp_path / "log.jsonl", b"{}")
+    _io.write_atomic(tmp_path / "round.json", b"{}", shared=True)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
+    assert modes == {"a.json": 0o600, "log.jsonl": 0o600, "round.json": 0o666}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "@x", "+a", "-2+3", "\ty", "\r=1", "'=1", "-", "+"])
+def test_no_cell_of_a_table_runs_as_a_formula(text: str) -> None:
+    assert _io.to_csv([[text]]).lstrip('"')[0] == "'"
+    (row,) = csv.reader(io.StringIO(_io.to_csv([[text, "2"]]), newline=""))
+    assert row == [f"'{text}", "2"]
+    assert _io.unescaped(row[0]) == text
+    inside = _io.to_csv([[f"a\r{text}\n{text}"]])
+    assert inside.startswith('"'), "else a return in a text begins a line of its own"
+    assert inside.endswith('"\n')
+
+
+def test_numbers_and_other_texts_of_a_table_stay_as_they_are() -> None:
+    rows = [["-1.5", "+2e-3", -3, -0.5, "a-b", "'a"], ['a "b", c', "", None, True]]
+    text = '-1.5,+2e-3,-3,-0.5,a-b,\'a\n"a ""b"", c",,,True\n'
+    assert _io.to_csv(rows) == text
+    assert _io.unescaped("'a") == "'a"
+
+
+def test_a_full_disk_leaves_no_empty_key(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
     try:
-        _io.write_atomic(tmp_path / "a.json", b"{}")
-        append_line(tmp_path / "log.jsonl", b"{}")
-        with _io.locked(tmp_path):
-            pass
+        with pytest.raises(InputError, match="cannot write"):
+            _io.write_key(tmp_path / "site.key", b"more than ten bytes")
     finally:
-        os.umask(before)
-    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {mode}
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
+    _io.write_key(tmp_path / "site.key", b"more than ten bytes")
+    with pytest.raises(InputError, match="never replaced"):
+        _io.write_key(tmp_path / "site.key", b"another")
 
 
 def test_every_new_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

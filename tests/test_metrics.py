@@ -107,9 +107,6 @@ def test_band_of_many_points_is_stable() -> None:
     assert mass[high + 1 :].sum() < 1e-6 < mass[high:].sum()
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.metrics.band", "the band leaves at most (1 - level) / 2 on each side"
-)
 def test_band_holds_the_hits_of_split_conformal() -> None:
     rng = np.random.default_rng(20)
     n, m = 99, 500
@@ -120,9 +117,6 @@ def test_band_holds_the_hits_of_split_conformal() -> None:
         assert low <= np.count_nonzero(rng.random(m) <= threshold) <= high
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.metrics.band", "beyond n the threshold is +inf and every point is a hit"
-)
 def test_band_beyond_the_sample_is_certain() -> None:
     assert band(50, rank=conformal_rank(18, 0.05), n=18) == (50, 50)
     assert band(50, rank=1, n=0) == (50, 50)
@@ -281,9 +275,6 @@ def test_the_ends_without_losses_by_hand():
     assert Risk(n=50, risk=1.0, level=0.9).low == pytest.approx(0.05 ** (1 / 50), abs=1e-12)
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.metrics.Risk", "it misses the expectation with probability 1 - level at most"
-)
 @given(n=st.integers(1, 500), share=st.floats(0, 1), level=st.sampled_from([0.8, 0.95, 0.999]))
 def test_ends_lie_where_the_entropy_says_and_hold_the_exact_interval_of_coins(n, share, level):
     hits = round(share * n)

@@ -75,6 +75,15 @@ def test_the_version_is_the_same_everywhere(file, pattern):
     assert found == [fedwqcp.__version__]
 
 
+def test_what_builds_a_release_is_pinned():
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        for used in re.findall(r"uses: *(.+)", path.read_text()):
+            assert re.fullmatch(r"\S+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", used), used
+    tools = (ROOT / ".github/release-tools.txt").read_text().split("\n", 1)[1].split()
+    assert {"build", "hatchling", "cyclonedx-bom"} <= {tool.partition("==")[0] for tool in tools}
+    assert all("==" in tool for tool in tools)
+
+
 def test_warnings_of_the_package_are_errors():
     with pytest.raises(UserWarning, match="from within"):
         exec(

@@ -73,10 +73,8 @@ def test_settings_reach_the_object() -> None:
         (lambda: methods.get("FedWQ-CP"), "; did you mean 'fedwq-cp'?"),
         (lambda: methods.get("FedWQCP"), "; did you mean 'fedwq-cp'?"),
         (lambda: methods.find("Fed CP-QQ"), "; did you mean 'fedcp-qq'?"),
-        (lambda: methods.get("auto"), "open a first round of 'fedwq-cp' with --setting tail=16, "),
         (lambda: methods.get("Auto"), "unknown method 'Auto'; known: auto, "),
         (lambda: methods.get("Auto"), "; did you mean 'auto'?"),
-        (lambda: methods.find("auto"), "method 'auto' is for fw.calibrate alone"),
         (
             lambda: scores.get("raps", penalti=0.1),
             "no setting 'penalti'; known: penalty, k_reg, randomized; did you mean 'penalty'?",

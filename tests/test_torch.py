@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.kernels import numpy as reference
 from fedwqcp.scores.custom import Custom
 from strategies import Labelled, alphas, labelled, real_arrays, scores
 
@@ -215,3 +216,52 @@ def test_unsound_input_is_refused() -> None:
             uniforms("key", ids)
     with pytest.raises(InputError, match="scores must be a tensor, got ndarray"):
         conformal_quantile(np.ones(9), 0.1)
+
+
+@settings(max_examples=30)
+@given(case=labelled())
+def test_blocks_and_a_compiled_pass_change_nothing(case: Labelled) -> None:
+    probs, labels = torch.from_numpy(case.probs), torch.from_numpy(case.labels)
+    whole = adapter.rank_labels(probs, labels)
+    expected = reference.rank_labels(case.probs, case.labels)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(adapter.BLOCK, "cpu", 4)
+        cut = adapter.rank_labels(probs, labels)
+    for field in whole._fields:
+        assert torch.equal(getattr(whole, field), getattr(cut, field))
+        np.testing.assert_array_equal(getattr(whole, field).numpy(), getattr(expected, field))
+
+
+def test_what_torch_compiles_is_what_it_runs() -> None:
+    rng = np.random.default_rng(0)
+    for n in (3, 50):
+        probs = torch.from_numpy(rng.dirichlet(np.ones(7), n))
+        labels = torch.from_numpy(rng.integers(0, 7, n))
+        found = adapter._compiled(adapter._ahead)(probs, labels)
+        for one, other in zip(found, adapter._ahead(probs, labels), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_no_rows() -> None:
+    empty = torch.empty(0, 3)
+    assert adapter.rank_labels(empty, torch.empty(0, dtype=torch.int64)).rank.shape == (0,)
+    mask = adapter.find_sets(adapter.Formula("aps"), empty, None, torch.tensor(0.5), "leq")
+    assert mask.shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@settings(max_examples=25)
+@given(case=labelled())
+def test_a_smallest_probability_says_what_the_score_says(dtype, case: Labelled) -> None:
+    probs = case.probs.astype(dtype)
+    scores = fw.LAC().of_every_label(probs)
+    for q in (*scores[0], 0.0, 1.0, -1e-300, np.nextafter(1.0, 0.0), 1e-20, np.inf):
+        least = adapter.lac_least(torch.tensor(q, dtype=torch.float64), torch.from_numpy(probs))
+        found = torch.from_numpy(probs) >= least
+        np.testing.assert_array_equal(found.numpy(), scores <= q)
+
+
+def test_trap_many_small_probabilities_have_one_score() -> None:
+    probs = torch.tensor([2.0**-53, 2.0**-54, 2.0**-55, 0.0], dtype=torch.float64)
+    q = torch.tensor(np.nextafter(1.0, 0.0), dtype=torch.float64)
+    assert (probs >= adapter.lac_least(q, probs)).tolist() == [True, False, False, False]

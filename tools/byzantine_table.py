@@ -1,4 +1,4 @@
-"""Write the tables of Byzantine agents: ``python tools/byzantine_table.py``.
+"""The tables of Byzantine agents, which ``tools/fill_pages.py`` writes into pages.
 
 They stand in docs/explanation/byzantine.md and in SECURITY.md. The Byzantine agents in them run
 none of this package: they read the server's JSON, and write JSON of the kind that others send. All
@@ -11,11 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from page_parts import replaced
 
 import fedwqcp as fw
 from fedwqcp.federation.agent import Agent
@@ -26,12 +24,6 @@ from fedwqcp.methods import Calibration
 from fedwqcp.methods.fedls_cp import ranks_of
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import Choice, Round
-
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "explanation" / "byzantine.md"
-BEGIN, END = "<!-- raw adversaries: python tools/byzantine_table.py -->\n", "<!-- end -->\n"
-SECURITY = ROOT / "SECURITY.md"
-FIRST, LAST = "<!-- parties: python tools/byzantine_table.py -->\n", "<!-- end of parties -->\n"
 
 ALPHA, N, LARGE, SEED = 0.1, 200, 10_000, 0
 NAMES = ("a", "b", "c", "d", "e", "f")
@@ -45,8 +37,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedls-cp": {},
     "fed-crc": {},
     "private-fedwq-cp": {"epsilon": 5.0},
-    "weighted-median-cp": {},
-    "trimmed-mean-cp": {"byzantine": 2},
     "rob-fcp": {"byzantine": 2},
     "guarded-median-cp": {},
     "max-cp": {},
@@ -204,7 +194,7 @@ def table() -> str:
     for method in METHODS:
         row = " | ".join(f"{cell:.3f}" for cell in cells(method))
         lines.append(f"| `{method}` | {row} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 MEAN = "the mean moves by its share of the weight"
@@ -224,21 +214,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         (
             "methods/test_guarded_median_cp.py::"
             "test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own",
-        ),
-    ),
-    "weighted-median-cp": (
-        "the threshold stays between honest ones, up to what the release withstands",
-        THRESHOLD,
-        "the threshold, and what it withstands",
-        ("methods/test_weighted_median_cp.py::test_what_a_round_withstands_it_withstands",),
-    ),
-    "trimmed-mean-cp": (
-        "the threshold stays between honest ones, up to what the release withstands",
-        THRESHOLD,
-        "the threshold, and what it withstands",
-        (
-            "methods/test_trimmed_mean_cp.py::"
-            "test_up_to_its_number_of_byzantine_agents_it_stays_between_honest_thresholds",
         ),
     ),
     "rob-fcp": (
@@ -385,19 +360,9 @@ def parties() -> str:
             f"| `{method}` | {does} | {none:.3f}, {one:.3f}, {two:.3f} | {server} | {agents} | "
             f"{named} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def page(text: str) -> str:
-    """Return the page with the current table."""
-    return replaced(text, BEGIN, END, table())
-
-
-def security(text: str) -> str:
-    """Return SECURITY.md with the current table."""
-    return replaced(text, FIRST, LAST, parties())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
-    SECURITY.write_text(security(SECURITY.read_text()))
+def tables() -> dict[str, str]:
+    """Return both tables."""
+    return {"coverage": table(), "parties": parties()}

@@ -1,4 +1,4 @@
-"""Write the table "What leaves an agent" of SECURITY.md: ``python tools/disclosure_table.py``.
+"""The table "What leaves an agent", which ``tools/fill_pages.py`` writes into SECURITY.md.
 
 The words are said here, the numbers come from what each method declares (`Method.reveals`) and from
 the limit that an agent holds it against.
@@ -6,10 +6,7 @@ the limit that an agent holds it against.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-from page_parts import replaced
 
 from fedwqcp import methods
 from fedwqcp.errors import InputError
@@ -18,17 +15,12 @@ from fedwqcp.federation.disclosure import USUAL_LIMIT
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 
-PAGE = Path(__file__).parents[1] / "SECURITY.md"
-BEGIN, END = "<!-- disclosure table: python tools/disclosure_table.py -->\n", "<!-- end -->\n"
-
 THRESHOLD = "the local threshold q_k, one of its scores, and n_k"
 ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("split-cp", {}, "nothing"),
     ("fedwq-cp", {}, THRESHOLD),
     ("fedwq-cp", {"tail": 16}, "also up to 16 order statistics, at most one for ten scores"),
     ("fedavgq-cp", {}, THRESHOLD),
-    ("weighted-median-cp", {}, THRESHOLD),
-    ("trimmed-mean-cp", {}, THRESHOLD),
     ("guarded-median-cp", {}, THRESHOLD),
     ("max-cp", {}, THRESHOLD),
     ("new-agent-cp", {}, "at most 64 order statistics, one in 5 scores"),
@@ -39,8 +31,6 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("fcp", {}, "n_k, and how many scores lie below values that the server names"),
     ("fcp", {"count_gap": 5}, "the same, counted in steps of 5 scores"),
     ("fcp", {"sketch": "order"}, "at most 64 order statistics, one in 5 scores"),
-    ("fcp", {"sketch": "kll"}, "points of a sketch, one in 5 scores"),
-    ("fcp", {"sketch": "tdigest"}, "points of a sketch, one in 5 scores"),
     ("fcp", {"sketch": "exact"}, "all scores"),
     (
         "fedls-cp",
@@ -75,7 +65,7 @@ def table() -> str:
         disclosed = " | ".join(str(_disclosed(name, settings, n)) for n in SIZES)
         method = f"`{name}`" + (f", {given}" if given else "")
         lines.append(f"| {method} | {words} | {disclosed} | {_first(name, settings)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _data(n: int) -> Calibration:
@@ -119,10 +109,6 @@ def _first(name: str, settings: dict[str, object]) -> str:
     return f"n = {high}"
 
 
-def page(text: str) -> str:
-    """Return the page with the current table."""
-    return replaced(text, BEGIN, END, table())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(PAGE.read_text()))
+def tables() -> dict[str, str]:
+    """Return the table."""
+    return {"disclosure": table()}

@@ -1,16 +1,17 @@
-"""Measure the shape of the code: `python tools/structure.py [src/fedwqcp lab/src/fedwqcp_lab]`.
+"""What the code costs and how it is shaped: ``python tools/structure.py [--base REV]``.
 
-For each subpackage (or module directly below the package): files, lines of code, docstring
-lines, public module-level names, and modules that exactly one other module imports. With
-``--walks``, the files that some calls cross and how often they change file on the way; with
-``--graph``, the imports between packages as a Mermaid diagram.
+Prints the price table (with ``--base`` before and after), then for each subpackage files, lines of
+code, docstring lines, public module-level names, and modules that exactly one other module imports.
+``--write`` puts the prices into CONTRIBUTING.md; ``--walks`` follows some calls through the files.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import os
 import statistics
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +23,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from page_parts import replaced
+from page_parts import put
 
 HEADER = f"{'package':34}{'files':>7}{'code':>8}{'doc':>8}{'public':>8}{'solo':>6}"
 
@@ -137,20 +138,142 @@ def graph(modules: list[Module]) -> str:
     return "\n".join(lines)
 
 
-def crossed(call: Callable[[], Any]) -> tuple[int, int]:
-    """Return how many files of the package a call enters, and how often it changes file."""
-    entered: list[str] = []
+GOALS = {
+    "lines of code, Python and C++": 17_500,
+    "lines of tests": 24_000,
+    "words of README, SECURITY, CONTRIBUTING and docs": 40_000,
+    "assertions that quote four words or more": 150,
+    "public members of Method": 14,
+    "calls in calibrate, 3 agents of 40 points": 900,
+    "calls in predict_set, 20 rows": 250,
+    "lines of code of the laboratory": 6_000,
+}
+TOP = Path(__file__).resolve().parents[1]
+
+
+def prices(root: Path) -> list[int]:
+    """Return what `GOALS` names, for a checkout."""
+    tests = [p for top in ("tests", "lab/tests") for p in sorted((root / top).rglob("*.py"))]
+    texts = {path: path.read_text(encoding="utf-8") for path in tests}
+    pages = [root / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
+    pages += (root / "docs").rglob("*.md")
+    native = [
+        p for p in (root / "src").rglob("*") if p.suffix in (".c", ".cc", ".cpp", ".h", ".hpp")
+    ]
+    calls = "import structure; print(*structure.calls())"
+    paths = {"PYTHONPATH": f"{root / 'src'}:{Path(__file__).parent}"}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", calls],
+        env={**os.environ, **paths}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    calibrate, predict = map(int, run.stdout.split() or (0, 0))
+    return [
+        sum(m.code for m in read(root / "src" / "fedwqcp")) + sum(map(_native_lines, native)),
+        sum(bool(line.strip()) for text in texts.values() for line in text.splitlines()),
+        sum(len(page.read_text(encoding="utf-8").split()) for page in pages),
+        sum(_quotes(ast.parse(text)) for path, text in texts.items() if "words" not in path.parts),
+        max(
+            _members(ast.parse(p.read_text())) for p in (root / "src/fedwqcp/methods").rglob("*.py")
+        ),
+        calibrate,
+        predict,
+        sum(module.code for module in read(root / "lab" / "src" / "fedwqcp_lab")),
+    ]
+
+
+def price_table(base: str | None = None) -> str:
+    """Return the prices as Markdown, beside those of another revision where one is given."""
+    now = prices(TOP)
+    if base is None:
+        rows = [f"| {name} | {n:,} | {GOALS[name]:,} |" for name, n in zip(GOALS, now, strict=True)]
+        return "\n".join(["| price | now | goal |", "|---|---|---|", *rows])
+    with TemporaryDirectory() as name:
+        packed = subprocess.run(["git", "archive", base], cwd=TOP, capture_output=True, check=True)
+        subprocess.run(["tar", "x", "-C", name], input=packed.stdout, check=True)
+        before = prices(Path(name))
+    rows = [
+        f"| {name} | {old:,} | {new:,} | {GOALS[name]:,} |"
+        for name, old, new in zip(GOALS, before, now, strict=True)
+    ]
+    return "\n".join([f"| price | {base} | now | goal |", "|---|---|---|---|", *rows])
+
+
+def _native_lines(path: Path) -> int:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return sum(bool(line.strip()) and not line.strip().startswith("//") for line in lines)
+
+
+def _quotes(tree: ast.Module) -> int:
+    """Count assertions, and ``match=`` arguments, with a text of four words or more."""
+
+    def long(node: ast.AST) -> bool:
+        texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant))
+        return any(isinstance(text, str) and len(text.split()) >= 4 for text in texts)
+
+    asserted = sum(isinstance(n, ast.Assert) and long(n.test) for n in ast.walk(tree))
+    matched = sum(
+        isinstance(n, ast.Call) and any(k.arg == "match" and long(k.value) for k in n.keywords)
+        for n in ast.walk(tree)
+    )
+    return asserted + matched
+
+
+def _members(tree: ast.Module) -> int:
+    """Count public functions and fields of the class ``Method``."""
+    bodies = [n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Method"]
+    names = {
+        node.name if isinstance(node, ast.FunctionDef) else ast.unparse(node.target)
+        for body in bodies
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.AnnAssign)
+    }
+    return sum(not name.startswith("_") for name in names)
+
+
+def calls() -> tuple[int, int]:
+    """Return how many calls into the package `calibrate` and `predict_set` make."""
+    import numpy as np
+
+    import fedwqcp as fw
+
+    rng = np.random.default_rng(0)
+
+    def outputs(name: str, n: int) -> Any:
+        probs, labels = rng.dirichlet(np.ones(5), n), rng.integers(5, size=n)
+        return fw.Outputs(probs, labels, ids=[f"{name}{row}" for row in range(n)])
+
+    agents = {name: outputs(name, 40) for name in "abc"}
+    new = outputs("new", 20)
+    release = fw.calibrate(agents, alpha=0.1, score="aps")
+    release.predict_set("a", new)
+    walked = (
+        lambda: fw.calibrate(agents, alpha=0.1, score="aps"),
+        lambda: release.predict_set("a", new),
+    )
+    counts = [len(entered(call)) for call in walked]
+    return counts[0], counts[1]
+
+
+def entered(call: Callable[[], Any]) -> list[str]:
+    """Return the module of every call into the package."""
+    modules: list[str] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and (name := frame.f_globals.get("__name__", "")).startswith("fedwqcp"):
-            entered.append(name)
+            modules.append(name)
 
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
-    return len(set(entered)), sum(a != b for a, b in pairwise(entered))
+    return modules
+
+
+def crossed(call: Callable[[], Any]) -> tuple[int, int]:
+    """Return how many files of the package a call enters, and how often it changes file."""
+    modules = entered(call)
+    return len(set(modules)), sum(a != b for a, b in pairwise(modules))
 
 
 def walks() -> Iterable[tuple[str, int, int]]:
@@ -208,33 +331,23 @@ def round_by_files() -> None:
             raise SystemExit("the round by files wrote no sets")
 
 
-PAGE = Path(__file__).parents[1] / "CONTRIBUTING.md"
-BEGIN, END = (
-    "<!-- import graph: python tools/structure.py --write -->\n",
-    "<!-- end of import graph -->\n",
-)
-
-
-def page(text: str) -> str:
-    """Return CONTRIBUTING.md with the current import graph."""
-    drawn = graph(read(PAGE.parent / "src" / "fedwqcp"))
-    return replaced(text, BEGIN, END, f"```mermaid\n{drawn}\n```\n")
+def tables() -> dict[str, str]:
+    """Return what CONTRIBUTING.md shows."""
+    drawn = graph(read(Path(__file__).parents[1] / "src" / "fedwqcp"))
+    return {"import graph": f"```mermaid\n{drawn}\n```"}
 
 
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("packages", nargs="*", type=Path, default=[Path("src/fedwqcp")])
-    parser.add_argument("--walks", action="store_true", help="also count files per walk")
-    parser.add_argument("--graph", action="store_true", help="also draw the imports")
-    parser.add_argument("--write", action="store_true", help="write the graph into CONTRIBUTING.md")
+    parser.add_argument("--base", help="a revision to compare with")
+    parser.add_argument("--write", action="store_true", help="put the prices into CONTRIBUTING.md")
+    parser.add_argument("--walks", action="store_true", help="count files per walk")
     given = parser.parse_args()
+    print(price_table(given.base), end="\n\n")
     if given.write:
-        PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    for package in given.packages:
-        print(table(read(package)), end="\n\n")
-        if given.graph:
-            print(graph(read(package)), end="\n\n")
+        put(TOP / "CONTRIBUTING.md", "prices", price_table() + "\n")
+    print(table(read(TOP / "src" / "fedwqcp")))
     for name, files, changes in walks() if given.walks else ():
         print(f"{name:28} {files:3} files, {changes:4} changes of file")
 

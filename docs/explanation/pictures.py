@@ -21,7 +21,7 @@ ALPHA = 0.1
 EASY, HARD = (1.0, 6.0), (4.0, 3.0)  # distributions of the scores of two classes: Beta(a, b)
 SHARES = {"A": (300, 0.1), "B": (150, 0.4), "C": (60, 0.8)}  # points, and share of the hard class
 BYZANTINE = "Byzantine"
-UNDER_ATTACK = ("weighted-median-cp", "trimmed-mean-cp", "rob-fcp", "guarded-median-cp")
+UNDER_ATTACK = ("rob-fcp", "guarded-median-cp")
 COLOUR = dict(zip((*SHARES, BYZANTINE), (*COLOURS[:3], "0.6"), strict=True))
 TARGETS = {"dp-fedcp": (0.5, 0.5), "fedls-cp": "own"}  # targets of methods that correct a shift
 
@@ -131,6 +131,6 @@ def draw_two_numbers(folder: Path) -> Path:
 if __name__ == "__main__":
     out = Path(__file__).resolve().parent / "pictures"
     out.mkdir(exist_ok=True)
-    for each in fw.methods.available():
+    for each in fw.methods.built_in():
         print(draw(each, out))
     print(draw_two_numbers(out))

@@ -36,8 +36,6 @@ fig, panel = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
 names = (
     "fedwq-cp",
     "fcp",
-    "weighted-median-cp",
-    "trimmed-mean-cp",
     "rob-fcp",
     "guarded-median-cp",
 )

@@ -8,9 +8,9 @@ sets or intervals.
 from fedwqcp import methods, scores
 from fedwqcp.errors import (
     CalibrationRowsWarning,
-    ColumnOrderWarning,
     InfiniteThresholdWarning,
-    OneBasedLabelsWarning,
+    LabelMismatchWarning,
+    UnseenLabelsWarning,
 )
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import preset
@@ -42,15 +42,15 @@ __all__ = [
     "AbsoluteResidual",
     "Calibration",
     "CalibrationRowsWarning",
-    "ColumnOrderWarning",
     "Guarantee",
     "InfiniteThresholdWarning",
     "MultiLabel",
     "NormalizedResidual",
-    "OneBasedLabelsWarning",
+    "LabelMismatchWarning",
     "OrdinalAPS",
     "Outputs",
     "Release",
+    "UnseenLabelsWarning",
     "calibrate",
     "conformal_quantile",
     "conformal_rank",

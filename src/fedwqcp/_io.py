@@ -1,4 +1,4 @@
-"""Files: atomic writes, appends that reach the disk, locks, bounded reads, JSON and TOML records.
+"""Files: atomic writes, appends that reach the disk, locks, bounded reads, JSON, TOML, CSV.
 
 Every file of the package that is kept or read whole goes through here, so that none is ever
 half-written, none is read without a limit, and every fault is an error that names the file.
@@ -7,15 +7,18 @@ half-written, none is read without a limit, and every fault is an error that nam
 from __future__ import annotations
 
 import contextlib
+import csv
 import errno
 import fnmatch
 import json
 import os
+import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
@@ -31,13 +34,14 @@ LOG_BYTES = 2**30
 """Largest log of a record or a monitor."""
 
 
-def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
+def write_atomic(path: Path, data: bytes, *, replace: bool = True, shared: bool = False) -> bool:
     """Write a file whole or not at all, and tell whether it was written.
 
-    Without ``replace`` an existing file stands, also where two processes write at the same time.
+    It is for its owner alone; of a ``shared`` one the umask decides who can read it. Without
+    ``replace`` an existing file stands, also where two processes write at the same time.
     """
     try:
-        with _part(path) as (file, part):
+        with _part(path, shared) as (file, part):
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -54,9 +58,12 @@ def write_atomic(path: Path, data: bytes, *, replace: bool = True) -> bool:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Add a line to a file and bring it to the disk; a last line that was cut short goes first."""
+    """Add a line to a file and bring it to the disk; a last line that was cut short goes first.
+
+    A new file is for its owner alone.
+    """
     try:
-        handle = _open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        handle = _open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(handle, "a+b", buffering=0) as file:
             _lock(handle)
             _end_of_lines(file)
@@ -68,18 +75,10 @@ def append_line(path: Path, line: bytes) -> None:
         raise _cannot("write", path, error) from None
 
 
-def write_new(path: Path, data: bytes, *, private: bool) -> None:
+def write_key(path: Path, data: bytes, *, shared: bool = False) -> None:
     """Write a key that must not exist; a private one for its owner alone."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    except FileExistsError:
-        raise InputError(f"{path} exists; keys are never replaced: choose another name") from None
-    except (OSError, ValueError) as error:
-        raise _cannot("write", path, error) from None
+    if not write_atomic(path, data, replace=False, shared=shared):
+        raise InputError(f"{path} exists; keys are never replaced: choose another name")
 
 
 def make_folder(folder: Path) -> None:
@@ -260,6 +259,27 @@ def to_json(value: object, *, indent: int = 0) -> bytes:
     return (msgspec.json.format(data, indent=indent) if indent else data) + b"\n"
 
 
+_FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?![\d.]+(?:[eE][+-]?\d+)?\Z))")
+"""How a text begins that a spreadsheet runs; ``'`` before it are escapes of ours. No number is."""
+
+
+def to_csv(rows: Iterable[Sequence[object]]) -> str:
+    """Write a table that a spreadsheet opens and runs nothing of."""
+    escaped = (
+        [f"'{each}" if isinstance(each, str) and _FORMULA.match(each) else each for each in row]
+        for row in rows
+    )
+    lines: list[str] = []
+    # it quotes what a line ends with: a text with a lone return would begin a line of its own
+    csv.writer(SimpleNamespace(write=lines.append), lineterminator="\r\n").writerows(escaped)
+    return "".join(f"{line[:-2]}\n" for line in lines)
+
+
+def unescaped(cell: str) -> str:
+    """Return a text as it was before `to_csv` wrote it."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
 def read_toml(path: Path) -> dict[str, object]:
     """Read a TOML file."""
     import tomllib
@@ -327,10 +347,10 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 """Refuse a link in place of the file."""
 
 
-def _open_plain(path: Path, flags: int) -> int:
-    """Open a regular file only: opening a FIFO would block."""
+def _open_plain(path: Path, flags: int, mode: int = 0o666) -> int:
+    """Open a regular file only: opening a FIFO would block. Of the mode the umask takes away."""
     flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags, 0o666)  # the umask decides
+    handle = os.open(path, flags, mode)
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return handle
     os.close(handle)
@@ -377,7 +397,7 @@ def _lock(handle: int) -> None:
 
 
 @contextlib.contextmanager
-def _part(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
+def _part(path: Path, shared: bool) -> Iterator[tuple[BinaryIO, Path]]:
     """Open the file that becomes another one, empty and for this process alone.
 
     It has one name for each target, so that the next writer takes over what a killed one left.
@@ -387,12 +407,15 @@ def _part(path: Path) -> Iterator[tuple[BinaryIO, Path]]:
     while True:
         if _is_pipe(part):
             os.unlink(part)
-        handle = _open_plain(part, os.O_CREAT | os.O_RDWR | _NO_LINK)
+        handle = _open_plain(part, os.O_CREAT | os.O_RDWR | _NO_LINK, 0o666 if shared else 0o600)
         with os.fdopen(handle, "r+b") as file:
             _lock(handle)
             if not _is(part, handle):
                 continue  # who held it before has renamed it: it is the target by now
-            if os.fstat(handle).st_nlink > 1:  # another name of a file that is not ours to empty
+            left = os.fstat(handle)
+            # another name of a file that is not ours to empty, or one that others may hold open
+            open_to_others = not shared and os.name == "posix" and left.st_mode & 0o77
+            if left.st_nlink > 1 or open_to_others:
                 os.unlink(part)
                 continue
             os.truncate(handle, 0)

@@ -18,8 +18,8 @@
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
-Beside it four warnings, each a UserWarning: `InfiniteThresholdWarning`, `OneBasedLabelsWarning` and
-`ColumnOrderWarning` of `calibrate`, `CalibrationRowsWarning` of measures and reports.
+Beside it four warnings, each a UserWarning: `InfiniteThresholdWarning`, `UnseenLabelsWarning` and
+`LabelMismatchWarning` of `calibrate`, `CalibrationRowsWarning` of measures and reports.
 
 `RefusedError` and `LostSitesError` end one request and one masked sum; a transport catches both.
 
@@ -252,16 +252,16 @@ class InfiniteThresholdWarning(UserWarning):
     """
 
 
+class UnseenLabelsWarning(InfiniteThresholdWarning):
+    """More than alpha of an agent's labels are of classes that no agent has enough points of."""
+
+
 class CalibrationRowsWarning(UserWarning):
     """Measured test rows are like calibration rows, which say nothing about new cases."""
 
 
-class OneBasedLabelsWarning(UserWarning):
-    """No row of any agent has label 0: the labels may be counted from 1."""
-
-
-class ColumnOrderWarning(UserWarning):
-    """The most probable class is right less often than by chance: columns may be in wrong order."""
+class LabelMismatchWarning(UserWarning):
+    """Labels may not fit the columns: the data rule out that the most probable class is useful."""
 
 
 def warn(text: str, kind: type[Warning]) -> None:

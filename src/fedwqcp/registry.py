@@ -59,29 +59,22 @@ def _known(name: str, names: Sequence[str]) -> str:
 
 
 class Registry(Generic[T]):
-    """The classes of one kind, by name.
+    """The classes of one kind, by name."""
 
-    ``elsewhere`` holds names without a class that only some callers understand, with the text for
-    those that do not.
-    """
-
-    def __init__(
-        self, base: type[T], package: str, kind: str, elsewhere: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, base: type[T], package: str, kind: str) -> None:
         self._base = base
         self._package = package
         self._kind = kind
-        self._elsewhere = elsewhere or {}
 
     def available(self) -> tuple[str, ...]:
         """Return the known names, sorted."""
-        return tuple(sorted({*self._own, *self._registered()}))
+        return tuple(sorted({*self.built_in, *self._registered()}))
 
     def find(self, name: str) -> type[T]:
         """Return the class with this name."""
         if not isinstance(name, str):
             raise InputError(f"a {self._kind} is found by its name, got {shown(name)}")
-        if name in self._own:
+        if name in self.built_in:
             module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
             return self._class_of(module.__dict__, module.__name__)
         registered = self._registered()
@@ -98,14 +91,7 @@ class Registry(Generic[T]):
             if not (isinstance(found, type) and issubclass(found, self._base)):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
             return found
-        if name in self._elsewhere:
-            raise InputError(self._elsewhere[name])
-        by_files = self.available()  # at the command line a name without a class is refused
-        in_python = sorted({*by_files, *self._elsewhere})
-        raise InputError(
-            f"unknown {self._kind} {shown(name)}",
-            cure=(_known(name, in_python), _known(name, by_files)),
-        )
+        raise InputError(f"unknown {self._kind} {shown(name)}; {_known(name, self.available())}")
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:
         """Return the object with this name and these settings."""
@@ -141,8 +127,8 @@ class Registry(Generic[T]):
         )
 
     @cached_property
-    def _own(self) -> tuple[str, ...]:
-        """Names of the package's own files."""
+    def built_in(self) -> tuple[str, ...]:
+        """Names of the package's own files, without plug-ins."""
         path = importlib.import_module(self._package).__path__
         files = (module.name for module in pkgutil.iter_modules(path))
         return tuple(file.replace("_", "-") for file in files if not file.startswith("_"))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp._io import to_csv
 from fedwqcp._validation import (
     Bools,
     Floats,
@@ -290,8 +289,16 @@ class Intervals:
 _ROWS = 2**14
 """Rows whose labels are written at a time."""
 
+
 _QUOTABLE = re.compile(r"[^\w.\-]", re.ASCII)
 """What an id may need quotes for."""
+
+
+def _is_plain(ids: npt.NDArray[Any]) -> bool:
+    """Tell whether no id needs quotes or an escape."""
+    if ids.dtype.kind != "U":
+        return ids.dtype.kind in "iu"
+    return not (_QUOTABLE.search("".join(ids)) or np.char.startswith(ids, "-").any())
 
 
 def as_csv(sets: LabelSets | Intervals, ids: npt.NDArray[Any] | None = None) -> str:
@@ -304,23 +311,18 @@ def as_csv(sets: LabelSets | Intervals, ids: npt.NDArray[Any] | None = None) -> 
         isinstance(sets, LabelSets)
         and not sets.classes
         and len(sets) >= 32 * sets.mask.shape[1]  # as many as texts are made for
-        and (ids is None or ids.dtype.kind in "iuU")
-        and not _QUOTABLE.search("".join(map(str, names)))
+        and (ids is None or _is_plain(ids))
     ):
         return f"id,size,labels{_many_lines(names, sets.mask)}\n"
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     if isinstance(sets, LabelSets):
         between = "; " if sets.classes else " "  # names may hold spaces
-        writer.writerow(["id", "size", "labels", *sets.classes])
-        for name, (labels, each) in zip(names, _labels(sets), strict=True):
-            writer.writerow([name, len(labels), between.join(labels), *each])
-    else:
-        writer.writerow(["id", "size", "lower", "upper"])
-        columns = (each.tolist() for each in (sets.sizes(), sets.lower, sets.upper))
-        for name, *numbers in zip(names, *columns, strict=True):
-            writer.writerow([name, *map(repr, numbers)])
-    return text.getvalue()
+        rows: Iterable[list[object]] = (
+            [name, len(labels), between.join(labels), *each]
+            for name, (labels, each) in zip(names, _labels(sets), strict=True)
+        )
+        return to_csv(chain([["id", "size", "labels", *sets.classes]], rows))
+    columns = (each.tolist() for each in (sets.sizes(), sets.lower, sets.upper))
+    return to_csv(chain([["id", "size", "lower", "upper"]], zip(names, *columns, strict=True)))
 
 
 def _labels(sets: LabelSets) -> Iterator[tuple[list[str], list[int]]]:

@@ -12,21 +12,24 @@
 >>> conformal_quantile(torch.tensor([0.3, 0.1, 0.2, 0.4], dtype=torch.float64), alpha=0.2)
 0.4
 
-Tensors of the CPU share their memory with the numpy kernels. On a CUDA device one pass over the
-probabilities checks and scores them, or finds the sets, without a sort (by Triton, which torch
-brings along); where that does not fit, plain torch operations do the same in blocks.
+Tensors of the CPU share their memory with the numpy kernels. Elsewhere the work is in plain torch
+operations on blocks of rows. Where Triton is there, torch compiles the pass over the rows, and
+`fedwqcp.kernels.triton` finds sets without a sort.
+
+A probability in units of 2^-52 is an integer of at most 53 bits, and so is every sum of a row.
+float64 holds both, so sums are exact in any order on every device.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from math import inf
-from typing import NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from fedwqcp._validation import Floats
-from fedwqcp.errors import InputError
-from fedwqcp.kernels import torch as passes
-from fedwqcp.kernels.torch import Formula, FusedSets, distance, ratio, reach, stretch, torch
+from fedwqcp._validation import SUM_TOLERANCE, Floats
+from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.quantile import Overflow, threshold_rank
 from fedwqcp.quantile import conformal_quantile as conformal_quantile_of_array
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, key_digest
@@ -38,6 +41,11 @@ from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
 
+try:
+    import torch
+except ImportError as error:  # pragma: no cover  # only without the extra
+    raise MissingExtraError("working on tensors", "torch") from error
+
 __all__ = [
     "SetMeasures",
     "TensorIntervalScore",
@@ -47,8 +55,11 @@ __all__ = [
     "uniforms",
 ]
 
-
 Tensor: TypeAlias = torch.Tensor
+
+ONE = 2.0**52
+BLOCK = {"cpu": 2**18, "cuda": 2**25}
+"""How many probabilities are worked on at a time, by kind of device."""
 
 _MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _STEP = 0x9E3779B97F4A7C15
@@ -100,22 +111,14 @@ class TensorLabelScore:
             float64, on the device of the probabilities.
         """
         p, v = self._rows(probs, u)
-        y = passes.as_labels(labels, p)
+        y = _as_labels(labels, p)
         if _on_cpu(p):
             return torch.from_numpy(self.score.of(p.numpy(), y.numpy(), _numpy(v)))
         formula = _formula(self.score)
-        if passes.triton_serves(p, whole_rows=False):
-            if formula is None:
-                scores, flag = passes.fused_lac_scores(p, y)
-            else:
-                scores, flag = passes.fused_scores(formula, p, y, v)
-            if bool(flag):
-                _check(p, y, v)
-            return scores
         _check(p, y, v)
         if formula is None:
-            return passes.lac_scores(p.gather(1, y[:, None])[:, 0])
-        return passes.score_places(formula, passes.rank_labels(p, y), 1.0 if v is None else v)
+            return _lac(p.gather(1, y[:, None])[:, 0])
+        return formula.of(rank_labels(p, y), 1.0 if v is None else v)
 
     def invert(
         self, probs: Tensor, threshold: object, rule: Rule = "leq", u: Tensor | None = None
@@ -139,20 +142,17 @@ class TensorLabelScore:
             True where the label belongs to the row's set.
         """
         p, v = self._rows(probs, u)
-        q = passes.as_threshold(threshold, p)
+        q = _as_threshold(threshold, p)
         if _on_cpu(p):
             sets = self.score.invert(p.numpy(), q.numpy(), rule, _numpy(v))
             return torch.from_numpy(sets.mask)
         self.score.check_rule(rule)
         formula = _formula(self.score)
-        fused = _fused_sets(formula, p, v, q, rule=rule, y=None)
-        if fused is not None:
-            assert fused.mask is not None
-            return fused.mask
         _check(p, None, v)
-        if formula is None:
-            return _lac_sets(p, q, rule)
-        return passes.sets(formula, p, v, q, rule)
+        if formula is not None:
+            return find_sets(formula, p, v, q, rule)
+        mask = p >= lac_least(q, p)
+        return mask.scatter_(1, p.argmax(1, keepdim=True), True) if rule == "leq_top1" else mask
 
     def measure(
         self,
@@ -183,39 +183,29 @@ class TensorLabelScore:
             One entry for each row.
         """
         p, v = self._rows(probs, u)
-        y = passes.as_labels(labels, p)
-        q = passes.as_threshold(threshold, p)
+        y = _as_labels(labels, p)
+        q = _as_threshold(threshold, p)
         if _on_cpu(p):
             found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
             return SetMeasures(*map(torch.from_numpy, found))
-        self.score.check_rule(rule)
-        fused = _fused_sets(_formula(self.score), p, v, q, rule=rule, y=y)
-        if fused is not None and fused.covered is not None and fused.sizes is not None:
-            return SetMeasures(fused.covered, fused.sizes)
-        passes.check_labels(y, p.shape[1])
-        return self._in_blocks(p, y, q, rule, v)
-
-    def _in_blocks(
-        self, p: Tensor, y: Tensor, q: Tensor, rule: Rule, u: Tensor | None
-    ) -> SetMeasures:
-        """Measure sets that are made and forgotten block by block."""
+        _check(p, y, v)
+        by_row = q.ndim == 2 and len(q) > 1
         covered = torch.empty(len(p), dtype=torch.bool, device=p.device)
         sizes = torch.empty(len(p), dtype=torch.int64, device=p.device)
-        by_row = q.ndim == 2 and len(q) > 1
-        for rows in passes.blocks(p):
+        for rows in _blocks(p):  # the sets of a block are forgotten with it
             level = q[rows] if by_row else q
-            mask = self.invert(p[rows], level, rule, None if u is None else u[rows])
+            mask = self.invert(p[rows], level, rule, None if v is None else v[rows])
             covered[rows] = mask.gather(1, y[rows, None])[:, 0]
             sizes[rows] = mask.sum(1)
         return SetMeasures(covered, sizes)
 
     def _rows(self, probs: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Check shapes and types, and that u came exactly where it is needed."""
-        p = passes.as_matrix(probs)
+        p = _as_matrix(probs)
         if self.score.randomized != (u is not None):
             need = "needs one uniform per row" if self.score.randomized else "takes no u"
             raise InputError(f"{self.score!r} {need}; see fedwqcp.torch.uniforms")
-        return p, None if u is None else passes.as_uniforms(u, p)
+        return p, None if u is None else _as_uniforms(u, p)
 
 
 class TensorIntervals(NamedTuple):
@@ -286,7 +276,7 @@ class TensorIntervalScore:
             One interval per row.
         """
         low, high, scale = self._centre(outputs)
-        q = passes.as_threshold(threshold, low[:, None].expand(-1, self.score.columns))
+        q = _as_threshold(threshold, low[:, None].expand(-1, self.score.columns))
         below, above = q.expand(len(low), 2).T  # equal where a point has one score
         if scale is not None:
             below, above = stretch(below, scale), stretch(above, scale)
@@ -394,6 +384,48 @@ def uniforms(key: str | int, ids: Tensor) -> Tensor:
     return _shifted(bits, 11).to(torch.float64) * 2.0**-53
 
 
+# Ranked scores: where labels stand, and what the formulas make of it ------------------------------
+
+
+class Ranked(NamedTuple):
+    """Where labels stand in their rows, as `fedwqcp.kernels.Ranked` says it; float64 and int64."""
+
+    before: Tensor
+    upto: Tensor
+    rank: Tensor
+    top: Tensor
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A ranked score: which one, what a rank adds, and how many ranks are free of it."""
+
+    kind: Literal["aps", "raps", "saps"]
+    penalty: float = 0.0
+    k_reg: int = 0
+
+    def of(self, place: Ranked, u: Tensor | float) -> Tensor:
+        """Return the scores of labels at these places; u = 1 where nothing is random."""
+        if self.kind == "saps":
+            steps = (place.rank - 2).to(torch.float64) + u
+            return torch.where(place.rank == 1, u * place.top, place.top + steps * self.penalty)
+        mass = place.before + u * (place.upto - place.before)
+        if self.kind == "raps":
+            steps = torch.clamp(place.rank - self.k_reg, min=0).to(torch.float64)
+            return mass + self.penalty * steps
+        return mass
+
+    def belongs(self, place: Ranked, u: Tensor | float, q: Tensor, rule: Rule) -> Tensor:
+        """Return whether labels at these places belong to their sets."""
+        inside = self.of(place, u) <= q
+        if rule == "leq":
+            return inside
+        inside |= place.rank == 1
+        if rule == "until":  # the label before, with its whole mass
+            inside |= self.of(place._replace(upto=place.before, rank=place.rank - 1), 1.0) < q
+        return inside
+
+
 def _formula(score: LabelScore) -> Formula | None:
     """Return a ranked score's formula; None for LAC, which needs no order."""
     if isinstance(score, LAC):
@@ -407,38 +439,256 @@ def _formula(score: LabelScore) -> Formula | None:
     raise InputError(f"{score!r} works on the CPU alone; pass probs.cpu()")
 
 
-def _lac_sets(p: Tensor, q: Tensor, rule: Rule) -> Tensor:
-    mask = p >= passes.lac_least(q, p)
-    return mask.scatter_(1, p.argmax(1, keepdim=True), True) if rule == "leq_top1" else mask
+def _fixed_point(probs: Tensor) -> Tensor:
+    """Return probabilities in units of 2^-52, integers in float64, rounded once, half to even."""
+    return torch.round(probs.to(torch.float64) * ONE)
 
 
-def _fused_sets(
-    formula: Formula | None, p: Tensor, u: Tensor | None, q: Tensor, *, rule: Rule, y: Tensor | None
-) -> FusedSets | None:
-    """Return sets, or coverage and sizes, by Triton; None where it does not take such input."""
-    if not passes.triton_serves(p, whole_rows=True) or not (formula is None or _by_row(q, p)):
-        return None
-    if formula is None:
-        fused = passes.fused_lac_sets(p, q, top=rule == "leq_top1", labels=y)
+def _ahead(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return mass before a label, its own, its rank and the largest; in fixed point.
+
+    Integers alone, so that a compiler may fuse what it likes.
+    """
+    p, y = _fixed_point(probs), labels[:, None]
+    own = p.gather(1, y)
+    ahead = (p > own) | ((p == own) & (torch.arange(p.shape[1], device=p.device) < y))
+    return torch.where(ahead, p, 0.0).sum(1), own[:, 0], ahead.sum(1) + 1, p.amax(1)
+
+
+def rank_labels(probs: Tensor, labels: Tensor) -> Ranked:
+    """Return where one label of each checked row stands, without sorting; shape (n,)."""
+    if _triton() is not None and probs.device.type == "cuda" and len(probs):
+        before, own, rank, top = _compiled(_ahead)(probs, labels)
     else:
-        fused = passes.fused_sets(formula, p, u, q, rule=rule, labels=y)
-    if bool(fused.flag):
-        _check(p, y, u)
-    return fused
+        parts = (_ahead(probs[rows], labels[rows]) for rows in _blocks(probs))
+        before, own, rank, top = map(torch.cat, zip(*parts, strict=True))
+    return _capped(before, before + own, rank, top, probs.shape[1])
 
 
-def _by_row(q: Tensor, p: Tensor) -> bool:
-    """Tell whether all labels of a row have one threshold."""
-    return q.numel() == 1 or tuple(q.shape) == (len(p), 1)
+def _capped(before: Tensor, upto: Tensor, rank: Tensor, top: Tensor, n_classes: int) -> Ranked:
+    """Cap masses at 1, let the last label reach exactly 1, and leave fixed point."""
+    upto = torch.where(rank == n_classes, ONE, upto.clamp(max=ONE))
+    return Ranked(before.clamp(max=ONE) / ONE, upto / ONE, rank, top.clamp(max=ONE) / ONE)
+
+
+def find_sets(formula: Formula, p: Tensor, u: Tensor | None, q: Tensor, rule: Rule) -> Tensor:
+    """Return the sets of all checked rows as a mask, shape (n, C)."""
+    one_per_row = q.numel() == 1 or tuple(q.shape) == (len(p), 1)
+    programs = _triton()
+    if programs is not None and p.device.type == "cuda" and one_per_row and programs.serves(p):
+        found: Tensor = programs.find_sets(formula, p, u, q, rule)
+        return found
+    mask = torch.empty(p.shape, dtype=torch.bool, device=p.device)
+    levels = q.expand(p.shape)
+    for rows in _blocks(p):
+        ordered, order = torch.sort(-_fixed_point(p[rows]), dim=1, stable=True)
+        upto = torch.cumsum(-ordered, 1)
+        rank = torch.arange(1, p.shape[1] + 1, device=p.device).expand_as(order)
+        place = _capped(upto + ordered, upto, rank, -ordered[:, :1], p.shape[1])
+        level = levels[rows].gather(1, order) if q.ndim and q.shape[-1] > 1 else levels[rows, :1]
+        inside = formula.belongs(place, 1.0 if u is None else u[rows, None], level, rule)
+        mask[rows] = torch.empty_like(inside).scatter_(1, order, inside)
+    return mask
+
+
+@cache
+def _triton() -> Any | None:
+    """Return the module of Triton programs, or None where Triton is not installed."""
+    try:
+        from fedwqcp.kernels import triton
+    except ImportError:
+        return None
+    return triton
+
+
+@cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function as torch compiles it, for any number of rows."""
+    compiled: Callable[..., Any] = torch.compile(function, dynamic=True)
+    return compiled
+
+
+# LAC in plain torch: one comparison for each probability ------------------------------------------
+
+
+def _lac(own: Tensor) -> Tensor:
+    """Return one minus each probability, at least 0, float64."""
+    return (1.0 - own.to(torch.float64)).clamp(min=0.0)
+
+
+def lac_least(q: Tensor, like: Tensor) -> Tensor:
+    """Return the least probability, in the type of ``like``, whose score is at most a threshold.
+
+    The score falls as the probability grows, rounding included, so ``p >= lac_least(q, p)`` says
+    exactly what ``1 - p <= q`` says. It is found by halving the range of bits, since near 0 many
+    floats have one score; +inf where no probability reaches.
+    """
+    level = q.cpu() if q.numel() == 1 else q  # a number is found sooner without launches
+    low = torch.full_like(level, -1, dtype=torch.int64)
+    high = torch.ones_like(level).view(torch.int64)
+    while bool((high - low > 1).any()):
+        mid = low + (high - low) // 2
+        enough = _lac(mid.view(torch.float64)) <= level
+        high = torch.where(enough & (high - low > 1), mid, high)
+        low = torch.where(~enough & (high - low > 1), mid, low)
+    least = torch.where(level < 0, inf, high.view(torch.float64)).to(like.device)
+    if like.dtype == torch.float64:
+        return least
+    short = least.to(like.dtype)
+    up = torch.nextafter(short, torch.full_like(short, inf))
+    return torch.where(short.to(torch.float64) < least, up, short)
+
+
+# Intervals, as in numpy ---------------------------------------------------------------------------
+
+
+def distance(base: Tensor, y: Tensor) -> Tensor:
+    """Return the smallest q with ``y <= reach(base, q)``: y - base, raised where rounding fails."""
+    q = y - base
+    return torch.where(base + q < y, _next(q, inf), q)
+
+
+def reach(base: Tensor, q: Tensor) -> Tensor:
+    """Return the largest y with ``distance(base, y) <= q``: base + q, or the float below."""
+    y = base + q
+    return torch.where(distance(base, y) > q, _next(y, -inf), y)
+
+
+def ratio(length: Tensor, scale: Tensor) -> Tensor:
+    """Return the smallest q with ``length <= stretch(q, scale)``, for a positive scale."""
+    q = length / scale
+    return torch.where(q * scale < length, _next(q, inf), q)
+
+
+def stretch(q: Tensor, scale: Tensor) -> Tensor:
+    """Return the largest length with ``ratio(length, scale) <= q``, for a positive scale."""
+    length = q * scale
+    return torch.where(ratio(length, scale) > q, _next(length, -inf), length)
+
+
+def _next(values: Tensor, towards: float) -> Tensor:
+    """Return the next float in one direction."""
+    return torch.nextafter(values, torch.full_like(values, towards))
+
+
+# Checks: the same as those of arrays; errors name a row and show no value of a person -------------
+
+
+def _as_matrix(probs: Tensor) -> Tensor:
+    """Return class probabilities as floats of shape (n, C) without a gradient; no value is read.
+
+    float32 and float64 are kept as they are; shorter floats become float32.
+    """
+    if not isinstance(probs, torch.Tensor) or not probs.is_floating_point():
+        raise InputError("probabilities must be a tensor of floats")
+    if probs.ndim != 2 or probs.shape[1] < 2:
+        raise InputError(
+            "probabilities must have shape (n, C) with at least two classes, "
+            f"got shape {tuple(probs.shape)}"
+        )
+    values = probs.detach()
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()
+
+
+def _check_probabilities(probs: Tensor) -> None:
+    """Refuse rows that are not probabilities."""
+    for rows in _blocks(probs):
+        some = probs[rows]
+        if not len(some):
+            return
+        lowest, sums = some.amin(1), some.sum(1, dtype=torch.float64)
+        bad = ~((lowest >= 0) & ((sums - 1.0).abs() <= SUM_TOLERANCE))
+        if not bool(bad.any()):
+            continue
+        at = int(bad.int().argmax())
+        row = rows.start + at
+        if bool(torch.isnan(lowest[at])):
+            raise InputError("probabilities must be numbers, got NaN", row=row)
+        if float(lowest[at]) < 0:
+            raise InputError(
+                "probabilities must not be negative; pass softmax outputs, not logits", row=row
+            )
+        raise InputError(
+            f"probabilities must sum to 1, got {float(sums[at]):.6g}; pass softmax outputs, not "
+            "logits",
+            row=row,
+        )
+
+
+def _as_labels(labels: Tensor, probs: Tensor) -> Tensor:
+    """Return labels as int64 on the device of the probabilities; no value is read."""
+    n = len(probs)
+    if not isinstance(labels, torch.Tensor) or labels.is_floating_point():
+        raise InputError("labels must be a tensor of integers")
+    if labels.dtype in (torch.bool, torch.complex64, torch.complex128):
+        raise InputError(f"labels must be integers, got a tensor of {labels.dtype}")
+    if labels.shape != (n,):
+        raise InputError(f"labels must have shape ({n},), got shape {tuple(labels.shape)}")
+    return labels.to(device=probs.device, dtype=torch.int64)
+
+
+def _check_labels(labels: Tensor, n_classes: int) -> None:
+    """Refuse labels outside the classes."""
+    bad = (labels < 0) | (labels >= n_classes)
+    if bool(bad.any()):
+        row = int(bad.int().argmax())
+        raise InputError(
+            f"labels must be integers from 0 to {n_classes - 1}, got one outside", row=row
+        )
+
+
+def _as_uniforms(u: Tensor, probs: Tensor) -> Tensor:
+    """Return uniforms as float64 on the device of the probabilities; no value is read."""
+    n = len(probs)
+    if not isinstance(u, torch.Tensor) or u.shape != (n,):
+        raise InputError(f"u must be a tensor of shape ({n},)")
+    return u.detach().to(device=probs.device, dtype=torch.float64)
+
+
+def _check_uniforms(u: Tensor) -> None:
+    """Refuse numbers outside [0, 1], infinite or NaN."""
+    bad = ~torch.isfinite(u)
+    if bool(bad.any()):
+        raise InputError("u must be finite numbers", row=int(bad.int().argmax()))
+    if not bool(((u >= 0) & (u <= 1)).all()):
+        raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
+
+
+def _as_threshold(threshold: object, probs: Tensor) -> Tensor:
+    """Return a threshold that broadcasts against the probabilities, float64, on their device."""
+    try:
+        q = torch.as_tensor(threshold, dtype=torch.float64)
+    except (TypeError, ValueError):
+        raise InputError("the threshold must be a number or an array of numbers") from None
+    if bool(torch.isnan(q).any()):
+        raise InputError("the threshold must be a number or +inf, got NaN")
+    try:
+        fits = torch.broadcast_shapes(q.shape, probs.shape) == probs.shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise InputError(
+            f"a threshold of shape {tuple(q.shape)} does not fit scores of shape "
+            f"{tuple(probs.shape)}: pass one number, one per column of the scores, or a column "
+            "with one per row"
+        )
+    return q.to(probs.device)
+
+
+def _blocks(probs: Tensor) -> Iterator[slice]:
+    """Yield the rows in blocks; no rows are one block."""
+    step = max(1, BLOCK.get(probs.device.type, 2**20) // max(1, probs.shape[1]))
+    for start in range(0, max(len(probs), 1), step):
+        yield slice(start, min(start + step, len(probs)))
 
 
 def _check(p: Tensor, y: Tensor | None, u: Tensor | None) -> None:
     """Check every row in full, and refuse what is wrong."""
     if u is not None:
-        passes.check_uniforms(u)
-    passes.check_probabilities(p)
+        _check_uniforms(u)
+    _check_probabilities(p)
     if y is not None:
-        passes.check_labels(y, p.shape[1])
+        _check_labels(y, p.shape[1])
 
 
 def _on_cpu(p: Tensor) -> bool:

@@ -232,12 +232,13 @@ def test_notes_of_labels_from_one_and_of_missing_ids(one_agent):
     said = answer("fedwq-cp")
     assert "label 0" not in said
     assert "If calibration and test files both have none, guarantees hold as with ids" in said
-    np.savez("cal.npz", probs=np.full((40, 3), 1 / 3), labels=1 + np.arange(40) % 2, ids=range(40))
+    y = np.arange(40) % 2
+    np.savez("cal.npz", probs=0.1 + 0.7 * np.eye(3)[y], labels=1 + y, ids=range(40))
     (one_agent / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
     for file in one_agent.glob("*.json"):
         file.unlink()
     said = " ".join(answer("fedwq-cp").split())
-    assert "note: no row has label 0, which stands for the first column of the prob" in said
+    assert "no row has label 0" in said
     assert "no ids" not in said
 
 
@@ -535,9 +536,6 @@ def predict_logits(*more, fails=False):
                    "--agent", "st-mary", *more, fails=fails)  # fmt: skip
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/temperature.md", "It never leaves: the answer holds the threshold and the number"
-)
 def test_an_agent_predicts_at_the_temperature_it_calibrated_at(logits_round):
     said = calibrate_logits("st-mary", "--temperature-share", 0.2)
     kept = json.loads((logits_round / "st-mary.temperature").read_text())
@@ -710,11 +708,12 @@ def test_too_few_points_for_a_mean_say_what_to_ask_for(one_agent):
     assert "ask the server for overflow=exclude or another method" in answer("fedwq-cp")
 
 
-@pytest.mark.parametrize(("right", "noted"), [(10, True), (30, False)])
-def test_columns_in_another_order_than_the_labels_are_noticed(one_agent, right, noted):
-    labels = np.arange(40) >= right
-    np.savez("cal.npz", probs=np.tile([0.9, 0.1], (40, 1)), labels=labels.astype(int))
-    assert ("right less often than by chance" in answer("fedwq-cp")) is noted
+@pytest.mark.parametrize("reversed", [True, False])
+def test_labels_that_do_not_fit_the_columns_are_noticed(one_agent, reversed):
+    labels = np.arange(60) % 2
+    probs = 0.1 + 0.8 * np.eye(2)[labels]
+    np.savez("cal.npz", probs=probs[:, ::-1] if reversed else probs, labels=labels)
+    assert ("most probable class" in answer("fedwq-cp")) is reversed
 
 
 @pytest.mark.parametrize(
@@ -740,10 +739,7 @@ def test_an_agent_without_a_class_hears_which_and_what_it_gets(one_agent, method
 
 def test_a_method_without_a_mean_says_nothing_of_one_and_says_it_once(one_agent):
     opened = ("server", "open", "--alpha", 0.01, "--agents", "roster.toml")
-    for method, says in (
-        ("guarded-median-cp", "it is +inf at this agent, and excludes nothing"),
-        ("weighted-median-cp", "it is +inf, and counts as the largest"),
-    ):
+    for method, says in (("guarded-median-cp", "it is +inf at this agent, and excludes nothing"),):
         call(*opened, "--method", method, "--by", "label", "--out", f"{method}.json")
         said = call("agent", "calibrate", "--round", f"{method}.json", "--outputs", "cal.npz",
                     "--out", f"answer-{method}.json")  # fmt: skip
@@ -865,7 +861,6 @@ def test_a_release_of_several_levels_asks_for_the_option(one_agent):
     assert "several levels, 0.1, 0.2; pass --alpha, one of them" in said
 
 
-@pytest.mark.guarantee("docs/how-to/new-site.md", "prints what is promised to the new site")
 def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(5)

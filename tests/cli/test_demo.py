@@ -32,7 +32,7 @@ def test_one_screen_and_its_files(tmp_path, capsys):
 
 def test_all_methods_are_shown_on_demand(tmp_path, capsys):
     command.demo(out=tmp_path, every=True)
-    assert "weighted-median" in capsys.readouterr().out
+    assert "guarded-median" in capsys.readouterr().out
     found = load_results(tmp_path / "demo.json")
     assert {f.method for f in found.of("four")} > set(METHODS)
 

@@ -268,6 +268,12 @@ def test_an_error_leaves_stdout_empty(tmp_path):
     assert done.stderr.startswith("error: ")
 
 
+def test_the_folder_of_a_site(tmp_path):
+    made = call_json("agent", "folder", tmp_path / "site")
+    assert Path(made["folder"]) == tmp_path / "site"
+    assert (tmp_path / "site").is_dir()
+
+
 def test_no_command_was_forgotten():
     here = Path(__file__).read_text()
     assert COMMANDS.keys() >= ELSEWHERE
@@ -285,7 +291,7 @@ def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
         runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
         assert not runner.run(example).failed, each["name"]
         tried += bool(example.examples)
-    assert tried >= 10
+    assert tried >= 5
 
 
 def test_an_error_is_printed_as_it_is():

@@ -12,7 +12,7 @@ import fedwqcp as fw
 from fedwqcp.federation.predict import thresholds
 
 SETTINGS = {"dp-fedcp": {"solver": "exact"}}
-METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.available()]
+METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.built_in()]
 IDS = [fw.methods.name_of(method) for method in METHODS]
 
 every_method = pytest.mark.parametrize("method", METHODS, ids=IDS)

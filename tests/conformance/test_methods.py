@@ -31,7 +31,7 @@ SETTINGS = {
     "dp-fedcp": {"solver": "exact"},  # the iterative solver is tested beside its source
     "private-fedwq-cp": {"epsilon": 1e5, "bins": 5},  # nothing is left to chance
 }
-METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.available()]
+METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.built_in()]
 IDS = [fw.methods.name_of(method) for method in METHODS]
 
 every_method = pytest.mark.parametrize("method", METHODS, ids=IDS)
@@ -61,6 +61,7 @@ def test_it_states_guarantee_and_assumption(method):
 
 
 DECLARED = {
+    "auto": "agent-floor, finite-sample",
     "split-cp": "marginal-agent, finite-sample",
     "split-cp overflow=exclude": "marginal-agent, finite-sample",  # its own +inf stays
     "split-cp overflow=clip": "none",
@@ -72,8 +73,6 @@ DECLARED = {
     "fcp sketch=exact": "marginal-mixture, finite-sample",
     "fcp floor=true": "marginal-mixture, finite-sample",
     "fcp count_empty=false": "marginal-mixture, finite-sample",
-    "fcp sketch=kll": "marginal-mixture, approximate",
-    "fcp sketch=tdigest": "none",
     "max-cp": "multi-distribution, finite-sample",
     "max-cp overflow=exclude": "multi-distribution, finite-sample",
     "new-agent-cp": "new-agent-marginal, finite-sample",
@@ -97,8 +96,6 @@ DECLARED = {
     "rob-fcp": "marginal-iid, asymptotic",
     "fedwq-cp": "none",
     "fedavgq-cp": "none",
-    "trimmed-mean-cp": "none",
-    "weighted-median-cp": "none",
     "private-fedwq-cp": "none",
 }
 
@@ -108,7 +105,7 @@ def test_what_each_method_declares_with_each_setting_that_matters():
         method, *settings = name.split()
         made = fw.methods.get(method, **{k: _value(v) for k, v in (s.split("=") for s in settings)})
         assert str(made.guarantee) == declared, name
-    assert {name.split()[0] for name in DECLARED} == set(fw.methods.available())
+    assert {name.split()[0] for name in DECLARED} == set(fw.methods.built_in())
 
 
 def _value(text):
@@ -333,5 +330,5 @@ def test_a_threshold_that_it_receives_is_the_agents_own_where_it_says_so(method)
 
 
 def test_a_target_in_numbers_names_the_methods_that_take_one():
-    with pytest.raises(InputError, match=r"correct a shift \(cphet, dp-fedcp, fedls-cp\)"):
+    with pytest.raises(InputError, match=r"correct a shift \(auto, cphet, dp-fedcp, fedls-cp\)"):
         fw.methods.get("fcp").toward((0.5, 0.5))

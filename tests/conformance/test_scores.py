@@ -87,8 +87,6 @@ def test_it_is_frozen(score: Score) -> None:
             setattr(score, name, 0.5)
 
 
-@pytest.mark.guarantee("fedwqcp.APS", "one taken from scores never does")
-@pytest.mark.guarantee("score aps", "one taken from scores never does")
 @label
 @search
 @given(case=labelled(), more=st.floats(-0.5, 2))

@@ -18,7 +18,7 @@ from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 
 SETTINGS = {"dp-fedcp": {"rounds": 4, "count_noise": 0.0}}
-METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.available()]
+METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.built_in()]
 
 
 def calibrations():

@@ -72,19 +72,6 @@ def test_fedwq_cp_is_the_weighted_mean_of_the_hospitals_thresholds():
     assert {f.threshold for f in results().of("four", "fedwq-cp")} == {f"{mean:.3f}"}
 
 
-def test_what_is_advised_is_what_the_library_says_of_these_hospitals():
-    agents = {
-        site.name: fw.Calibration(
-            scores_of([site])[site.name], labels=site.calibration.labels, n_classes=2
-        )
-        for site in hospitals(0)
-    }
-    release = fw.calibrate(agents, method="auto", alpha=ALPHA, score=fw.APS())
-    advice = results().advice()
-    assert (advice.method, advice.text) == (release.round.method.name, release.advice)
-    assert {f.chosen for f in results().of("four", "auto")} == {advice.method}
-
-
 def test_eight_patients_have_no_threshold_of_their_own_and_a_federation_gives_one():
     name, n = FEW
     (split,) = results().of("few", "split-cp", name)
@@ -196,7 +183,6 @@ def test_what_the_pages_say_of_the_splits_is_in_the_committed_file():
         assert spread["auto", name].mean >= max(1 - ALPHA, spread["split-cp", name].mean)
 
 
-@pytest.mark.guarantee("docs/explanation/four-hospitals.md", "and fails the Swiss one.")
 def test_whoever_calibrates_without_the_swiss_hospital_fails_it():
     joins = {(s.method, s.agent): s for s in committed_spread() if s.act == "joins"}
     for method in set(NEWCOMER) - {"new-agent-cp"}:

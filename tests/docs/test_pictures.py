@@ -11,7 +11,6 @@ import pytest
 from fedwqcp import methods
 
 HERE = Path(__file__).resolve().parents[2] / "docs/explanation"
-PAGE = (HERE / "methods.md").read_text()
 
 
 def text(svg):
@@ -26,10 +25,10 @@ def pictures():
     return runpy.run_path(str(HERE / "pictures.py"))
 
 
-@pytest.mark.parametrize("name", methods.available())
-def test_a_method_is_explained_and_drawn(name, pictures, tmp_path):
-    section = PAGE.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-    assert f"](pictures/{name}.svg)" in section, "run pictures.py, then generate.py"
+@pytest.mark.parametrize("name", methods.built_in())
+def test_a_method_is_explained_and_drawn(name, pictures, generate, tmp_path):
+    section = generate.section(name)
+    assert f"](pictures/{name}.svg)" in section, "run pictures.py"
     for title in ("**Idea.**", "**Guarantee.**", "**Cost.**", "**Fails**"):
         assert len(section.partition(f"{title} ")[2].partition("\n\n")[0]) > 15, title
     assert "\n$$\n" in section, "the docstring has no .. math::"

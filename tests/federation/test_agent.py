@@ -216,13 +216,10 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fcp", sketch="order", points=10**5, min_gap=2), 50),
         (terms("fcp", probes=10**5), 100),
         (terms("fcp"), 100),  # 15 values in each of 16 questions
-        (terms("fcp", sketch="kll", min_gap=3), 33),
-        (terms("fcp", sketch="tdigest", min_gap=4), 25),
         (terms("fcp", sketch="exact"), 100),
         (terms("fedls-cp", min_gap=2, n0=0.0), 25),  # of the 50 scores of a class
         (terms("rob-fcp"), 100),
         (terms("fed-crc"), 100),
-        (terms("fcp", (0.1, 0.2), sketch="kll"), 40),  # each level draws other scores
         (terms("dp-fedcp", rounds=1), 50),  # towards as many targets as the server says
         (terms("dp-fedcp", rounds=3, target="mixture"), 12),  # two numbers a label and question
         (terms("dp-fedcp", solver="exact"), 50),
@@ -264,28 +261,6 @@ def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
     assert Agent("a", by_label, five, limit=DisclosureLimit(min_class=5)).answer()
     too_few = replace(by_label, alphas=(0.1,))
     assert Agent("a", too_few, five).answer(), "+inf is the score of nobody"
-
-
-@pytest.mark.guarantee(
-    "SECURITY.md", "A private answer with an epsilon of at most 10 is limited by its noise instead."
-)
-def test_a_private_answer_depends_on_no_size_of_a_group():
-    levels = (0.1, 0.2, 0.3, 0.4)
-    round = replace(terms("private-fedwq-cp", levels, epsilon=2.5), by="label")
-    for small in (0, 1, 9, 50):
-        labels = np.repeat([0, 1], [small, 100 - small])
-        assert Agent("a", round, Calibration(HUNDRED, labels, n_classes=2)).answer()
-    weak = replace(terms("private-fedwq-cp", levels, epsilon=2.6), by="label")
-    nine = Calibration(HUNDRED, np.repeat([0, 1], [9, 91]), n_classes=2)
-    with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
-        Agent("a", weak, nine).answer()
-    one = replace(terms("private-fedwq-cp", (0.5,), epsilon=1000.0), by="label")
-    with pytest.raises(InputError, match="has 9 points; it reveals none of fewer than 10"):
-        Agent("a", one, nine).answer()
-    fifteen = Calibration(HUNDRED, np.repeat([0, 1], [15, 85]), n_classes=2)
-    with pytest.raises(InputError, match="can reveal 4 of 15 scores"):
-        Agent("a", weak, fifteen).answer()
-    assert Agent("a", one, fifteen).answer()
 
 
 def test_with_a_floor_each_level_tells_one_score_more_than_the_classes_do():

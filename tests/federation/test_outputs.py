@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -732,3 +733,28 @@ def test_numbers_beyond_the_integers_stay_what_they_are(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("id,prediction,y\na,1.5,1e20\nb,2.5,2e20\n")
     assert load_outputs(path).labels.tolist() == [1e20, 2e20]
+
+
+def test_a_table_of_many_columns_is_read_in_linear_time(tmp_path):
+    def seconds(columns):
+        row = ",".join([str(1 / columns)] * columns)
+        names = ",".join(f"p{at}" for at in range(columns))
+        (tmp_path / "wide.csv").write_text(f"{names},label\n{row},0\n")
+        began = time.process_time()
+        assert load_outputs(tmp_path / "wide.csv", None, None).values.shape == (1, columns)
+        return time.process_time() - began
+
+    seconds(10)
+    assert seconds(2**14) < 2, "it took seconds when each name was looked up in a list"
+
+
+def test_memory_that_runs_out_is_no_fault_of_the_file(tmp_path, monkeypatch):
+    pq = pytest.importorskip("pyarrow.parquet")
+
+    def full(file):
+        raise MemoryError
+
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(pq, "ParquetFile", full)
+    with pytest.raises(InputError, match="more memory"):
+        load_outputs(tmp_path / "a.parquet", None, None)

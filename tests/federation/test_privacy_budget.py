@@ -374,17 +374,6 @@ def test_masked_sums_leave_room_for_the_noise_on_sizes():
         assert found.round.max_n == 800 + 80
 
 
-def test_robust_rules_on_private_thresholds():
-    for rule in ("weighted-median-cp", "trimmed-mean-cp"):
-        assert 0.9 < release(combine=rule).threshold("a0") < 0.99
-
-
-@pytest.mark.parametrize("rule", ["weighted-median-cp", "trimmed-mean-cp"])
-def test_a_median_cannot_be_taken_of_masked_values(rule):
-    with pytest.raises(InputError, match="private-fedwq-cp with these settings cannot be secure"):
-        release(secure=True, combine=rule)
-
-
 def test_masked_rounds_spend_the_budget_too(tmp_path):
     terms = Round(
         "r1", choose_method("private-fedwq-cp"), Choice("lac"), (0.1,), tuple(CALS), 4, n_classes=3

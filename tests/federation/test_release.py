@@ -119,7 +119,6 @@ def test_class_names_reach_sets_and_measures():
     assert release.measure("a", NEW, by_name, ids=NEW_IDS) == by_number
 
 
-@pytest.mark.guarantee("docs/how-to/empty-sets.md", "Thresholds stay the same and sets only grow")
 def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
     release = fw.calibrate({"a": SITE}, alpha=0.4, key="k")
     plain = release.predict_set("a", NEW, ids=NEW_IDS)
@@ -306,7 +305,6 @@ def test_a_tensor_with_grad_is_named_with_the_cure():
         fw.Outputs(NEW, Tensor())
 
 
-@pytest.mark.guarantee("README.md", "because FedWQ-CP averages thresholds")
 def test_a_release_prints_as_a_short_table():
     release = fw.calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=[0.4, 0.45])
     up = release.bytes_up("a")

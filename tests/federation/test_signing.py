@@ -20,7 +20,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.folder import write_answer
 from fedwqcp.wire.codec import decode, encode
-from fedwqcp.wire.messages import Answer, Ask, Round
+from fedwqcp.wire.messages import Answer, Ask, Choice, Round
 
 pytest.importorskip("cryptography")
 from fedwqcp.federation.signing import SigningKey, new_key
@@ -282,7 +282,7 @@ def test_a_private_answer_is_signed_once_and_given_again(keys, tmp_path):
 
 def test_names_of_a_long_roster_stand_with_their_keys(keys):
     many = tuple(f"a{i}" for i in range(300))
-    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    named = {name: f"{at:04x}{7:060x}" for at, name in enumerate(many)}
     round = replace(terms(keys), agents=many, quorum=1, keys=named)
     brief = round.brief()
     assert (brief.signed, brief.keys) == (True, {})
@@ -294,7 +294,7 @@ def test_names_of_a_long_roster_stand_with_their_keys(keys):
 def hidden(round, keys):
     """The round with the digest of a long roster, which names these keys, in place of its own."""
     many = tuple(f"a{i}" for i in range(300))
-    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    named = {name: f"{at:04x}{7:060x}" for at, name in enumerate(many)}
     return replace(round, agents=(*many, *keys), keys={**named, **keys}, quorum=1).brief()
 
 
@@ -316,7 +316,7 @@ def test_by_files_no_round_is_answered_that_hides_its_roster(keys, named, tmp_pa
 def test_what_is_signed_for_the_digest_of_one_roster_counts_in_no_other(keys):
     """A site asked under a roster that does not name its key gives nothing to one that does."""
     many = tuple(f"a{i}" for i in range(300))
-    named = {name: f"{at:064x}" for at, name in enumerate(many)}
+    named = {name: f"{at:04x}{7:060x}" for at, name in enumerate(many)}
     honest = replace(
         terms(keys),
         agents=(*many, "north"),
@@ -390,3 +390,31 @@ def test_without_the_extra_it_is_named(tmp_path, keys, monkeypatch):
     with pytest.raises(MissingExtraError, match=r"fedwqcp\[sign\]"):
         Server(round)
     Server(replace(round, keys={}))
+
+
+@pytest.mark.parametrize("sign", [0, 1 << 255])
+@pytest.mark.parametrize("y", [0, 1, -1, "eighth", "other eighth"])
+def test_a_key_that_anyone_can_sign_for_is_refused_when_a_round_is_opened(y, sign):
+    """Of the eight points of small order, by all their spellings; see `_has_small_order`."""
+    eighth = int.from_bytes(
+        bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"), "little"
+    )
+    prime = 2**255 - 19
+    place = {"eighth": eighth, "other eighth": -eighth}.get(y, y) % prime
+    for spelt in {place, place + prime if place + prime < 2**255 else place}:
+        weak = (spelt | sign).to_bytes(32, "little").hex()
+        with pytest.raises(InputError) as error:
+            Round(
+                "r", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("a", "b"), 2,
+                keys={"a": weak, "b": "58" + "66" * 31},
+            )  # fmt: skip
+        assert error.value.field == "keys"
+
+
+def test_why_such_a_key_is_refused():
+    """The point 1 as key and as first half of a signature fits every text."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    one = (1).to_bytes(32, "little")
+    for text in (b"an answer", b"another"):
+        Ed25519PublicKey.from_public_bytes(one).verify(one + bytes(32), text)

@@ -9,6 +9,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from fedwqcp.federation.transport.flower import client_app
+from fedwqcp.federation.transport.processes import make_named_folder
 
 try:
     from flwr.supercore.task_identity import TaskIdentity
@@ -43,6 +44,8 @@ class InProcessGrid(Grid):
     ) -> None:
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
         self.apps = apps
+        for config in configs.values():
+            make_named_folder(config)
         self.contexts = {
             node: Context(1, node, dict(config), RecordDict(), {})
             for node, config in configs.items()

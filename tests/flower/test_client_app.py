@@ -60,7 +60,7 @@ def test_other_terms_under_the_same_id_are_refused(tmp_path):
 def test_an_id_that_is_no_file_name_is_refused(tmp_path, bad):
     config = {**NORTH, "folder": str(tmp_path / "site")}
     assert reply_to(ASK, first(replace(terms(), id=bad)), config) == ("round", b"")
-    assert not list(tmp_path.rglob("*.json"))
+    assert not list(tmp_path.rglob("step-*.json"))
 
 
 @pytest.mark.parametrize(

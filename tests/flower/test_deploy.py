@@ -124,15 +124,15 @@ def test_a_site_that_crashed_starts_again_until_the_superlink_takes_it():
     assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up"
 
 
-@pytest.mark.nightly
-def test_the_unit_of_a_site_is_sound(tmp_path):
+@pytest.mark.parametrize("name", ["supernode", "superlink"])
+def test_a_unit_is_sound_and_contains_what_runs_in_it(tmp_path, name):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed here")
-    program = Path(sys.executable).parent / "flower-supernode"
-    text = (DEPLOY / "supernode.service").read_text()
-    unit = tmp_path / "supernode.service"
-    unit.write_text(adapted(text, {"/opt/fedwqcp/bin/flower-supernode": program}))
-    done = subprocess.run(
-        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    text = (DEPLOY / f"{name}.service").read_text()
+    unit, program = tmp_path / f"{name}.service", f"flower-{name}"
+    there = Path(sys.executable).parent / program
+    unit.write_text(adapted(text, {f"/opt/fedwqcp/bin/{program}": there}))
+    for words in (("verify",), ("security", "--offline=true", "--threshold=29")):  # below 3
+        command = ["systemd-analyze", *words, str(unit)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")

@@ -27,7 +27,7 @@ PAIR = AGENTS[:2]
 PATIENT = {"deadline": 120.0}
 NOISY = "private-fedwq-cp"
 FEW = ("fcp", "fedls-cp", "rob-fcp")  # a dialogue, a floor, long vectors; "clean" is FedWQ-CP
-REST = sorted({*fw.methods.available()} - {*FEW, NOISY, "fedwq-cp"})
+REST = sorted({*fw.methods.built_in()} - {*FEW, NOISY, "fedwq-cp"})
 """Between processes at night; within one process test_server_app.py runs every method."""
 
 

@@ -66,7 +66,7 @@ MEMORY = 512 * 2**20
 SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "fedwq-cp": ({}, {"overflow": "clip"}, {"overflow": "exclude"}),
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
-    "fcp": ({}, {"floor": True}, {"sketch": "order"}, {"sketch": "exact"}, {"sketch": "kll"}),
+    "fcp": ({}, {"floor": True}, {"sketch": "order"}, {"sketch": "exact"}),
     "cphet": (
         {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"}, {"form": "oracle"},
         {"scope": "local"},
@@ -78,7 +78,6 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
     "private-fedwq-cp": (
         {"epsilon": 25.0}, {"epsilon": 25.0, "size_epsilon": 2.0},
-        {"epsilon": 9.0, "combine": "weighted-median-cp"},
     ),
 }  # fmt: skip
 """Settings that other code reads; a method that is not named here has its own."""
@@ -168,7 +167,7 @@ def calibrations() -> dict[str, fw.Calibration]:
 def setups() -> tuple[Setup, ...]:
     """Every method with its settings, by label and group too, with scores of two ranges."""
     found = []
-    for method in fw.methods.available():
+    for method in fw.methods.built_in():
         for settings in SETTINGS.get(method, ({},)):
             for by, alphas, score in (
                 (None, (0.2,), Custom()),
@@ -191,11 +190,7 @@ def setups() -> tuple[Setup, ...]:
                 )
                 with contextlib.suppress(InputError):  # not every method goes by group
                     plan = Plan.of(round)
-                    noise = (
-                        made.spends < inf
-                        or settings.get("noise")
-                        or settings.get("sketch") == "kll"
-                    )
+                    noise = made.spends < inf or settings.get("noise")
                     found.append(Setup(plan, not noise))
     return tuple(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from math import ceil, inf
 
@@ -10,8 +11,9 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import fedwqcp as fw
-from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.errors import FedwqcpError, InputError, RecordError
 from fedwqcp.federation.predict import thresholds
+from fedwqcp.federation.record import parse
 from fedwqcp.methods import Terms
 from fedwqcp.methods.cphet import (
     CPhet,
@@ -32,6 +34,7 @@ from fedwqcp.methods.cphet.densities import (
     read_mixture,
 )
 from fedwqcp.scores.custom import Custom
+from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Begin
 from worked import ask_agent, calibrations, refusal_of
 
@@ -255,6 +258,19 @@ def test_oracle_gives_each_input_its_own_threshold():
         assert found.max() <= largest
         most = max(weights) if level < 1 else inf
         assert largest == weighted_quantile(scores, weights, 0.15, most)
+
+
+@pytest.mark.parametrize("part", ["values", "weights", "largest", "effective", "densities"])
+def test_a_release_with_unequal_lists_is_refused_where_it_is_read(part):
+    agents = calibrations(shifted(7, (30, 20, 10)))
+    release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1, allow_samples=True)
+    changed = json.loads(encode(release.public()))
+    (outcome,) = changed["outcomes"]
+    lists = outcome["densities"] if part == "densities" else outcome
+    for each in ("sizes", "mixtures") if part == "densities" else (part,):
+        lists[each].pop()
+    with pytest.raises(RecordError, match="weights"):
+        parse(json.dumps(changed).encode(), "release.json")
 
 
 def test_oracle_with_equal_weights_is_split_cp():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.federation.release import unseen_labels, unseen_note
 from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods.fedls_cp import (
     Cell,
@@ -73,6 +74,8 @@ def test_between_sent_scores_the_others_are_spread_evenly():
     assert cell.at_least(q).tolist() == [0, 0, 3, 3, 6, 6]
     np.testing.assert_allclose(cell.about(q, 0.0), [0, 1, 3, 4, 6, 6])
     assert Cell(np.zeros(0), np.zeros(0, np.int64)).about(q, 0.0).tolist() == [0] * 6
+    wild = Cell(np.array([-1e308, 1e308]), np.array([1, 9]))  # as a Byzantine agent may send
+    assert wild.about(np.array([0.0, 0.9e308, 1e308]), -1e308).tolist() == [1, 1, 9]
 
 
 def test_of_very_many_places_some_are_kept(monkeypatch):
@@ -326,11 +329,41 @@ def test_a_summary_that_cannot_be_is_not_built(counts, values):
 
 
 def test_outcomes_are_checked():
-    for parts in (((0.5,), (0.1, 0.2), (0.0,), 1.0), ((0.5,), (1.1,), (0.0,), 1.0)):
-        with pytest.raises(InputError, match="borrowed"):
-            LabelShifted(*parts)
-    with pytest.raises(InputError, match="n0"):
-        LabelShifted((0.5,), (0.1,), (0.0,), inf)
+    right = {"borrowed": (0.1,), "unseen": (0.0,), "unknown": (0.0,), "sizes": (9.0,), "n0": 1.0}
+    LabelShifted((0.5,), **right)
+    wrong = {"borrowed": (0.1, 0.2), "unseen": (1.1,), "unknown": (-0.1,), "sizes": (inf,)}
+    for field, value in {**wrong, "n0": inf}.items():
+        with pytest.raises(InputError) as refused:
+            LabelShifted((0.5,), **{**right, field: value})
+        assert refused.value.field == field
+
+
+def test_labels_that_nobody_has_seen_are_named():
+    rng = np.random.default_rng(0)
+    rare = fw.Calibration(rng.random(40), labels=np.repeat([0, 1, 2], [30, 5, 5]), n_classes=3)
+    common = fw.Calibration(rng.random(40), labels=np.zeros(40, int), n_classes=3)
+    sites = {"rare": rare, "common": common}
+    with pytest.warns(fw.UnseenLabelsWarning) as caught:
+        release = fw.calibrate(sites, method="fedls-cp", alpha=0.1)
+    assert len(caught) == 1
+    outcome = release.outcomes[0]
+    assert outcome.unknown == (0.25, 0.0)
+    assert unseen_labels(release) == {"rare": 0.25}
+    assert (release.threshold("rare"), release.threshold("common") < 1) == (inf, True)
+    assert "rare" in unseen_note(release.public())
+    assert unseen_note(release) in repr(release).replace("\n  ", " ")
+
+
+def test_sizes_are_those_of_a_sample_of_the_target_that_varies_as_much():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [60, 40])
+    alone = fw.Calibration(rng.random(100), labels=labels)
+    own = fw.calibrate({"a": alone}, method="fedls-cp", alpha=0.1).outcomes[0]
+    assert own.sizes == pytest.approx((100,))
+    half = fw.calibrate({"a": alone}, method="fedls-cp", alpha=0.1, target=(0.0, 1.0)).outcomes[0]
+    assert half.sizes == pytest.approx((40,))
+    sites = {"a": alone, "b": alone}
+    assert min(fw.calibrate(sites, method="fedls-cp", alpha=0.1).outcomes[0].sizes) > 100
 
 
 def test_answers_that_do_not_fit_are_told_apart():

@@ -89,14 +89,6 @@ def test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own(
         assert least <= found <= conformal_quantile(cal.scores, (1 - slack) * alpha)
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.theory.advise",
-    "keeps at least the coverage of its own threshold whatever the others send",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/byzantine.md",
-    "its threshold lies between its own for alpha and its own for 0.95 alpha",
-)
 @pytest.mark.guarantee("guarded-median-cp", "1 - alpha <= P(Y in C_k(X)) at every honest agent k")
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", [0.0, 1e9])

@@ -74,17 +74,6 @@ def test_no_smaller_shared_threshold_can_promise_anything_from_thresholds_and_si
     assert largest == hard  # nothing below it covers agent b of the first federation
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/own-distribution.md",
-    "no shared threshold below the largest q_k promises anything to every",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/own-distribution.md",
-    "it sends the same (q_k, n_k) as before, and covers nothing.",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/own-distribution.md", "`max-cp` is the smallest with a promise to every agent"
-)
 @given(
     st.lists(st.lists(st.floats(-9, 9), min_size=9, max_size=40), min_size=1, max_size=4),
     st.sampled_from([0.1, 0.2, 0.4]),

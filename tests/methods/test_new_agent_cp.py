@@ -44,8 +44,6 @@ def test_from_how_many_agents_it_is_finite(M: int, alpha: float, finite: bool) -
     assert (threshold(agents, "new-agent-cp", 0.4, form="confident", delta=alpha) < inf) == finite
 
 
-@pytest.mark.guarantee("docs/how-to/new-site.md", "so that its threshold is never lower than")
-@pytest.mark.guarantee("method new-agent-cp", "which are read so that the threshold is never lower")
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 9).map(float), max_size=7), min_size=1, max_size=6),

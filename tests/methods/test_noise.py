@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from math import exp, inf, log
 
 import numpy as np
@@ -15,7 +15,6 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._noise import (
     Mechanism,
     count_bins,
-    draw_by_cost,
     edges_of,
     integer_below,
     mechanism,
@@ -122,6 +121,22 @@ def test_sizes_get_two_sided_geometric_noise(epsilon):
     assert stats.chisquare(found[expected > 0], expected[expected > 0]).pvalue > RARE
 
 
+@given(
+    st.lists(st.integers(0, 10**6), min_size=1, max_size=40).filter(any),
+    st.floats(0.5, 1.0),
+    st.floats(1e-4, 20),
+)
+def test_weights_are_the_exponentials_that_they_stand_for(counts, level, rate):
+    below = np.cumsum(counts) - counts
+    with localcontext(prec=60):
+        sides = zip(below.tolist(), (sum(counts) - below - counts).tolist(), strict=True)
+        r, q = Decimal(rate), Decimal(level)
+        costs = [r * max((1 - q) * b, q * a) for b, a in sides]
+        exact = [max((min(costs) - cost).exp(), Decimal("1e-40")) for cost in costs]
+        found = Mechanism(level, rate).weights(np.array(counts))
+        assert all(abs(w / (e * 10**80) - 1) < 1e-39 for w, e in zip(found, exact, strict=True))
+
+
 class Fixed:
     """Random bytes that are known beforehand."""
 
@@ -166,9 +181,10 @@ def test_costs_far_beyond_the_least_can_still_be_drawn():
         def bytes(self, length):
             return bytes(length)
 
-    costs = [Decimal(0), Decimal(10**6)]
-    assert draw_by_cost(costs, Low(np.random.PCG64())) == 0
-    assert draw_by_cost(costs[::-1], Low(np.random.PCG64())) == 0  # weight 1e-40, not 0
+    far = np.array([0, 10**9])  # the first edge costs a billion times as much
+    assert Mechanism(0.75, 1.0).weights(far) == [10**40, 10**80]
+    assert Mechanism(0.75, 1.0).draw(far, Low(np.random.PCG64())) == 0  # weight 1e-40, not 0
+    assert Mechanism(0.75, 1.0).draw(far[::-1], Low(np.random.PCG64())) == 0
     assert integer_below(256, High(np.random.PCG64())) == 255
 
 
@@ -189,7 +205,6 @@ def test_one_replaced_sample_moves_no_probability_by_more_than_the_rate(pair, le
     assert abs(one - other).max() <= rate * (1 + 1e-9) + 1e-9
 
 
-@pytest.mark.guarantee("docs/explanation/privacy.md", "an answer spends `epsilon + size_epsilon`")
 @pytest.mark.guarantee(
     "private-fedwq-cp", "With ``size_epsilon`` it is (epsilon + size_epsilon)-private"
 )
@@ -240,7 +255,8 @@ def test_a_stated_range_ends_with_infinity():
         ({"epsilon": inf}, "epsilon: must be a number from 1e-06"),
         ({"size_epsilon": -1.0}, "size_epsilon: must be a number from 1e-06"),
         ({"bins": 1}, "bins: must be"),
-        ({"gamma": 1.0}, "gamma must be"),
+        ({"gamma": 1.0}, "gamma: must be"),
+        ({"gamma": 1e-320}, "gamma: must be"),
         ({"bounds": (1.0, 0.0)}, "bounds must be two finite numbers"),
         ({"bounds": (0.0, inf)}, "without looking at the data"),
         ({"bounds": (1.0,)}, "bounds must be two"),
@@ -259,17 +275,6 @@ DISTRIBUTIONS = {
 }
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/privacy.md", "has a probability of at most $\\gamma \\alpha / m$"
-)
-@pytest.mark.guarantee(
-    "docs/explanation/privacy.md",
-    "covers a new point with probability $(1 - \\alpha)/(1 - \\gamma \\alpha)$.",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md", "each agent's own private threshold covers"
-)
-@pytest.mark.guarantee("README.md", "each agent's own private threshold covers")
 @pytest.mark.guarantee("private-fedwq-cp", "Each agent's own threshold covers its own new points")
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["published", "tight"])

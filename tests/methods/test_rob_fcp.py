@@ -216,9 +216,6 @@ def test_an_answer_that_does_not_fit_is_named_by_its_place(answers, position, ma
     assert unfit.value.position == position
 
 
-@pytest.mark.guarantee(
-    "method rob-fcp", "a later count that does not fit what it said before is refused"
-)
 def test_an_agent_is_bound_to_its_histogram() -> None:
     method = RobFCP(bins=3, probes=1, byzantine=0)
     ranks = 5, 46  # floor(51 * 0.1) and ceil(51 * 0.9)

@@ -1,8 +1,7 @@
-"""Samples in weighted points: order statistics, KLL, t-digest, everything."""
+"""Samples in weighted points: order statistics, everything."""
 
 from __future__ import annotations
 
-import sys
 from math import inf, nan
 
 import numpy as np
@@ -10,25 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.errors import InputError
 from fedwqcp.methods._sketches import (
-    KLL_SIZE,
-    TDIGEST_SIZE,
     PooledScores,
     WeightedPoints,
-    centroids,
-    kll_error,
-    kll_sketch,
     order_sketch,
     pooled_quantile,
     pooled_scores,
-    tdigest_sketch,
     weighted_points,
 )
 from strategies import scores
 from worked import C, kth_smallest
-
-datasketches = pytest.importorskip("datasketches")
 
 
 @pytest.mark.parametrize(
@@ -84,17 +75,9 @@ def test_neighbours_join_until_each_point_stands_for_enough() -> None:
     assert weighted_points([], 4) == WeightedPoints((), (), 0)
 
 
-SKETCHES = {
-    "order": lambda v, gap: order_sketch(v, 16, gap),
-    "kll": kll_sketch,
-    "tdigest": tdigest_sketch,
-}
-
-
-@pytest.mark.parametrize("name", SKETCHES)
 @given(scores(max_size=60, infinite=True), st.integers(2, 9))
-def test_what_every_sketch_keeps(name: str, sample: np.ndarray, gap: int) -> None:
-    sketch = SKETCHES[name](sample, gap)
+def test_what_a_sketch_keeps(sample: np.ndarray, gap: int) -> None:
+    sketch = order_sketch(sample, 16, gap)
     assert sketch.n == sum(sketch.weights) == len(sample)
     if len(sample):
         assert sketch.values[-1] == sample.max()
@@ -111,63 +94,6 @@ def test_order_points_undercount_by_less_than_a_gap(
         counted = sum(w for u, w in zip(sketch.values, sketch.weights, strict=True) if u <= v)
         true = int((sample <= v).sum())
         assert counted <= true < counted + max(sketch.weights)
-
-
-def test_kll_error_is_the_library_s() -> None:
-    eps = datasketches.kll_doubles_sketch.get_normalized_rank_error(KLL_SIZE, False)
-    assert kll_error(10**6) == np.ceil(eps * 10**6)
-    assert kll_error(KLL_SIZE) == 0
-
-
-def test_a_small_kll_sketch_is_exact() -> None:
-    sample = np.random.default_rng(0).random(KLL_SIZE)
-    assert kll_sketch(sample, 2).n == KLL_SIZE
-    ordered = np.sort(sample)
-    assert kll_sketch(sample, 2).values == tuple(ordered[1::2].tolist())
-
-
-def test_a_large_kll_sketch_stays_near() -> None:
-    sample = np.random.default_rng(1).standard_normal(20_000)
-    sketch = kll_sketch(sample, 5)
-    assert len(sketch.values) < 1000
-    true = np.searchsorted(np.sort(sample), sketch.values, side="right")
-    # four times the error that holds with confidence 99 %: its randomness has no seed
-    assert np.abs(np.cumsum(sketch.weights) - true).max() < 4 * kll_error(20_000)
-
-
-@pytest.mark.parametrize("n", [0, 1, 2, 50, 10_000])
-def test_centroids_are_those_of_the_library(n: int) -> None:
-    digest = datasketches.tdigest_double(TDIGEST_SIZE)
-    digest.update(np.random.default_rng(n).standard_normal(n))
-    digest.compress()
-    found = centroids(digest.serialize())
-    assert sum(w for _, w in found) == digest.get_total_weight() == n
-    assert [m for m, _ in found] == sorted(m for m, _ in found)
-    weights = np.array([w for _, w in found])
-    middles = np.cumsum(weights) - weights / 2
-    for i in range(1, len(found) - 1):
-        # half of a centroid's weight lies below its mean
-        assert digest.get_rank(found[i][0]) * n == pytest.approx(middles[i], abs=1e-6)
-        near = digest.get_quantile(middles[i] / n)
-        assert found[i - 1][0] - 1e-9 <= near <= found[i + 1][0] + 1e-9
-
-
-@pytest.mark.parametrize("data", [b"", b"\x02\x02\x14\0\0\0\0\0", b"\x02\x01\x15\0\0\0\0\0"])
-def test_another_layout_is_refused(data: bytes) -> None:
-    with pytest.raises(InputError, match="another version"):
-        centroids(data)
-
-
-def test_a_tdigest_does_not_depend_on_order() -> None:
-    sample = np.random.default_rng(2).standard_normal(5000)
-    assert tdigest_sketch(sample, 5) == tdigest_sketch(sample[::-1], 5)
-
-
-@pytest.mark.parametrize("sketch", [kll_sketch, tdigest_sketch])
-def test_a_missing_library_is_named(sketch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "datasketches", None)
-    with pytest.raises(MissingExtraError, match=r"fcp with sketch='\w+'.*fedwqcp\[sketch\]"):
-        sketch(C, 5)
 
 
 def test_the_smallest_point_that_reaches_the_rank() -> None:

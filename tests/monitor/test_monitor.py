@@ -206,17 +206,6 @@ def test_a_refused_update_changes_nothing(call, says):
     assert (watch.updates, dict(watch.sites)) == before
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.monitor.Monitor", "So the probability of any false alarm is at most delta"
-)
-@pytest.mark.guarantee(
-    "fedwqcp.monitor.Monitor",
-    "raises an alarm, ever, with probability at most delta/K for K agents",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/monitoring.md",
-    "the probability that *any* alarm is *ever* raised is at most delta",
-)
 @pytest.mark.slow
 def test_false_alarms_of_a_whole_federation_stay_below_delta():
     rng = np.random.default_rng(3)

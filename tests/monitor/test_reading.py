@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import read_batches
+from fedwqcp.sets import LabelSets, as_csv
 
 
 def read(text, agent="a", sets=None):
@@ -170,3 +172,13 @@ def test_any_bytes_give_rows_or_an_input_error(data):
     except InputError:
         return
     assert set(found) <= {"a"}  # no row belongs to anyone else
+
+
+def test_sets_whose_ids_and_classes_look_like_formulas_are_joined_as_they_were():
+    classes, ids = ("=a", "-b"), ("@1", "-x", "'=y", "4")
+    mask = np.array([[1, 0], [0, 1], [1, 1], [0, 0]], dtype=bool)
+    sets = as_csv(LabelSets(mask, classes), np.array(ids))
+    assert not {cell[:1] for cell in sets.replace("\n", ",").split(",")} & set("=@-")
+    rows = zip(ids, ("=a", "=a", "-b", "-b"), strict=True)
+    text = "id,label\n" + "".join(f"{name},{label}\n" for name, label in rows)
+    assert read(text, sets=sets)[1] == [1, 0, 1, 0]

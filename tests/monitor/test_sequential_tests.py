@@ -33,11 +33,6 @@ def ever_wrong(chances, level):
     return wrong
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.monitor.confidence_sequence",
-    "it never reaches 1/(1 - level) but with probability 1 - level",
-)
-@pytest.mark.guarantee("fedwqcp.monitor.confidence_sequence", "With probability at least `level`")
 @pytest.mark.parametrize(
     "chances",
     [[0.5] * 30, [0.9] * 40, [0.02] * 60, [0.99] * 10 + [0.4] * 20, [0.2, 0.9] * 15],
@@ -86,9 +81,6 @@ def test_what_cannot_be_is_refused(n, hits, level):
         confidence_sequence(n, hits, level)
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.monitor.calibration_slack", "The slack, at least 0; 0 where n is too small"
-)
 def test_slack_is_a_quantile_of_the_coverage_of_split_conformal():
     rng = np.random.default_rng(0)
     coverage = np.sort(rng.uniform(size=(20_000, 199)), axis=1)[:, 189]  # rank 190 of 199
@@ -101,10 +93,6 @@ def test_slack_is_a_quantile_of_the_coverage_of_split_conformal():
         calibration_slack(100, 0.05, agents=0)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/monitoring.md",
-    "with probability 0.95 no agent's coverage lies below 1 - alpha - slack",
-)
 @given(st.integers(1, 5000), st.floats(0.01, 0.5), st.integers(1, 500))
 def test_with_the_slack_no_agent_of_a_federation_falls_short(n, alpha, agents):
     rank = conformal_rank(n, alpha)
@@ -178,13 +166,6 @@ def test_money_does_not_grow_on_average_while_the_promise_holds(p):
         assert mean < 1.0
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/monitoring.md", "it ever reaches 1/delta with probability at most delta"
-)
-@pytest.mark.guarantee(
-    "docs/explanation/monitoring.md",
-    "the probability that *any* alarm is *ever* raised is at most delta",
-)
 def test_false_alarms_are_bounded_over_every_path():
     T, alpha, delta = 10, 0.3, 0.4
     alarmed = 0.0

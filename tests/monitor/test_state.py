@@ -133,6 +133,8 @@ def damaged():
         put("sites", "a", "classes", value=[]),
         put("sites", "a", "batches", value=3),
         put(*rows, "n", value=3.5),
+        put(*rows, "run_n", value=[40] * 7),  # 10 rows since, and more hits
+        put("terms", "delta", value=1e-320),
         put(*rows, "hits", value=10**6),
         put(*rows, "runs", value=[0.0]),
         put(*rows, "runs", 0, value=float("nan")),
@@ -274,11 +276,14 @@ def test_each_alarm_opens_one_round_and_rounds_keep_their_distance(tmp_path):
     assert events == ["opened", "opened", "recalibrated", "opened"]
 
 
-def test_a_round_that_could_not_be_opened_is_tried_again(tmp_path):
-    path = tmp_path / "m.json.rounds"
+def test_a_round_that_could_not_be_opened_is_tried_again_when_it_is_time(tmp_path):
+    path, day = tmp_path / "m.json.rounds", timedelta(days=1)
     claim_round(path, ("a",), START, 7.0)
-    note_round(path, RoundEvent(START, "failed", ("a",)))
-    assert claim_round(path, ("a",), START, 7.0) == (("a",), None)
+    for at in (0, 1, 6.9):
+        note_round(path, RoundEvent(START + at * day, "failed", ("a",)))
+        assert claim_round(path, ("a", "b"), START + at * day, 7.0) == ((), START + 7 * day)
+    assert claim_round(path, ("a",), START + 7 * day, 7.0) == (("a",), None)
+    assert claim_round(path, ("b",), START, 7.0) == ((), START + 14 * day), "the clock was put back"
 
 
 @pytest.mark.parametrize(

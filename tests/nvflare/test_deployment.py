@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import json
+from uuid import uuid4
+from zipfile import ZipFile
 
 import pytest
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.workspace import Workspace
 from nvflare.fuel.utils.config_factory import ConfigFactory
+from nvflare.private.defs import SysCommandTopic, TrainingTopic
 from nvflare.private.fed.app.default_app_validator import DefaultAppValidator
+from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
+from nvflare.private.privacy_manager import PrivacyService
 
 from fedwqcp.errors import InputError
+from fedwqcp.federation.site_folder import check_site_folder
+from fedwqcp.federation.transport.nvflare import deployment
 from fedwqcp.federation.transport.nvflare.deployment import (
     CONTROLLER,
     EXECUTOR,
     allow,
     new_job,
 )
+from fedwqcp.federation.transport.nvflare.lock import SiteLock
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 from fedwqcp.federation.transport.site import load_settings
 
@@ -63,32 +74,79 @@ def kit(folder, file):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """Sites keep their folders in the home of whoever runs them."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
 def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
     site = kit(tmp_path / "site", "fed_client.json")
-    assert [path.name for path in allow(site)] == [
-        "resources.json",
-        "authorization.json",
-        "fedwqcp.toml",
-    ]
+    kept = tmp_path / ".fedwqcp" / "site"
+    names = ["resources.json", "authorization.json", "fedwqcp.toml", "site"]
+    assert [path.name for path in allow(site)] == names
+    check_site_folder(kept)
     held = json.loads((site / "local" / "resources.json").read_text())
     assert held["class_allow_list"] == [CONTROLLER, EXECUTOR]
     assert held["class_list_enforcement_mode"] == "enforce"
     assert held["allow_log_streaming"] is False
-    assert held["components"] == [{"id": "resource_manager"}]
+    assert [part["id"] for part in held["components"]] == ["resource_manager", "app_deployer"]
     rights = json.loads((site / "local" / "authorization.json").read_text())["permissions"]
     for right in ("byoc", "shell_commands"):
         assert {role: may[right] for role, may in rights.items()} == dict.fromkeys(rights, "none")
     assert rights["project_admin"]["submit_job"] == "any"
     assert "submit_job" not in rights["member"]
-    assert load_settings(site / "local" / "fedwqcp.toml", site) == {
-        "folder": str(site / "fedwqcp-site")
-    }
+    assert load_settings(site / "local" / "fedwqcp.toml", site) == {"folder": str(kept)}
     (site / "local" / "fedwqcp.toml").write_text('outputs = "/data/cal.npz"\n')
     assert len(allow(site)) == 2, "a site's own settings stay"
     assert load_settings(site / "local" / "fedwqcp.toml", site)["outputs"] == "/data/cal.npz"
     assert len(allow(kit(tmp_path / "server", "fed_server.json"))) == 2
     with pytest.raises(InputError, match="must be a startup kit of FLARE"):
         allow(tmp_path)
+
+
+def test_an_older_flare_runs_code_of_a_job_and_is_refused(tmp_path, monkeypatch):
+    site = kit(tmp_path / "site", "fed_client.json")
+    monkeypatch.setattr(deployment, "version", lambda name: "2.8.1")
+    with pytest.raises(InputError) as error:
+        allow(site)
+    assert error.value.field == "nvflare"
+    assert not (site / "local" / "resources.json").exists()
+
+
+def app(*names):
+    """What FLARE sends of a job: files below their app's folder, as a ZIP archive."""
+    data = io.BytesIO()
+    with ZipFile(data, "w") as archive:
+        for name in ("config/config_fed_client.json", *names):
+            archive.writestr(name, "{}")
+    return data.getvalue()
+
+
+def test_a_locked_site_takes_jobs_of_two_settings_files_in_a_folder_of_their_own(tmp_path):
+    site, lock = Workspace(str(kit(tmp_path / "site", "fed_client.json")), "site"), SiteLock()
+    PrivacyService.initialize(None)
+
+    def refused(job, data):
+        return bool(lock.deploy(site, job, {}, "app", data, FLContext()))
+
+    own = str(uuid4())
+    for name in ("local", "startup", "site", "x", f"{own}x"):
+        assert refused(name, app())
+    more = ("resources.json", "config/resources.json", "config/p/__init__.py", "custom/x.py")
+    for name in (*more, "config/config_fed_client.conf", "fedwqcp.toml", "../x"):
+        assert refused(own, app(name))
+    assert refused(own, b"no archive")
+    assert {path.name for path in (tmp_path / "site").iterdir()} == {"local", "startup"}
+    assert not refused(own, app("config/config_fed_server.conf", "config/.__nvfl_sig.json"))
+
+
+def test_a_locked_site_answers_only_commands_that_run_or_stop_jobs():
+    SiteLock()
+    left = {t for p in ClientRequestProcessors.request_processors for t in p.get_topics()}
+    assert {"train.deploy", "train.start_job", "train.abort"} <= left
+    files = {SysCommandTopic.SHELL, TrainingTopic.DELETE_RUN}
+    assert not left & {*files, TrainingTopic.CONFIGURE_JOB_LOG, SysCommandTopic.CONFIGURE_SITE_LOG}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +169,7 @@ def test_a_damaged_file_of_a_kit_is_named(tmp_path, name, key, text):
 def test_settings_of_a_site_are_all_known_to_it(tmp_path):
     """Each key of the template's comments can be set; another one is an error."""
     site = kit(tmp_path / "site", "fed_client.json")
-    path = allow(site)[-1]
+    path = allow(site)[2]
     lines = path.read_text().splitlines()
     path.write_text("\n".join(line[2:] if " = " in line else line for line in lines))
     assert load_settings(path, site)["allow-samples"] is False

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.nvflare
 SITES = ("st-mary", "lakeside", "north")
 PAIR = SITES[:2]
 FOUR = ("fedwq-cp", "fcp", "fedls-cp", "rob-fcp")
-REST = sorted({*fw.methods.available()} - {*FOUR, "private-fedwq-cp"})
+REST = sorted({*fw.methods.built_in()} - {*FOUR, "private-fedwq-cp"})
 
 
 @pytest.fixture(scope="module")

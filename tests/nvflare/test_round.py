@@ -18,8 +18,8 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import choose_method, new_id
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport.envelope import ASK, RELEASE
-from fedwqcp.federation.transport.nvflare import CalibrationExecutor
+from fedwqcp.federation.transport.envelope import ASK, CODES, RELEASE
+from fedwqcp.federation.transport.nvflare import CalibrationExecutor, deployment
 from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.wire.messages import Choice, Round
 from flare import OwnData, carried, federation, run, site_context
@@ -76,7 +76,7 @@ def test_what_the_coordinator_kept_is_what_the_sites_sent_and_gives_the_release(
     assert audit(tmp_path / "record").matches
     public = (tmp_path / "record" / "release.json").read_bytes()
     for name in NAMES:
-        kept = tmp_path / name / "fedwqcp-site"
+        kept = tmp_path / f"{name}.kept"
         sent = tmp_path / "record" / "answers" / "step-0" / f"{name}.json"
         assert (kept / "rounds" / round.id / "step-0.json").read_bytes() == sent.read_bytes()
         assert (kept / "release.json").read_bytes() == public
@@ -200,7 +200,7 @@ def test_the_text_of_an_error_stays_at_the_site(tmp_path):
     assert release.refused["east"].startswith("failed: ")
     kept = b"".join(path.read_bytes() for path in record.rglob("*") if path.is_file())
     assert b"Miller" not in kept
-    assert "RuntimeError" in (tmp_path / "east" / "fedwqcp-site" / "last-error.txt").read_text()
+    assert "RuntimeError" in (tmp_path / "east.kept" / "last-error.txt").read_text()
 
 
 def test_an_answer_that_left_before_leaves_again_unchanged(tmp_path):
@@ -273,13 +273,20 @@ def test_a_site_with_wrong_settings_answers_nothing(tmp_path, settings):
     round = terms(quorum=1)
     with pytest.raises(RoundError, match="failed: something else failed at the site"):
         run(round, tmp_path, data(), SHORT, settings=settings)
-    assert not list(tmp_path.glob("*/fedwqcp-site/rounds/*/step-0.json"))
+    assert not list(tmp_path.glob("*.kept/rounds/*/step-0.json"))
 
 
 def test_a_task_of_another_kind_is_not_done(tmp_path):
     context = site_context("north", tmp_path, "")
     reply = OwnData(data()["north"]).execute("train", Shareable(), context, Signal())
     assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
+
+
+def test_a_site_on_an_older_flare_answers_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(deployment, "version", lambda name: "2.8.1")
+    with pytest.raises(RoundError) as error:
+        run(terms(quorum=1), tmp_path, data(), SHORT)
+    assert CODES["terms"] in str(error.value)
 
 
 def test_a_job_can_pass_the_executor_nothing():

@@ -64,10 +64,6 @@ def test_keys_are_independent(other: str | int) -> None:
     assert_even(np.histogram2d(u, v, bins=12, range=[(0, 1)] * 2)[0])
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "The same patient gets the same set twice** from one release",
-)
 @given(st.integers() | st.text(), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8))
 def test_each_is_a_function_of_key_and_id(key: str | int, ids: list[int]) -> None:
     at_once = uniforms(key, np.array(ids, np.int64))

@@ -79,23 +79,6 @@ SAMPLE = st.lists(tied, min_size=1, max_size=12)
 GROUPS = st.lists(st.lists(tied, min_size=1, max_size=4), min_size=1, max_size=3)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/own-distribution.md", "coverage at each agent, in finite samples"
-)
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "| coverage at each agent whose test data are like its calibration data |",
-)
-@pytest.mark.guarantee(
-    "README.md",
-    "coverage at each agent whose test data are like its calibration data; nothing is sent",
-)
-@pytest.mark.guarantee("README.md", "is proved at each hospital whose new patients are like its")
-@pytest.mark.guarantee(
-    "docs/explanation/four-hospitals.md",
-    "it is proved at each hospital whose new patients are like its",
-)
-@pytest.mark.guarantee("README.md", "For a guarantee at each site whose new patients are like its")
 @pytest.mark.guarantee("split-cp", "1 - alpha <= P(Y in C_k(X))")
 @pytest.mark.guarantee("split-cp", "it is at most 1 - alpha + 1/(n_k + 1)")
 @given(SAMPLE, levels, st.sampled_from(["propagate", "exclude"]))
@@ -127,10 +110,6 @@ def test_clip_loses_it(method):
 FCPS = [FCP(), FCP(sketch="order", points=2, min_gap=2), FCP(sketch="exact"), FCP(floor=True)]
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md", "coverage for a test point from the mixture of agents"
-)
-@pytest.mark.guarantee("README.md", "coverage for a test point from the mixture of agents")
 @pytest.mark.guarantee("fcp", "1 - alpha <= P(Y in C(X)) for a test point that comes from agent k")
 @pytest.mark.guarantee("fcp", "it is at most 1 - alpha + M / (N + M).")
 @pytest.mark.guarantee("fcp", "With ``floor`` the lower bound stays")
@@ -154,9 +133,6 @@ def test_fcp(method, groups, alpha):
         assert mixture(distinct(groups)) <= 1 - exact(alpha) + Fraction(len(groups), total)
 
 
-@pytest.mark.guarantee(
-    "method fcp", "Whether an agent's threshold is never below its own conformal threshold"
-)
 @pytest.mark.guarantee("fcp", "With ``own`` too, and an agent with enough points")
 @pytest.mark.parametrize("settings_", [{}, {"floor": True}, {"sketch": "order", "min_gap": 2}])
 @settings(max_examples=15, deadline=None)
@@ -189,14 +165,6 @@ def test_fcp_promises_nothing_at_a_single_agent():
     assert shares([easy, hard], threshold)[1] == 0
 
 
-@pytest.mark.guarantee("method fedcp-qq", "its expected coverage is known exactly")
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "coverage if all agents' scores are independent and identically distributed",
-)
-@pytest.mark.guarantee(
-    "README.md", "coverage if all agents' scores are independent and identically distributed"
-)
 @pytest.mark.guarantee("fedcp-qq", "P(Y in C(X)) is at least this expected coverage")
 @pytest.mark.parametrize(
     "sizes", [(1, 1), (2, 3), (1, 1, 3), pytest.param((2, 2, 2), marks=pytest.mark.slow)]
@@ -236,17 +204,6 @@ ANYTHING = st.builds(
 )
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/byzantine.md", "coverage at your own site whatever others send"
-)
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "each agent whose test data are like its calibration data, whatever the others send",
-)
-@pytest.mark.guarantee(
-    "README.md",
-    "each agent whose test data are like its calibration data, whatever the others send",
-)
 @pytest.mark.guarantee("guarded-median-cp", "1 - alpha <= P(Y in C_k(X)) at every honest agent k")
 @pytest.mark.guarantee("guarded-median-cp", "it is at most 1 - (1 - slack) alpha + 1/(n_k + 1)")
 @settings(deadline=None)
@@ -284,10 +241,6 @@ def loss(point, t):
     return Fraction(v, 8) * (a > t) + Fraction(w, 8) * (b > t)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md", "at most alpha over the mixture of agents"
-)
-@pytest.mark.guarantee("README.md", "at most alpha over the mixture of agents")
 @pytest.mark.guarantee("fed-crc", "the expected loss of a test point is at most alpha")
 @pytest.mark.guarantee("fed-crc", "``mixture``: for a test point that comes from agent k")
 @settings(max_examples=40, deadline=None)
@@ -303,7 +256,6 @@ def test_fed_crc_mixture(groups, alpha):
     assert found / ways <= exact(alpha)
 
 
-@pytest.mark.guarantee("docs/how-to/risk-control.md", "the expected loss is at most alpha |")
 @pytest.mark.guarantee("fed-crc", "``pooled``: if all points are i.i.d.")
 @pytest.mark.guarantee("fed-crc", "``site`` with ``n0 = 0``: at each agent whose test points are")
 @pytest.mark.parametrize("method", [FedCRC("pooled", points=4), FedCRC("site", 0.0, points=4)])
@@ -331,18 +283,6 @@ def of_classes(method, rest, alpha):
     return solve(method, [cal, other], alpha).values[0]
 
 
-@pytest.mark.guarantee("method fedls-cp", "no shrinkage, and the threshold has the guarantee below")
-@pytest.mark.guarantee("method fedls-cp", "the page on label shift proves both bounds")
-@pytest.mark.guarantee(
-    "docs/explanation/label-shift.md", "then coverage at the target is at least 1 - alpha**"
-)
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "coverage under label shift in finite samples with `n0=0`; approximate by default",
-)
-@pytest.mark.guarantee(
-    "README.md", "coverage under label shift in finite samples with `n0=0`; approximate by default"
-)
 @pytest.mark.guarantee("fedls-cp", "coverage at the target is at least 1 - alpha in finite samples")
 @pytest.mark.guarantee("fedls-cp", "``floor`` only adds coverage: bounds from below stay")
 @pytest.mark.parametrize("floor", [False, True])
@@ -354,7 +294,6 @@ def test_fedls_cp_covers_the_target(floor, groups, alpha, pi):
     assert sum(p * c for p, c in zip(pi, found, strict=True)) >= sum(pi) * (1 - exact(alpha))
 
 
-@pytest.mark.guarantee("docs/explanation/label-shift.md", "Without ties coverage is at most")
 @pytest.mark.guarantee("fedls-cp", "Without ties it is at most 1 - alpha + sum_c pi_c g_c")
 @settings(max_examples=30, deadline=None)
 @given(groups=CLASSES, alpha=levels, pi=SHARES)
@@ -401,9 +340,6 @@ def test_fedls_cp_lies_between_the_two_thresholds_of_its_proof(
     assert first(1 - exact(alpha)) <= q <= rounded_up(first(1 - exact(alpha) + more))
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/label-shift.md", "A class without points counts as never covered."
-)
 @pytest.mark.guarantee("fedls-cp", "never counts as covered: with more than alpha of the target")
 def test_fedls_cp_never_covers_a_class_that_it_has_not_seen():
     scores = [list(range(50)), list(range(50)), []]
@@ -426,13 +362,6 @@ def test_the_grid_costs_one_step(scores, alpha):
     assert fine == coarse == inf or fine <= coarse < fine + 0.1 + 1e-9
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md", "(fewer than 19 at alpha = 0.05) has no finite threshold."
-)
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md", "enough of these (at least 9 at alpha = 0.1, 19 at 0.05"
-)
-@pytest.mark.guarantee("README.md", "enough of these (at least 9 at alpha = 0.1, 19 at 0.05")
 def test_too_few_points_have_no_finite_threshold():
     assert fw.conformal_quantile([0.5] * 18, 0.05) == inf
     assert fw.conformal_quantile([0.5] * 19, 0.05) == 0.5
@@ -440,15 +369,6 @@ def test_too_few_points_have_no_finite_threshold():
     assert fw.conformal_quantile([0.5] * 9, 0.1) == 0.5
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "coverage at every agent that counts, and under every mixture of them",
-)
-@pytest.mark.guarantee(
-    "README.md", "coverage at every agent that counts, and under every mixture of them"
-)
-@pytest.mark.guarantee("docs/how-to/new-site.md", "promises coverage to those that took part.")
-@pytest.mark.guarantee("fedwqcp.theory.advise", "its coverage is promised to those that took part")
 @pytest.mark.guarantee(
     "max-cp", "coverage of at least 1 - alpha, in finite samples, at every agent"
 )
@@ -477,17 +397,6 @@ MARGINAL = [NewAgentCP(sketch="bisection"), NewAgentCP(min_gap=2), NewAgentCP(po
 AGENTS = st.lists(st.lists(tied, min_size=1, max_size=5), min_size=2, max_size=7)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "coverage at a new agent that is exchangeable with those that took part",
-)
-@pytest.mark.guarantee(
-    "README.md", "coverage at a new agent that is exchangeable with those that took part"
-)
-@pytest.mark.guarantee(
-    "docs/how-to/new-site.md",
-    "coverage at a new agent that is exchangeable with those that took part",
-)
 @pytest.mark.guarantee("new-agent-cp", "1 - alpha for a point of the new agent, over the draw")
 @pytest.mark.parametrize("method", MARGINAL, ids=repr)
 @settings(max_examples=40, deadline=None)

@@ -11,13 +11,6 @@ from fedwqcp.metrics import band
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.guarantee(
-    "fedwqcp.calibrate", "coverage then holds within each, as the method promises it"
-)
-@pytest.mark.guarantee("docs/how-to/groups.md", "what the method promises holds within each")
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md", "What is proved of the method then holds in each"
-)
 def test_by_label_hits_follow_the_beta_binomial_of_each_class():
     rng = np.random.default_rng(5)
     m, counts, alpha = 4000, (400, 40, 99), 0.1
@@ -34,10 +27,6 @@ def test_by_label_hits_follow_the_beta_binomial_of_each_class():
     assert hits < band(m, fw.conformal_rank(99, alpha), 99, level=1 - 2e-6)[0]
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/methods.md",
-    "for FCP by label, coverage given the label, for a test point of the mixture",
-)
 def test_fcp_by_group_covers_the_mixture_of_the_agents_that_have_the_group():
     rng = np.random.default_rng(6)
     alpha, runs = 0.2, 1500

@@ -82,7 +82,6 @@ def assert_within(exact: Array, found: int) -> None:
     assert exact[found:].sum() > 1e-6
 
 
-@pytest.mark.guarantee("docs/how-to/temperature.md", "coverage is promised whatever the model says")
 @pytest.mark.guarantee("split-cp", "1 - alpha <= P(Y in C_k(X))")
 @pytest.mark.parametrize("score", [*LABEL, *INTERVAL], ids=repr)
 @pytest.mark.parametrize(("n", "alpha"), LEVELS)

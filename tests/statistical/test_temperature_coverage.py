@@ -21,9 +21,6 @@ def rows(rng, n):
     return Outputs(2 * logits, labels, np.arange(n), logits=True)
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/temperature.md", "every guarantee holds for n less the held-out rows"
-)
 @pytest.mark.slow
 def test_hits_follow_the_exact_distribution_for_the_rows_that_are_left():
     rng = np.random.default_rng(0)

@@ -140,10 +140,6 @@ def test_label_shift_is_corrected_where_counts_are_sent():
         advice_on(*uniform(30, 30), target="all")
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/assessment.md",
-    "leave every honest agent at least the coverage of its own threshold.",
-)
 @pytest.mark.parametrize("claim", [0.0, 0.4, 1.0, inf])
 @pytest.mark.parametrize("tail", [0, 16])
 def test_an_agent_that_dominates_is_named_and_decides_for_nobody_else(claim, tail):
@@ -234,9 +230,6 @@ def test_wrong_input_is_refused():
 # ---- what it promises
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/assessment.md", "So no agent is covered less than by any of the three methods"
-)
 @given(
     st.lists(st.lists(st.floats(0, 1), min_size=20, max_size=60), min_size=2, max_size=5),
     st.sampled_from([0.05, 0.1, 0.3]),

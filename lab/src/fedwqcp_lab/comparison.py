@@ -7,7 +7,6 @@ them; rows of cells then become Markdown, LaTeX, CSV or figures elsewhere.
 from __future__ import annotations
 
 import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -102,13 +101,6 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def csv_table(rows: Iterable[Sequence[str]]) -> str:
-    """Return rows as CSV."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
 
 
 def judge(value: float, half: float, figure: PublishedFigure) -> PublishedVerdict:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fedwqcp.files import write_atomic
+from fedwqcp.files import to_csv, write_atomic
 from fedwqcp.report.terminal import scale
 from fedwqcp_lab.comparison import (
     ALL,
@@ -27,7 +27,6 @@ from fedwqcp_lab.comparison import (
     cells,
     count_verdicts,
     coverage_rows,
-    csv_table,
     markdown_table,
     size_rows,
 )
@@ -91,7 +90,7 @@ def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
         "tables.md": markdown_page(found, ablation_rows(found)),
         "tables.tex": latex_page(found),
         "cells.csv": cells_csv(found),
-        "verdicts.csv": csv_table(verdict_rows(found)),
+        "verdicts.csv": to_csv(verdict_rows(found)),
     }
     if against and (folder / READINGS_FOLDER).exists():
         texts["explained.md"] = explained_page(paper_cells(folder))
@@ -203,7 +202,7 @@ def cells_csv(found: Sequence[TableCell]) -> str:
                 cell.verdict,
             ]
         )
-    return csv_table(rows)
+    return to_csv(rows)
 
 
 def markdown_page(found: Sequence[TableCell], ablation: Sequence[Sequence[str]]) -> str:

@@ -212,7 +212,6 @@ def test_saved_units_are_found_and_tried(tmp_path, monkeypatch) -> None:
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "results" / "byzantine"
-PAGE = ROOT / "docs" / "explanation" / "byzantine.md"
 
 
 def recorded(**changes: object) -> AttackResult:
@@ -304,17 +303,11 @@ def test_who_keeps_it() -> None:
     assert "| steady | Digits | -0.019 (-0.019 to -0.019) |" in lines
 
 
-def test_the_page_and_the_tables_show_what_the_records_give(tmp_path: Path) -> None:
+def test_the_tables_and_the_figure_are_what_the_records_give(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     records = journal_of(RESULTS).read()
     page, figure = byzantine.write_tables(records, tmp_path)
     assert page.read_bytes() == (RESULTS / "tables.md").read_bytes()
-    shown = PAGE.read_text(encoding="utf-8")
-    tables = byzantine.all_tables(records)
-    headings = re.findall(r"^\*\*(.+)\*\*$", shown, flags=re.MULTILINE)
-    assert len(headings) >= 5
-    for heading in headings:
-        assert f"**{heading}**\n\n{tables[heading]}\n" in shown, heading
     committed = RESULTS / "two-byzantine-agents.svg"
     drawn_by = re.search(r"Matplotlib v([^,]+),", committed.read_text())
     again = re.search(r"Matplotlib v([^,]+),", figure.read_text())

@@ -30,6 +30,7 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
+from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_rank, least_sample
@@ -130,8 +131,7 @@ def calibrate(
     notes = [
         *_unnamed(terms, read),
         *_without_ids(terms, read),
-        *_one_based(terms, read),
-        *_below_chance(side.plan, read),
+        *([f"note: {said}"] if (said := prediction.mismatch_note(used, cal)) else ()),
         *_too_few_points(side.plan, cal),
         *(_spent_for_nothing(side.plan, data) if budget is not None else ()),
     ]
@@ -149,6 +149,20 @@ def calibrate(
     left = None if budget is None else budget.left
     facts = {"notes": notes, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
+
+
+@app.command("folder")
+def new_folder(
+    folder: Annotated[Path, typer.Argument(help="Where the site is to keep what it sends.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make the folder of a site over Flower or FLARE, or begin a new one after a loss."""
+    output, new = Output(as_json), make_site_folder(folder)
+    output.say(
+        f"{folder} "
+        + ("is ready: what leaves the site is kept there" if new else "is there already")
+    )
+    output.done(folder=folder, new=new)
 
 
 @app.command()
@@ -359,18 +373,6 @@ def _excludes_nothing(
         yield f"note: {whose} +inf: {held}"
         return
     yield f"note: the threshold is +inf: {what}; a finite one takes more calibration points"
-
-
-def _one_based(round: Round, outputs: Outputs) -> Iterator[str]:
-    """Say that labels may be counted from 1; where classes are named, labels may be names."""
-    if not round.classes and (note := prediction.one_based_note(Plan.of(round).score, [outputs])):
-        yield f"note: {note}"
-
-
-def _below_chance(plan: Plan, outputs: Outputs) -> Iterator[str]:
-    """Say that columns may be in another order than labels."""
-    if note := prediction.below_chance_note(plan.score, outputs):
-        yield f"note: {note}"
 
 
 def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:

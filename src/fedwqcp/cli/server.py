@@ -39,7 +39,7 @@ from fedwqcp.federation.plan import (
 )
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load
-from fedwqcp.federation.release import Release
+from fedwqcp.federation.release import Release, unseen_note
 from fedwqcp.federation.transport import folder
 from fedwqcp.quantile import least_sample
 from fedwqcp.registry import Setting, typed
@@ -241,6 +241,8 @@ def close(
     for line in (*thresholds, *found, *_too_small(release, found)):
         output.say(line)
     advice = next_step(release) if found else ""
+    if note := unseen_note(release):
+        output.say(f"warning: {note}", style="yellow")
     if advice:
         output.say(f"what to do: {advice}")
     if isinstance(advice, Advice) and not advice.keep:

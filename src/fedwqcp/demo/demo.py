@@ -37,7 +37,7 @@ _FEW_METHODS = ("split-cp", "fedwq-cp", "fcp", "auto")
 _CLINIC_METHODS = ("split-cp", "fedwq-cp", "auto")
 """What it compares where one hospital has few patients, and in the regression."""
 
-NEWCOMER = ("fedwq-cp", "fcp", "fedcp-qq", "weighted-median-cp", "max-cp", "new-agent-cp")
+NEWCOMER = ("fedwq-cp", "fcp", "fedcp-qq", "max-cp", "new-agent-cp")
 """Whose shared threshold a hospital gets that took no part; others have none for it."""
 
 ACTS = {
@@ -287,12 +287,12 @@ def committed_spread() -> tuple[Spread, ...]:
 def save_spread(path: Path, spread: Sequence[Spread]) -> None:
     """Write the spread, one line for each method and hospital."""
     lines = b",\n".join(msgspec.json.encode(one) for one in spread)
-    write_atomic(path, b"[\n" + lines + b"\n]\n")
+    write_atomic(path, b"[\n" + lines + b"\n]\n", shared=True)
 
 
 def save_results(path: Path, results: Results) -> None:
     """Write results as JSON."""
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(results), indent=1))
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(results), indent=1), shared=True)
 
 
 def load_results(path: Path) -> Results:

@@ -100,7 +100,7 @@ def write_sites(folder: Path) -> tuple[str, ...]:
             assert part.ids is not None
             data = io.BytesIO()
             np.savez(data, probs=part.values, labels=part.labels, ids=part.ids)
-            write_atomic(folder / one.name / f"{file}.npz", data.getvalue())
+            write_atomic(folder / one.name / f"{file}.npz", data.getvalue(), shared=True)
     return tuple(one.name for one in found)
 
 

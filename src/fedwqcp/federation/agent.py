@@ -11,9 +11,14 @@ from numpy.random import PCG64
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.disclosure import PRIVATE_EPSILON, USUAL_LIMIT, DisclosureLimit
+from fedwqcp.federation.disclosure import (
+    PRIVATE_EPSILON,
+    USUAL_LIMIT,
+    DisclosureLimit,
+    too_little_noise,
+)
 from fedwqcp.federation.plan import Plan, Task, part_of
-from fedwqcp.federation.privacy_budget import Budget
+from fedwqcp.federation.privacy_budget import LEAST_EPSILON, Budget
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import Kinds, decode, encode
@@ -77,11 +82,14 @@ class Agent:
                 ),
             )
         self.plan.check(calibration)
+        self._rng = rng or _SystemRandom(PCG64())
+        most = self.plan.round.max_n
+        if self.plan.method.private and calibration.n > most:  # to refuse would tell of the size
+            calibration = calibration.take(self._rng.choice(calibration.n, most, replace=False))
         self._calibration = calibration
         self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
         self._limit = None if allow_samples else limit
         self._budget = budget
-        self._rng = rng or _SystemRandom(PCG64())
         self._sign_key = sign_key
         self._answered: dict[int, tuple[Ask, bytes]] = {}
 
@@ -166,23 +174,48 @@ class Agent:
 
     @property
     def spends(self) -> float:
-        """The epsilon of one answer: levels and columns add up, disjoint groups do not."""
+        """The epsilon of one answer: levels and columns add up, disjoint groups do not.
+
+        At least `LEAST_EPSILON`, so that questions that cost next to nothing cannot add up.
+        """
         # by the levels of the round: of the tasks, two may be equal once divided by the columns
         thresholds = len(self.plan.round.alphas) * self.plan.score.columns
-        return float(Decimal(str(self.plan.method.spends)) * thresholds)
+        return max(LEAST_EPSILON, float(Decimal(str(self.plan.method.spends)) * thresholds))
 
     def _answer(self, asked: Ask) -> bytes:
-        if self._limit is not None and self.spends > PRIVATE_EPSILON:
-            self._limit.check(self.plan, self._calibration, asked.step + 1)
+        private = self.plan.method.private
+        # a site that set a budget has said what private answers may tell
+        limit = None if private and self._budget is not None else self._limit
+        if limit is not None and not private:
+            limit.check(self.plan, self._calibration, asked.step + 1)
+        if limit is not None and private and self.spends > PRIVATE_EPSILON:
+            raise too_little_noise(self.spends)
         answers = tuple(
             None if question is None else self._summary(question, task)
             for question, task in zip(asked.questions, self.plan.tasks, strict=True)
         )
+        if limit is not None and private:
+            answers = self._without_small_groups(answers, limit.min_class)
         answer = self.plan.answer(self.name, answers, asked.step)
         if self._sign_key is not None:
             ask = encode(asked) if asked.step else b""
             answer = self._sign_key.sign(answer, self.plan, ask)
         return encode(answer)
+
+    def _without_small_groups(
+        self, answers: tuple[Summary | None, ...], least: int
+    ) -> tuple[Summary | None, ...]:
+        """Leave out groups whose private sizes do not show that they have so many points."""
+        sized = [
+            (task.group, each)
+            for task, each in zip(self.plan.tasks, answers, strict=True)
+            if task.group is not None and each is not None
+        ]
+        small = {group for group, each in sized if any(n < least for n in each.sizes())}
+        return tuple(
+            None if task.group in small else each
+            for task, each in zip(self.plan.tasks, answers, strict=True)
+        )
 
     def _summary(self, question: Question, task: Task) -> Summary | None:
         """Answer one question for one task; nothing where there is no point of its group."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedwqcp._io import exists, make_folder, write_new
+from fedwqcp._io import exists, make_folder, write_key
 from fedwqcp._validation import shown
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.wire.messages import check_names
@@ -80,7 +80,7 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
             raise InputError(text)
     make_folder(folder / "keys")
     for name, data in files.items():
-        write_new(folder / name, data, private=name in private)
+        write_key(folder / name, data, shared=name in public)
     return tuple(folder / name for name in files)
 
 

@@ -89,9 +89,9 @@ class DisclosureLimit(CheckedSettings):
 
 
 PRIVATE_EPSILON = 10.0
-"""An answer that spends at most so much is limited by its noise, not by the number of scores.
+"""A private answer is limited by its noise: without a budget it spends at most so much.
 
-Counting would refuse by the true size of a group, which the noise is there to hide.
+Counting scores would refuse by the true size of a group, which the noise is there to hide.
 """
 USUAL_LIMIT = DisclosureLimit()
 """Holds unless a site says otherwise; benchmarks/disclosure.py measures what it costs."""
@@ -108,6 +108,18 @@ def _too_much(what: str) -> InputError:
             "ask the server for a method or --setting that reveals less (SECURITY.md lists from "
             "how many points each is answered), or, if this site may, widen its limit with "
             "--max-share and --min-class, or lift it with --allow-samples",
+        ),
+    )
+
+
+def too_little_noise(epsilon: float) -> InputError:
+    """Say that a private answer would spend too much for a site without a budget."""
+    return InputError(
+        f"a site without a privacy budget answers up to {PRIVATE_EPSILON:g}, got {epsilon:g}",
+        field="epsilon",
+        cure=(
+            "ask for less, or give this site a budget=Budget(folder, total)",
+            "ask the server for less, or give this site a --privacy-budget",
         ),
     )
 

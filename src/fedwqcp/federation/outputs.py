@@ -170,6 +170,12 @@ class Outputs:
                     f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
                     + f"; outputs of a single input have shape (1, {len(array)})" * one
                 )
+            if not _share_index(values, given):
+                raise InputError(
+                    "must have the index of the outputs' table, got another: sort both alike, or "
+                    "pass to_numpy() of both where rows correspond by position",
+                    field=what,
+                )
             if part is not None and what == "ids" and part.ndim != 1:
                 raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
             if given is not None and what == "ids":
@@ -218,6 +224,13 @@ class Outputs:
         lacks = ", ".join(name for name, given in parts.items() if not given)
         said = [size, f"with {there}" if there else "", f"without {lacks}" if lacks else ""]
         return f"Outputs({'; '.join(filter(None, said))})"
+
+
+def _share_index(table: object, part: object) -> bool:
+    """Tell whether two tables of pandas have the same index; other arrays have none."""
+    ours, theirs = (getattr(each, "index", None) for each in (table, part))
+    both = hasattr(ours, "equals") and hasattr(theirs, "equals")
+    return not both or bool(ours.equals(theirs))  # type: ignore[union-attr]
 
 
 def load_outputs(
@@ -577,9 +590,15 @@ def _from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         try:
             table = pyarrow.parquet.ParquetFile(file).read()
             columns = {name: _cells(table[name]) for name in table.column_names}
+        except MemoryError:
+            raise _no_memory(path) from None
         except Exception:  # whatever pyarrow raises on bytes that it did not write
             raise InputError(f"{path} must be a Parquet file; it cannot be read") from None
     return _from_columns(path, columns, classes)
+
+
+def _no_memory(path: Path) -> InputError:
+    return InputError(f"{path} takes more memory than there is: give fewer rows")
 
 
 def _cells(column: Any) -> _Cells:
@@ -688,10 +707,11 @@ def _check_meant(
     path: Path, columns: Mapping[str, object], what: str, known: Sequence[str] = ()
 ) -> None:
     """Refuse a column that is most likely of ids, labels or groups, and would be left unread."""
+    others = columns.keys() - set(known)
     for wanted, pattern in _MEANT.items():
         if wanted in columns or (wanted == "label" and "y" in columns):
             continue
-        near = next((c for c in columns if c not in known and pattern.fullmatch(c)), None)
+        near = next((c for c in columns if c in others and pattern.fullmatch(c)), None)
         if near is not None:
             raise InputError(
                 f"{path}: {what} {near!r} would not be read: name it {wanted!r} if that is what it "
@@ -758,6 +778,8 @@ def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
             for name in found.files:
                 where = f"{path}: array {name!r}"
                 arrays[name] = found[name]
+        except MemoryError:
+            raise _no_memory(path) from None
         except Exception as error:  # NumPy raises many kinds on bytes that it did not write
             raise InputError(f"{where} {_why_unread(error, name)}") from None
     return arrays

@@ -75,7 +75,11 @@ class Plan:
         method = methods.get(round.method.name, **round.method.settings).toward(round.target)
         _check_choices(round, method, score)
         groups = range(len(round.group_names)) or (None,)
-        check_tasks(len(round.alphas) * len(groups) * score.columns)
+        count = len(round.alphas) * len(groups) * score.columns
+        check_tasks(count)
+        # the scores of a caller's own have an unknown range
+        ends = (0.0, 1.0) if isinstance(score, Custom) else score.bounds(round.n_classes)
+        method.check_round(*ends, count)
         tasks = tuple(
             Task(alpha / score.columns, column, group)
             for alpha in round.alphas
@@ -139,7 +143,10 @@ class Plan:
         )
 
     def check(self, cal: Calibration) -> None:
-        """Refuse calibration data that do not fit the round, or whose groups are not known."""
+        """Refuse calibration data that do not fit the round, or whose groups are not known.
+
+        A private round looks at no value of theirs: a refusal would tell of it.
+        """
         round, name = self.round, self.round.method.name
         if cal.weights is not None and not self.method.controls_risk:
             raise InputError(f"weights are for methods that control a risk; {name!r} does not")
@@ -157,13 +164,16 @@ class Plan:
                         "add a column 'group' to the file (in an .npz file an array groups)",
                     ),
                 )
-            group_places(cal.groups, round.groups)
+            if not self.method.private:
+                group_places(cal.groups, round.groups)
         if cal.columns > self.score.columns == 1:
             raise InputError(several_columns(cal.scores))
         if cal.columns != self.score.columns:
             raise InputError(
                 f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
             )
+        if self.method.private:
+            return
         if cal.n > round.max_n:
             raise OutOfRangeError(
                 f"n must be at most the round's max_n = {round.max_n}, got {cal.n}; "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,8 @@ from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.methods import Calibration
+from fedwqcp.methods._base import own_data
+from fedwqcp.metrics import lower_end
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
@@ -57,36 +58,36 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     raise InputError(f"score {name_of(score)!r} is the caller's own: its scores are not made here")
 
 
-def one_based_note(score: Score, given: Iterable[object]) -> str:
-    """Say that labels may be counted from 1, where no row has label 0; nothing where one has.
+_USEFUL = 0.1
+"""A top class is useful that reaches a tenth of the agreement that chance leaves open."""
+_LIFT = 5
+"""With many classes, so many times the agreement of chance is useful too."""
+_DOUBT = 0.01
+"""Chance that a top class which is just useful is called useless."""
 
-    A label that reaches the number of classes is refused; without the last class none does.
+
+def mismatch_note(outputs: Outputs, cal: Calibration) -> str:
+    """Say that labels may not fit the columns, where the data rule out a useful top class.
+
+    ``outputs`` are those that ``cal`` was scored from. Of n rows the top class hits the label in at
+    most the Clopper-Pearson bound. Independent of the labels it would hit sum_c a_c b_c of them,
+    and at best sum_c min(a_c, b_c), where a and b are the shares of classes at the top and among
+    labels. So a model that always says the same is never called useless.
     """
-    parts = [np.asarray(data.labels) for data in given if isinstance(data, Outputs)]
-    numbers = [labels for labels in parts if labels.size and labels.dtype.kind in "iu"]
-    if not isinstance(score, LabelScore) or not numbers or min(map(np.min, numbers)) <= 0:
+    if cal.labels is None or not cal.n:
+        return ""
+    values, labels, n = outputs.values, cal.labels, cal.n
+    top = values.argmax(axis=1)
+    a, b = (np.bincount(each, minlength=values.shape[1]) / n for each in (top, labels))
+    chance, best = float(a @ b), float(np.minimum(a, b).sum())
+    missed = int(np.count_nonzero(top != labels))
+    at_most = 1 - lower_end(missed, n, _DOUBT)
+    if at_most >= min(chance + _USEFUL * (best - chance), _LIFT * chance):
         return ""
     return (
-        "no row has label 0, which stands for the first column of the probabilities: if your "
-        "labels count from 1, subtract 1"
-    )
-
-
-def below_chance_note(score: Score, outputs: Outputs) -> str:
-    """Say that columns may be in another order than labels, where the first choice is seldom right.
-
-    Seldom is three standard deviations below chance. Labels that are names have no order.
-    """
-    labels, values = outputs.labels, outputs.values
-    if not isinstance(score, LabelScore) or labels is None or labels.dtype.kind not in "iu":
-        return ""
-    n, chance = len(values), 1 / values.shape[1]
-    right = np.count_nonzero(values.argmax(axis=1) == labels)
-    if right >= n * chance - 3 * math.sqrt(n * chance * (1 - chance)):
-        return ""
-    return (
-        "the most probable class is right less often than by chance: see that the columns of "
-        "probabilities are in the order of the labels"
+        f"the most probable class is right in {1 - missed / n:.1%} of {n} rows, no better than "
+        "chance: check that labels belong to these rows, that columns are in the order of the "
+        f"labels{'' if b[0] else ', and that labels count from 0 (no row has label 0)'}"
     )
 
 
@@ -168,6 +169,8 @@ def thresholds(
     """
     plan = Plan.of(release.round)
     if calibration is None:
+        if plan.method.floors and agent is not None and agent not in release.local:
+            own_data(None, release.round.method.name)  # whatever the release holds
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
         if agent in release.local and (features is None or not plan.method.needs_features):
             return shown
@@ -193,6 +196,8 @@ def thresholds(
 
     found = threshold_by(release.round, _of_group, group)
     low, high = plan.bounds
+    if plan.method.floors:  # what was borrowed may be anything
+        found = np.where(found > high, np.inf, found)
     if not (((low <= found) & (found <= high)) | (found == np.inf)).all():
         raise InputError(
             f"the release's threshold must lie between {low:g} and {high:g} for "
@@ -235,7 +240,8 @@ def localize(
     """
     this, outcome = plan.tasks[task], release.outcomes[task]
     shared = outcome.threshold(None)
-    if shared == np.inf or (shared is None and release.took_no_part(agent, task)):
+    gone = shared == np.inf or (shared is None and release.took_no_part(agent, task))
+    if gone and not plan.method.floors:
         return np.asarray(np.inf)
     own = None
     if calibration is not None:
@@ -313,7 +319,7 @@ def unanswered_note(release: ReleaseRecord, agent: str) -> str:
         return ""
     record = release.record(agent)
     shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
-    if not shared or record.status == "used":
+    if not shared or record.status in ("used", "not asked"):
         return ""
     why = "it did not answer" if record.status == "missing" else "its answer was refused"
     return f"the threshold does not rest on data of {agent}: {why}"

@@ -30,6 +30,9 @@ from fedwqcp._io import (
 )
 from fedwqcp.errors import BudgetError, InputError, RecordError
 
+LEAST_EPSILON = 0.01
+"""What an answer spends at the least, however little a round asks for."""
+
 _COUNT = "count.json"
 """How many answers were ever given."""
 

@@ -25,7 +25,7 @@ from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.release import Release
 from fedwqcp.wire.codec import decode, encode, method_of
-from fedwqcp.wire.messages import PerAgentThresholds, Round, SharedThreshold
+from fedwqcp.wire.messages import Round, SharedThreshold
 from fedwqcp.wire.release import AgentRecord
 
 LOG = "log.jsonl"
@@ -37,7 +37,8 @@ START = "0" * 64
 def save(release: Release, path: str | Path) -> None:
     """Write a release to a file, whole or not at all.
 
-    The file also holds what every agent sent. For sites, save ``release.public()``.
+    The file also holds what every agent sent, and is for its owner alone. For sites, save
+    ``release.public()``, which others can read as far as the umask lets them.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ def save(release: Release, path: str | Path) -> None:
         If the file cannot be written.
     """
     check_arguments(save, locals())
-    write_atomic(Path(path), encode(replace(release, local={})))
+    data = encode(replace(release, local={}))
+    write_atomic(Path(path), data, shared=not release.received)
 
 
 def load(path: str | Path) -> Release:
@@ -236,7 +238,7 @@ def with_reasons(release: Release, reasons: Mapping[str, str]) -> Release:
     """Return a release whose unused agents are refused for a reason, or missing."""
 
     def _named(record: AgentRecord) -> AgentRecord:
-        if record.status == "used":
+        if record.status in ("used", "not asked"):
             return record
         reason = reasons.get(record.name, record.reason)
         return replace(record, status="refused" if reason else "missing", reason=reason)
@@ -268,10 +270,14 @@ def _check(release: Release, source: str) -> None:
         )
     for task, outcome in enumerate(release.outcomes):
         there = release.count_in(task)
-        if isinstance(outcome, PerAgentThresholds) and len(outcome.values) != there:
+        if outcome.agents not in (None, there):
             raise RecordError(
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
-                f"{len(outcome.values)}"
+                f"{outcome.agents}"
+            )
+        if plan.method.floors and outcome.threshold(0) not in (None, inf):
+            raise RecordError(
+                f"{source}: outcomes: {release.round.method.name} leaves thresholds to the agents"
             )
         nobody_has_points = release.round.by is not None and outcome == SharedThreshold(inf)
         if type(outcome) not in plan.method.outcomes and not nobody_has_points:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_alpha, check_arguments, named, plain
+from fedwqcp._validation import as_alpha, check_arguments, listed, named, plain
 from fedwqcp.errors import CalibrationRowsWarning, InputError, warn
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
@@ -25,6 +25,7 @@ from fedwqcp.federation.predict import (
     predict,
 )
 from fedwqcp.methods import Calibration
+from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import AgentMetrics, AgentRisk
 from fedwqcp.scores import LabelScore, Score
 from fedwqcp.scores.custom import Custom
@@ -604,7 +605,12 @@ class Release(ReleaseRecord):
         yield ("agent", "status", *(several if len(levels) > 1 else ["threshold"]), "bytes up")
         if self.census is not None:
             counted = f"{self.census.used} agents"
-            yield (counted, "used", *(self._shown("", alpha) for alpha in levels), "")
+            yield (
+                counted,
+                "used" if self.rounds else "not asked",
+                *(self._shown("", alpha) for alpha in levels),
+                "",
+            )
             return
         for record in self.agents[:_MOST_SHOWN]:
             shown = (self._shown(record.name, alpha) for alpha in levels)
@@ -618,6 +624,8 @@ class Release(ReleaseRecord):
             yield f"warning: {name} was refused: {reason}"
         if self.missing:
             yield f"warning: no answer from {', '.join(self.missing[:_MOST_SHOWN])}"
+        if note := unseen_note(self):
+            yield f"warning: {note}"
         shown = [record.name for record in self.agents[:_MOST_SHOWN]]
         levels, by = self.round.alphas, self.round.by
         endless = [n for n in shown if any(self.is_infinite(n, alpha) for alpha in levels)]
@@ -666,6 +674,33 @@ class Release(ReleaseRecord):
         return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
+def unseen_labels(release: ReleaseRecord) -> dict[str, float]:
+    """Return the agents of whose labels more than alpha are of classes that nobody has seen.
+
+    With the share of these labels, at the smallest level that it passes.
+    """
+    found: dict[str, float] = {}
+    for task, outcome in enumerate(release.outcomes):
+        if isinstance(outcome, LabelShifted):
+            for name in release.used:
+                at = release.position(name, task)
+                share = 0.0 if at is None else outcome.unknown[at]
+                if share > Plan.of(release.round).tasks[task].alpha:
+                    found[name] = max(share, found.get(name, 0.0))
+    return found
+
+
+def unseen_note(release: ReleaseRecord) -> str:
+    """Name the agents of `unseen_labels`, and say what to do; empty where there are none."""
+    if not (found := unseen_labels(release)):
+        return ""
+    return (
+        f"agent{'s' * (len(found) > 1)} {listed(found, 5)}: more than alpha of the labels (up to "
+        f"{max(found.values()):.0%}) are of classes of which no agent has enough points, so the "
+        "threshold is +inf; collect points of these classes at any agent, or merge classes"
+    )
+
+
 def proved(release: ReleaseRecord) -> str:
     """Say what is proved of a release and under which assumption, or why nothing is."""
     said, why = release.guarantee.in_words, release.assumption
@@ -675,6 +710,12 @@ def proved(release: ReleaseRecord) -> str:
 def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:
     """Keep fingerprints of the calibration rows for `known_rows`, and none of the rows."""
     vars(release)[_FINGERPRINTS] = {name: fingerprints(part) for name, part in data.items()}
+
+
+def points_of(release: Release, agent: str) -> int | None:
+    """Return how many points an agent calibrated with, where that was in this process."""
+    known: dict[str, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
+    return len(known[agent].values) if agent in known else None
 
 
 def _check_own(release: Release, agent: str, calibration: Calibration | Outputs) -> None:

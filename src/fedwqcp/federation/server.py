@@ -11,7 +11,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from fedwqcp._validation import named
 from fedwqcp.errors import (
@@ -291,7 +291,8 @@ class Server:
         """Return what became of one agent."""
         state = self._states[name]
         if name in self._positions:
-            return AgentRecord(name, "used", "", state.bytes_up, state.bytes_down)
+            status: Literal["used", "not asked"] = "used" if self.step else "not asked"
+            return AgentRecord(name, status, "", state.bytes_up, state.bytes_down)
         if state.refusal is None or not state.proved:
             return AgentRecord(name, "missing", "", state.bytes_up, state.bytes_down)
         reason = f"{state.refusal.field}: {state.refusal.reason}"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedwqcp._io import read, write_new
+from fedwqcp._io import read, write_key
 from fedwqcp.errors import InputError, MissingExtraError, WrongRoundError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.wire.codec import encode
@@ -72,7 +72,7 @@ def new_key(path: Path) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     data = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    write_new(path, data, private=True)
+    write_key(path, data)
     return str(key.public_key().public_bytes_raw().hex())
 
 

@@ -1,4 +1,4 @@
-"""The passes on a CUDA device, as Triton programs: each reads tiles of ROWS by BLOCK once.
+"""Sets on a CUDA device without a sort, as a Triton program that reads tiles of ROWS by BLOCK once.
 
 A probability rounded to a multiple of 2^-52 stays in its own float type. Exact sums are float64.
 float32 above 2^-29 (EDGE) needs no rounding: labels at least as probable as one above it are
@@ -6,18 +6,16 @@ summed and compared as they are. No product may be fused with a sum (``enable_fp
 scores are those of the other backends to the last bit. A function returns once, at its end: Triton
 reads on after a return inside an ``if``.
 
-A file of its own because importing it imports Triton, which not every torch brings along; `torch`
-launches the programs. Without a GPU they run where Triton interprets them (TRITON_INTERPRET=1).
+A file of its own because importing it imports Triton, which not every torch brings along. Without a
+GPU the program runs where Triton interprets it (TRITON_INTERPRET=1).
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
+import torch
 import triton
 import triton.language as tl
 
 EDGE = tl.constexpr(2.0**-29)
-
-
-# Ranked scores: the formulas, and scores of true labels ------------------------------------------
 
 
 @triton.jit
@@ -29,7 +27,7 @@ def round_fixed(p, WIDE: tl.constexpr):
 
 @triton.jit
 def score(before, upto, rank, top, u, penalty, k_reg, KIND: tl.constexpr):
-    """The formulas of `torch.score_places`: 0 is aps, 1 raps, 2 saps."""
+    """The formulas of `fedwqcp.torch.Formula`: 0 is aps, 1 raps, 2 saps."""
     if KIND == 2:
         steps = (rank - 2).to(u.dtype) + u
         value = tl.where(rank == 1, u * top, top + steps * penalty)
@@ -60,79 +58,6 @@ def load_settings(settings, KIND: tl.constexpr):
     penalty = tl.load(settings) if KIND > 0 else 0.0
     k_reg = tl.load(settings + 1).to(tl.int32) if KIND > 0 else 0
     return penalty, k_reg
-
-
-@triton.jit
-def is_valid(total, lowest):
-    """Whether a row seems one of probabilities; a NaN fails the first comparison.
-
-    The sum may be rounded: rows near the tolerance count as invalid, and the caller checks all rows
-    in full.
-    """
-    return (tl.abs(total - 1.0) <= 0.00099) & (lowest >= 0)
-
-
-@triton.jit
-def raise_flag(flag, bad):
-    """Raise the flag if a row needs a full check; all programs write the same number."""
-    if tl.max(bad.to(tl.int32), 0) > 0:
-        tl.store(flag, 1)
-
-
-@triton.jit
-def score_labels(
-    probs,
-    labels,
-    u,
-    settings,
-    out,
-    flag,
-    n,
-    row_stride,
-    u_stride,
-    C: tl.constexpr,
-    VEC: tl.constexpr,
-    WIDE: tl.constexpr,
-    KIND: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Score one label of each row in one pass."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    there = row < n
-    start = tl.multiple_of(row * row_stride, VEC)
-    y = tl.load(labels + row, mask=there, other=0)
-    known = (y >= 0) & (y < C)
-    own = round_fixed(tl.load(probs + start + y, mask=there & known, other=0.0), WIDE)
-    # of float32, what stands before a label above the edge needs no rounding
-    fine = True if WIDE else tl.min(own, 0) <= EDGE
-    before = tl.zeros([ROWS], tl.float64)
-    total = tl.zeros([ROWS], own.dtype)
-    rank = tl.full([ROWS], 1, tl.int32)
-    top = own
-    lowest = own
-    for first in range(0, C, BLOCK):
-        index = first + tl.arange(0, BLOCK)
-        real = there[:, None] & (index < C)[None, :]
-        p = tl.load(probs + start[:, None] + index[None, :], mask=real, other=0.0)
-        total += tl.sum(p, 1)
-        lowest = tl.minimum(lowest, tl.min(p, 1))
-        if fine:
-            p = round_fixed(p, WIDE)
-        # more probable, or as probable and before it in the row
-        tied = (p == own[:, None]) & (index[None, :] < y[:, None])
-        ahead = (p > own[:, None]) | tied
-        before += tl.sum(tl.where(ahead, p, 0.0).to(tl.float64), 1)
-        rank += tl.sum(ahead.to(tl.int32), 1)
-        top = tl.maximum(top, tl.max(p, 1))
-    upto = tl.where(rank == C, 1.0, tl.minimum(before + own.to(tl.float64), 1.0))
-    share = tl.load(u + row * u_stride, mask=there, other=1.0)
-    penalty, k_reg = load_settings(settings, KIND)
-    largest = tl.minimum(top.to(tl.float64), 1.0)
-    value = score(tl.minimum(before, 1.0), upto, rank, largest, share, penalty, k_reg, KIND)
-    tl.store(out + row, value, mask=there)
-    good = known & is_valid(total, lowest) & (share >= 0.0) & (share <= 1.0)
-    raise_flag(flag, there & (~good))
 
 
 # Ranked scores: sets -----------------------------------------------------------------------------
@@ -300,11 +225,7 @@ def sets(
     q,
     u,
     settings,
-    labels,
     mask,
-    sizes,
-    covered,
-    flag,
     n,
     row_stride,
     q_stride,
@@ -314,11 +235,10 @@ def sets(
     WIDE: tl.constexpr,
     KIND: tl.constexpr,
     RULE: tl.constexpr,
-    WRITE: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Find where each row's set ends; write its mask, or its size and whether it holds a label."""
+    """Find where each row's set ends, and write its mask."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     there = row < n
     start = tl.multiple_of(row * row_stride, VEC)
@@ -329,7 +249,6 @@ def sets(
     Q = tl.load(q + row * q_stride, mask=there, other=0.0)
     U = tl.load(u + row * u_stride, mask=there, other=1.0)
     penalty, k_reg = load_settings(settings, KIND)
-    good = is_valid(tl.sum(p, 1), tl.min(p, 1)) & (U >= 0.0) & (U <= 1.0)
     top = tl.minimum(round_fixed(tl.max(p, 1), WIDE).to(tl.float64), 1.0)
     none = U * 0.0
     first = (row * 0).to(tl.int32) + 1
@@ -339,112 +258,61 @@ def sets(
     )
     own = value.to(tl.float64)
     low = _count_ties(own, mass, count, ties, top, U, Q, penalty, k_reg, C, KIND, RULE)
-    if WRITE:
-        level = (bits_of(value) + (low < ties)).to(x.dtype, bitcast=True)
-        belongs = x >= tl.where(some, level, 2.0)[:, None]
-        if tl.max((some & (low > 0) & (low < ties)).to(tl.int32), 0) > 0:
-            same = x == value[:, None]
-            place = tl.cumsum(same.to(tl.int32), 1)
-            belongs = belongs | (same & (place <= low[:, None]) & some[:, None])
-        tl.store(mask + (row * C)[:, None] + index, belongs.to(tl.int8), mask=real)
-    else:
-        y = tl.load(labels + row, mask=there, other=0)
-        known = (y >= 0) & (y < C)
-        good = good & known
-        mine = round_fixed(tl.load(probs + start + y, mask=there & known, other=0.0), WIDE)
-        before = ties * 0
-        if tl.max(ties, 0) > 1:
-            tied = (x == value[:, None]) & (index < y[:, None])
-            before = tl.sum(tied.to(tl.int32), 1)
-        held = some & ((mine > value) | ((mine == value) & (before < low)))
-        tl.store(covered + row, held.to(tl.int8), mask=there)
-        tl.store(sizes + row, tl.where(some, count + low, 0).to(tl.int64), mask=there)
-    raise_flag(flag, there & (~good))
+    level = (bits_of(value) + (low < ties)).to(x.dtype, bitcast=True)
+    belongs = x >= tl.where(some, level, 2.0)[:, None]
+    if tl.max((some & (low > 0) & (low < ties)).to(tl.int32), 0) > 0:
+        same = x == value[:, None]
+        place = tl.cumsum(same.to(tl.int32), 1)
+        belongs = belongs | (same & (place <= low[:, None]) & some[:, None])
+    tl.store(mask + (row * C)[:, None] + index, belongs.to(tl.int8), mask=real)
 
 
-# LAC: one minus the probability in float64, never fused with another operation -------------------
+# Launching ---------------------------------------------------------------------------------------
+
+TILE = 1024
+"""How many probabilities a warp holds: 32 for each thread."""
+LONGEST = 4096
+"""Longest row that stays in registers."""
+KINDS = ("aps", "raps", "saps")
+RULES = ("leq", "leq_top1", "until")
 
 
-@triton.jit
-def _lac_score(p):
-    """One minus a probability, at least 0."""
-    return tl.maximum(1.0 - p.to(tl.float64), 0.0)
+def serves(p) -> bool:
+    """Tell whether rows fit into registers."""
+    floats = p.dtype in (torch.float32, torch.float64)
+    return floats and 0 < p.shape[0] < 2**31 and p.shape[1] <= LONGEST
 
 
-@triton.jit
-def lac_score_labels(
-    probs,
-    labels,
-    out,
-    flag,
-    n,
-    row_stride,
-    C: tl.constexpr,
-    VEC: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Score one label of each row; the pass over the others only checks them."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    there = row < n
-    start = tl.multiple_of(row * row_stride, VEC)
-    y = tl.load(labels + row, mask=there, other=0)
-    known = (y >= 0) & (y < C)
-    own = tl.load(probs + start + y, mask=there & known, other=0.0)
-    total = tl.zeros([ROWS], own.dtype)
-    lowest = own
-    for first in range(0, C, BLOCK):
-        index = first + tl.arange(0, BLOCK)
-        real = there[:, None] & (index < C)[None, :]
-        p = tl.load(probs + start[:, None] + index[None, :], mask=real, other=0.0)
-        total += tl.sum(p, 1)
-        lowest = tl.minimum(lowest, tl.min(p, 1))
-    tl.store(out + row, _lac_score(own), mask=there)
-    raise_flag(flag, there & (~(known & is_valid(total, lowest))))
+def find_sets(formula, probs, u, q, rule):
+    """Return the sets of all checked rows; q has shape () or (n, 1)."""
+    p = probs if probs.stride(1) == 1 else probs.contiguous()
+    n, width = p.shape
+    block = max(16, 1 << (width - 1).bit_length())
+    rows = max(1, TILE // block)
+    together = 16 // p.element_size()
+    aligned = p.data_ptr() % 16 == 0 and p.stride(0) % together == 0
+    settings = torch.tensor([formula.penalty, float(formula.k_reg)], dtype=torch.float64)
+    mask = torch.empty(p.shape, dtype=torch.bool, device=p.device)
+    (level, level_stride), (share, share_stride) = _strided(q, p), _strided(u, p)
+    sets[(-(-n // rows),)](
+        *(p, level, share, settings.to(p.device), mask.view(torch.int8)),
+        *(n, p.stride(0), level_stride, share_stride),
+        C=width,
+        VEC=together if aligned else 1,
+        WIDE=p.dtype == torch.float64,
+        KIND=KINDS.index(formula.kind),
+        RULE=RULES.index(rule),
+        ROWS=rows,
+        BLOCK=block,
+        num_warps=max(1, block // TILE),
+        enable_fp_fusion=False,
+    )
+    return mask
 
 
-@triton.jit
-def lac_sets(
-    probs,
-    q,
-    labels,
-    mask,
-    sizes,
-    covered,
-    flag,
-    n,
-    row_stride,
-    q_stride,
-    C: tl.constexpr,
-    VEC: tl.constexpr,
-    TOP: tl.constexpr,
-    EACH: tl.constexpr,
-    WRITE: tl.constexpr,
-    ROWS: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
-    """Write each row's mask, or its size and whether it holds a label; TOP adds the first."""
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    there = row < n
-    start = tl.multiple_of(row * row_stride, VEC)
-    index = tl.arange(0, BLOCK)[None, :]
-    real = there[:, None] & (index < C)
-    p = tl.load(probs + start[:, None] + index, mask=real, other=0.0)
-    if EACH:  # a threshold for each label
-        level = tl.load(q + (row * q_stride)[:, None] + index, mask=real, other=0.0)
-    else:
-        level = tl.load(q + row * q_stride, mask=there, other=0.0)[:, None]
-    good = is_valid(tl.sum(p, 1), tl.min(p, 1))
-    belongs = real & (_lac_score(p) <= level)
-    if TOP:
-        best = tl.min(tl.where(p == tl.max(p, 1)[:, None], index, BLOCK), 1)
-        belongs = belongs | (index == best[:, None])
-    if WRITE:
-        tl.store(mask + (row * C)[:, None] + index, belongs.to(tl.int8), mask=real)
-    else:
-        y = tl.load(labels + row, mask=there, other=0)
-        good = good & (y >= 0) & (y < C)
-        held = tl.sum((belongs & (index == y[:, None])).to(tl.int32), 1)
-        tl.store(covered + row, held.to(tl.int8), mask=there)
-        tl.store(sizes + row, tl.sum(belongs.to(tl.int32), 1).to(tl.int64), mask=there)
-    raise_flag(flag, there & (~good))
+def _strided(values, p):
+    """Return one number for each row, or one for all with stride 0; None is the number 1."""
+    if values is None:
+        return torch.ones(1, dtype=torch.float64, device=p.device), 0
+    flat = values.to(device=p.device, dtype=torch.float64).reshape(-1).contiguous()
+    return flat, 0 if len(flat) == 1 else 1

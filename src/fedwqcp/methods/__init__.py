@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from fedwqcp.errors import UnfitAnswerError
-from fedwqcp.methods._averages import RobustSharedThreshold
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -20,22 +19,16 @@ from fedwqcp.methods._base import (
     Terms,
 )
 from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
+from fedwqcp.methods.auto import Borrowed
 from fedwqcp.methods.fcp import AtLeast
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry, Setting
 
-_AUTO = (
-    "method 'auto' is for fw.calibrate alone, which runs a first round to choose from: open a "
-    "first round of 'fedwq-cp' with --setting tail=16, for classes also one of 'fedls-cp' with "
-    "--setting floor=true, then run `fedwqcp advise` on the records"
-)
-
 _registry: Registry[Method[Any]] = Registry(
     Method,  # type: ignore[type-abstract]  # only searched for
     "fedwqcp.methods",
     "method",
-    elsewhere={"auto": _AUTO},
 )
 
 
@@ -76,6 +69,17 @@ def get(name: str, **settings: Setting) -> Method[Any]:
     FedWQCP(overflow='clip', tail=0)
     """
     return _registry.make(name, settings)
+
+
+def built_in() -> tuple[str, ...]:
+    """Return the names of this package's own methods, without plug-ins.
+
+    Returns
+    -------
+    tuple of str
+        In alphabetical order.
+    """
+    return _registry.built_in
 
 
 def find(name: str) -> type[Method[Any]]:
@@ -119,6 +123,7 @@ __all__ = [
     "MIN_MASKED_AGENTS",
     "MODULUS",
     "AtLeast",
+    "Borrowed",
     "Calibration",
     "Exchange",
     "Disclosure",
@@ -128,12 +133,12 @@ __all__ = [
     "PerAgentQuestions",
     "Proposal",
     "RobustThreshold",
-    "RobustSharedThreshold",
     "Summed",
     "Total",
     "Terms",
     "UnfitAnswerError",
     "available",
+    "built_in",
     "find",
     "get",
     "name_of",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
 from math import inf
 from statistics import median_low
 
@@ -13,7 +11,7 @@ import numpy as np
 from fedwqcp._validation import Floats
 from fedwqcp.errors import QuorumError
 from fedwqcp.quantile import Overflow
-from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, check_size
+from fedwqcp.wire.messages import LocalQuantile
 
 ADDS = (
     "; a threshold below FedWQ-CP's is raised to it, which only adds coverage: bounds from below "
@@ -62,26 +60,6 @@ def mean_threshold(sent: Iterable[LocalQuantile]) -> float:
     return weighted_mean([s.threshold for s in some], [s.n for s in some]) if some else -inf
 
 
-@dataclass(frozen=True)
-class RobustSharedThreshold(SharedThreshold):
-    """One threshold for every agent, and how many Byzantine agents it withstands.
-
-    Parameters
-    ----------
-    value : float
-        The threshold.
-    withstands : int
-        As long as no more agents are Byzantine, the threshold lies between the smallest and the
-        largest local threshold of the others.
-    """
-
-    withstands: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_size(self.withstands, "withstands")
-
-
 def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
     """Return the sizes, none of them above the cap.
 
@@ -99,16 +77,24 @@ def capped(sizes: Sequence[int], cap: int | None) -> list[int]:
     return [min(n, most) for n in sizes]
 
 
-def fewer_than_half(weights: Sequence[int]) -> int:
-    """Return how many agents, whoever they are, hold less than half of the weight.
+def weighted_median(sent: Sequence[LocalQuantile], cap: int | None, overflow: Overflow) -> float:
+    """Return the least threshold at or below which more than half of the capped weight lies.
 
     Examples
     --------
-    >>> fewer_than_half([50, 60, 60, 60]), fewer_than_half([10, 10])
-    (1, 0)
+    >>> weighted_median([LocalQuantile(0.9, 50), LocalQuantile(9.0, 10**6)], None, "propagate")
+    9.0
+    >>> weighted_median([LocalQuantile(0.9, 50), LocalQuantile(0.8, 60)], None, "propagate")
+    0.9
     """
-    heaviest = accumulate(sorted(weights, reverse=True))
-    return sum(2 * together < sum(weights) for together in heaviest)
+    some = counted(sent, overflow)
+    weights = capped([s.n for s in some], cap)
+    total, reached = sum(weights), 0
+    for q_k, w_k in sorted(zip((s.threshold for s in some), weights, strict=True)):
+        reached += w_k
+        if 2 * reached > total:
+            return q_k
+    return inf  # nobody has a threshold
 
 
 def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:

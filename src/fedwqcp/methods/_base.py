@@ -522,6 +522,11 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return not any(issubclass(kind, sent) for kind in self.outcomes)
 
     @property
+    def floors(self) -> bool:
+        """Whether an agent's own data bound its threshold from below, whatever a release holds."""
+        return False
+
+    @property
     def maskable(self) -> bool:
         """Whether sums over the agents are all it needs, so that they can be masked (`Summed`)."""
         return False
@@ -595,6 +600,18 @@ class Method(CheckedSettings, ABC, Generic[S]):
         """
         del alpha, steps
         return (Disclosure(cal.n, cal.n),)
+
+    def check_round(self, low: float, high: float, tasks: int) -> None:
+        """Refuse a round by its terms: the range of its scores, and how many thresholds it has.
+
+        Parameters
+        ----------
+        low, high : float
+            The range.
+        tasks : int
+            How many thresholds.
+        """
+        del low, high, tasks
 
     def cells(self, cal: Calibration) -> tuple[int, ...]:
         """Return the sizes of the parts into which the round's settings cut an agent's points.

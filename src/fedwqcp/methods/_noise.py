@@ -18,10 +18,11 @@ seeded generator. The draw here is a few lines of integers; tests compare it wit
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 from itertools import accumulate
 from math import ceil, floor, inf, log, sqrt
 from typing import Literal, TypeAlias
@@ -62,11 +63,28 @@ class Mechanism:
 
     def draw(self, counts: npt.NDArray[np.int64], rng: Random) -> int:
         """Draw an edge: an integer below the sum of integer weights, without floating point."""
+        sums = list(accumulate(self.weights(counts)))
+        return bisect_right(sums, integer_below(sums[-1], rng))
+
+    def weights(self, counts: npt.NDArray[np.int64]) -> list[int]:
+        """Return integers in proportion to the probabilities of the edges.
+
+        Costs beyond the least by more than log(1e40) count as that: if all costs move by amounts
+        within an interval, so do the capped ones, and a privacy proof that rests on the interval
+        stands. From the least cost on they only grow to either side, so that each weight is the one
+        before times a factor: an exponential for each edge would take seconds at many levels.
+        """
         below, above = (side.tolist() for side in _sides(counts))
+        q = Fraction(self.level)
+        turn = bisect_left(
+            range(len(below)), True, key=lambda at: (1 - q) * below[at] >= q * above[at]
+        )
         with localcontext(_PRECISION):
-            q, rate = Decimal(self.level), Decimal(self.rate)
-            costs = [rate * max((1 - q) * b, q * a) for b, a in zip(below, above, strict=True)]
-        return draw_by_cost(costs, rng)
+            level, rate = Decimal(self.level), Decimal(self.rate)
+            sides = [(rate * level, above[:turn][::-1]), (rate * (1 - level), below[turn:])]
+            least = min(unit * side[0] for unit, side in sides if side)
+            left, right = (list(_falling(unit, side, least)) for unit, side in sides)
+        return left[::-1] + right
 
 
 def mechanism(
@@ -81,7 +99,7 @@ def mechanism(
     if n < 1:
         return None
     needed = (n + 1) * (1 - alpha) / (n * (1 - gamma * alpha))
-    noise = log(bins / failure) / (epsilon * n)
+    noise = (log(bins) - log(failure)) / (epsilon * n)
     if form == "tight":
         q = (needed + sqrt(needed**2 + 4 * noise)) / 2  # q = needed + noise / q
         return None if q > 1 else Mechanism(q, epsilon)
@@ -103,11 +121,11 @@ def edges_of(bins: int, bounds: tuple[float, ...] | None) -> Floats:
 
 
 def count_bins(scores: Floats, edges: Floats) -> npt.NDArray[np.int64]:
-    """Return how many scores are rounded up to each edge.
+    """Return how many scores are rounded up to each edge; those beyond count at the last.
 
     Shapes: scores (n,), edges (m,) -> (m,).
     """
-    return np.bincount(np.searchsorted(edges, scores), minlength=len(edges)).astype(np.int64)
+    return np.bincount(np.searchsorted(edges[:-1], scores), minlength=len(edges)).astype(np.int64)
 
 
 def noised_size(n: int, epsilon: float, rng: Random) -> int:
@@ -117,7 +135,7 @@ def noised_size(n: int, epsilon: float, rng: Random) -> int:
 
 def size_margin(epsilon: float, failure: float) -> int:
     """Return what the noise on a size exceeds with at most the probability ``failure``."""
-    return ceil(log(1 / failure) / epsilon)
+    return ceil(-log(failure) / epsilon)
 
 
 _SURE_ZERO = 0.02
@@ -142,17 +160,16 @@ def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.in
     return np.array(drawn, dtype=np.int64)
 
 
-def draw_by_cost(costs: Sequence[Decimal], rng: Random) -> int:
-    """Draw a position with probability proportional to exp(-cost).
-
-    Costs beyond the least by more than log(1e40) count as that: if all costs move by amounts within
-    an interval, so do the capped ones, and a privacy proof that rests on the interval stands.
-    """
-    least = min(costs)
-    with localcontext(_PRECISION):
-        weights = [int(max((least - cost).exp(), _FLOOR) * _UNIT) for cost in costs]
-    sums = list(accumulate(weights))
-    return bisect_right(sums, integer_below(sums[-1], rng))
+def _falling(unit: Decimal, counts: Sequence[int], least: Decimal) -> Iterator[int]:
+    """Yield the weights of costs unit * count, for counts that never fall."""
+    if not counts:
+        return
+    weight, factors = (least - unit * counts[0]).exp(), dict[int, Decimal]()
+    for step in np.diff(counts, prepend=counts[0]).tolist():
+        if step not in factors:
+            factors[step] = (-unit * step).exp()
+        weight *= factors[step]
+        yield int(max(weight, _FLOOR) * _UNIT)
 
 
 def integer_below(end: int, rng: Random) -> int:

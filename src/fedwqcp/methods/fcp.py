@@ -30,13 +30,10 @@ from fedwqcp.methods._sketches import (
     PooledScores,
     WeightedPoints,
     counts_at,
-    kll_error,
-    kll_sketch,
     order_sketch,
     pooled_quantile,
     pooled_scores,
     sketch_size,
-    tdigest_sketch,
 )
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank
@@ -51,9 +48,9 @@ from fedwqcp.wire.messages import (
     Summary,
     check_score,
 )
-from fedwqcp.wire.release import NO_GUARANTEE, Guarantee, Strength
+from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
-Sketch: TypeAlias = Literal["bisection", "order", "tdigest", "kll", "exact"]
+Sketch: TypeAlias = Literal["bisection", "order", "exact"]
 """How the agents' scores reach the server."""
 
 
@@ -81,20 +78,20 @@ class FCP(Summed, Method[Summary]):
 
     ``bisection`` finds it exactly from counts: after the sizes, the server asks how many scores are
     at most each of a few values. ``order`` sends evenly spaced order statistics with the counts
-    between them, ``kll`` and ``tdigest`` the points of such a sketch (extra ``sketch``), ``exact``
-    every score. The server then takes the smallest point whose cumulative weight reaches R.
+    between them, ``exact`` every score. The server then takes the smallest point whose cumulative
+    weight reaches R.
 
     Parameters
     ----------
-    sketch : {"bisection", "order", "tdigest", "kll", "exact"}, optional
+    sketch : {"bisection", "order", "exact"}, optional
         How the scores reach the server.
     points : int, optional
         Most order statistics that ``order`` sends.
     probes : int, optional
         Values in each question of ``bisection``.
     min_gap : int, optional
-        Fewest scores that a point of ``order``, ``kll`` or ``tdigest`` stands for, so that a small
-        agent does not send its whole sample.
+        Fewest scores that a point of ``order`` stands for, so that a small agent does not send its
+        whole sample.
     count_gap : int, optional
         Counts of ``bisection`` go up in steps of at least so many scores: an agent answers from the
         points that ``order`` would send for this gap, whatever is asked. 1 counts exactly.
@@ -102,8 +99,7 @@ class FCP(Summed, Method[Summary]):
         Whether an agent without scores counts in M.
     floor : bool, optional
         Whether the threshold is never below FedWQ-CP's of the same scores, agents with too few left
-        out (``overflow="exclude"``): every set then contains FedWQ-CP's. Not for ``kll`` and
-        ``tdigest``, whose points may lie below the threshold of an agent.
+        out (``overflow="exclude"``): every set then contains FedWQ-CP's.
     own : bool, optional
         Whether an agent's threshold is never below its own conformal threshold. An agent with too
         few points for one of its own uses the shared threshold.
@@ -127,26 +123,21 @@ class FCP(Summed, Method[Summary]):
     is exact and there are no ties, it is at most 1 - alpha + M / (N + M). Nothing is promised at a
     single agent. ``bisection`` with ``count_gap=1`` and ``exact`` give exactly s_(R). ``order``,
     and ``bisection`` on coarse counts, never give less, and at most s_(R + sum_k (g_k - 1)), g_k
-    being the largest gap between the ranks that agent k sends. ``kll`` is approximate: R is raised
-    by the rank error of each agent's sketch, which the library's authors measured to hold with
-    confidence 99 %. ``tdigest`` has no proven error, and no guarantee. With ``floor`` the lower
-    bound stays, the upper does not. With ``own`` too, and an agent with enough points for a
-    threshold of its own is also covered with probability at least 1 - alpha on test points that are
-    exchangeable with its calibration points.
+    being the largest gap between the ranks that agent k sends. With ``floor`` the lower bound
+    stays, the upper does not. With ``own`` too, and an agent with enough points for a threshold of
+    its own is also covered with probability at least 1 - alpha on test points that are exchangeable
+    with its calibration points.
 
     Why coarse counts never give less: what the server counts at v is at most the true count, so
     that q >= s_(R); below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more.
-    ``kll`` has an error of 1.33 % of n_k beyond 200 scores; its random choices cannot be seeded, so
-    two runs may differ.
-
     **Cost**: ``bisection`` about 64 / log2(probes + 1) + 1 rounds (17 for 15 probes) of ``probes``
-    integers; the others one round, of at most 2 ``points`` numbers (``order``), some hundreds
-    (``kll``, ``tdigest``), or all scores (``exact``, which every agent must allow). The counts of
-    ``bisection`` are only ever summed, so `calibrate` can add them under masks (``secure``) with
-    the same result; without masks the server sees each agent's counts. The threshold is one
-    person's score, or a floor. ``floor`` adds an agent's own threshold to its first answer to
-    ``bisection``, which cannot be masked then; ``order`` and ``exact`` already hold it, or a point
-    above it. ``own`` sends nothing more; the agent needs its calibration data once more to predict.
+    integers; the others one round, of at most 2 ``points`` numbers (``order``), or all scores
+    (``exact``, which every agent must allow). The counts of ``bisection`` are only ever summed, so
+    `calibrate` can add them under masks (``secure``) with the same result; without masks the server
+    sees each agent's counts. The threshold is one person's score, or a floor. ``floor`` adds an
+    agent's own threshold to its first answer to ``bisection``, which cannot be masked then;
+    ``order`` and ``exact`` already hold it, or a point above it. ``own`` sends nothing more; the
+    agent needs its calibration data once more to predict.
 
     **Fails**: at single agents whose scores are larger than the others'.
 
@@ -181,11 +172,6 @@ class FCP(Summed, Method[Summary]):
         POINTS.whole(self.probes, "probes")
         check_least(self.min_gap, 2, "min_gap")
         check_least(self.count_gap, 1, "count_gap")
-        if self.floor and self.sketch in ("kll", "tdigest"):
-            raise InputError(
-                "floor needs sketch='bisection', 'order' or 'exact', which tell the threshold of "
-                f"an agent or a point above it, got {self.sketch!r}"
-            )
         if not self.correction and (self.floor or self.own):
             raise InputError("correction=False is the plain quantile: leave floor and own out")
 
@@ -198,10 +184,6 @@ class FCP(Summed, Method[Summary]):
             return Counts(cal.n)
         if self.sketch == "order":
             return order_sketch(cal.scores, self.points, self.min_gap)
-        if self.sketch == "kll":
-            return kll_sketch(cal.scores, self.min_gap)
-        if self.sketch == "tdigest":
-            return tdigest_sketch(cal.scores, self.min_gap)
         return pooled_scores(cal.scores)
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
@@ -218,9 +200,7 @@ class FCP(Summed, Method[Summary]):
         if R > N:
             return inf
         if self.sketch != "bisection":
-            points = of_kind(answers, WeightedPoints)
-            error = sum(map(kll_error, sizes)) if self.sketch == "kll" else 0
-            return max(pooled_quantile(points, min(R + error, N)), floor)
+            return max(pooled_quantile(of_kind(answers, WeightedPoints), R), floor)
 
         def reached(_: tuple[float, ...], sent: Sequence[Summary]) -> Bools:
             counts = stacked([answer.counts for answer in of_kind(sent, Counts)])
@@ -266,16 +246,13 @@ class FCP(Summed, Method[Summary]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Marginal over the mixture of agents, as firmly as the sketch's rank error is known."""
-        if self.sketch == "tdigest" or not self.correction:
+        """Marginal over the mixture of agents."""
+        if not self.correction:
             return NO_GUARANTEE
-        strength: Strength = "approximate" if self.sketch == "kll" else "finite-sample"
-        return Guarantee("marginal-mixture", strength)
+        return Guarantee("marginal-mixture", "finite-sample")
 
     @property
     def assumption(self) -> str:
-        if self.sketch == "tdigest":
-            return "none: the rank error of a t-digest has no proven bound"
         if not self.correction:
             return "none: the plain quantile of all scores counts no test point"
         mixture = (
@@ -286,11 +263,6 @@ class FCP(Summed, Method[Summary]):
             mixture += (
                 "; where an agent's own conformal threshold is higher it uses that, which covers "
                 "test points that are exchangeable with its own calibration points"
-            )
-        if self.sketch == "kll":
-            return (
-                f"{mixture}; and every sketch keeps its rank error, each with confidence 99 % as "
-                "measured by the authors of the library"
             )
         return mixture
 
@@ -307,9 +279,7 @@ class FCP(Summed, Method[Summary]):
             return (Disclosure(n, min(n, self.probes * questions + self.floor)),)
         if self.sketch == "bisection":  # whatever is asked, counts follow from these scores
             return (Disclosure(n, sketch_size(n, n, self.count_gap), each_level=False),)
-        points = self.points if self.sketch == "order" else n
-        drawn = self.sketch == "kll"  # at each level anew, so that other scores are in it
-        return (Disclosure(n, sketch_size(n, points, self.min_gap), each_level=drawn),)
+        return (Disclosure(n, sketch_size(n, self.points, self.min_gap), each_level=False),)
 
     @property
     def sends_samples(self) -> bool:

@@ -134,19 +134,25 @@ class LabelShifted(PerAgentThresholds):
     """One threshold for each agent, and how far it rests on others.
 
     ``borrowed`` is the share of an agent's target that rests on other agents' points, ``unseen``
-    the share in classes of which it has no point, or fewer than ``min_class``.
+    the share in classes of which it has no point, or fewer than ``min_class``, and ``unknown`` the
+    share in classes of which that holds for every agent. ``sizes`` are the points from the target
+    that would estimate coverage as well as those of all agents do, `Shrinkage.sizes`.
     """
 
     borrowed: tuple[float, ...]
     unseen: tuple[float, ...]
+    unknown: tuple[float, ...]
+    sizes: tuple[float, ...]
     n0: float  # as in `FedLSCP`; 0 where there is no shrinkage
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not len(self.values) == len(self.borrowed) == len(self.unseen):
-            raise InputError("borrowed, unseen: must be one for each threshold")
-        if not all(0 <= x <= 1 + 1e-9 for x in (*self.borrowed, *self.unseen)):
-            raise InputError("borrowed, unseen: must be shares")
+        for name in ("borrowed", "unseen", "unknown", "sizes"):
+            found, most = getattr(self, name), inf if name == "sizes" else 1 + 1e-9
+            if len(found) != len(self.values):
+                raise InputError("must be one for each threshold", field=name)
+            if not all(isfinite(x) and 0 <= x <= most for x in found):
+                raise InputError("must be of at least 0, a share at most 1", field=name)
         if not (isfinite(self.n0) and self.n0 >= 0):
             raise InputError("must be a finite number of at least 0", field="n0")
 
@@ -294,11 +300,13 @@ class FedLSCP(OneShot[ClassSketches]):
             if self.target == "own":
                 local = [each.local.threshold for each in sent]
                 q = np.maximum(q, np.where(np.isfinite(local), local, -inf))
-        share = Shrinkage(counts, n0).share if n0 else np.zeros_like(counts)
+        shrinkage, none = Shrinkage(counts, n0), counts == 0
         return LabelShifted(
             values=tuple(q.tolist()),
-            borrowed=tuple((pi * share).sum(axis=1).tolist()),
-            unseen=tuple((pi * (counts == 0)).sum(axis=1).tolist()),
+            borrowed=tuple((pi * shrinkage.share).sum(axis=1).tolist()),
+            unseen=tuple((pi * none).sum(axis=1).tolist()),
+            unknown=tuple((pi * none.all(axis=0)).sum(axis=1).tolist()),
+            sizes=tuple(shrinkage.sizes(pi).tolist()),
             n0=n0,
         )
 
@@ -410,13 +418,18 @@ class FedLSCP(OneShot[ClassSketches]):
                 f"target must hold {counts.shape[1]} numbers, one per class, got {len(self.target)}"
             )
         if isinstance(self.target, str):
-            mass = counts if self.target == "own" else summed(counts)
-        else:
-            mass = np.array(self.target, dtype=np.float64)
-        mass = np.broadcast_to(mass, counts.shape)
-        total = mass.sum(axis=1, keepdims=True)
-        shares: Floats = np.divide(mass, total, out=np.zeros(counts.shape), where=total > 0)
-        return shares
+            return shares(counts if self.target == "own" else summed(counts), counts.shape)
+        return shares(self.target, counts.shape)
+
+
+def shares(mass: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Return the label distribution of each agent, shape (M, C), from counts or shares.
+
+    A row without any stays 0.
+    """
+    mass = np.broadcast_to(np.asarray(mass, dtype=np.float64), shape)
+    total = mass.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(mass, total, out=np.zeros(shape), where=total > 0))
 
 
 @lru_cache(maxsize=4096)
@@ -489,9 +502,10 @@ class Cell:
         found = self.at_least(q)
         inside = (after < len(values)) & (q > low)
         i = after[inside]
-        share = (q[inside] - values[i - 1]) / (values[i] - values[i - 1])
+        with np.errstate(over="ignore", invalid="ignore"):  # a Byzantine agent may send +-1e308
+            share = (q[inside] - values[i - 1]) / (values[i] - values[i - 1])
         between = self.steps[i - 1] - 1
-        found[inside] += share * between
+        found[inside] += np.nan_to_num(share) * between
         return found
 
 
@@ -531,7 +545,7 @@ def _mixture_thresholds(
     """
     some = np.array([any(cell.n for cell in cells) for cells in agents])
     if n0 != 0 and some.sum() > 1:
-        return _shrunk_thresholds(agents, pi, alpha, n0)
+        return shrunk_thresholds(agents, pi, alpha, n0)
     q = own_thresholds(agents, pi, alpha)
     if n0 == 0 or some.all() or not some.any():
         return q, 0.0
@@ -549,11 +563,11 @@ def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -
         places = np.concatenate([cell.values for cell in cells])
         sure = [p * cell.steps / (cell.n + 1) for p, cell in zip(shares, cells, strict=True)]
         order = np.argsort(places)
-        found.append(_first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
+        found.append(first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
     return np.array(found)
 
 
-def _shrunk_thresholds(
+def shrunk_thresholds(
     agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
 ) -> tuple[Floats, float]:
     """Return the smallest q with sum_c pi_c F_kc(q) >= 1 - alpha, F_kc shrunk, and n0."""
@@ -587,12 +601,26 @@ class Shrinkage:
     def __init__(self, counts: Floats, n0: float) -> None:
         some = counts > 0
         self.n0 = n0
-        self.worth = counts * n0 / (counts + n0)
+        self.worth = np.divide(counts * n0, counts + n0, out=np.zeros_like(counts), where=some)
         others = summed(self.worth) - self.worth
         self.others = np.where(some.sum(axis=0) > some, others, 0.0)  # 0, not nearly, without any
-        self.prior = self.others * n0 / (self.others + n0)
-        total = counts + self.prior
-        self.share = np.divide(self.prior, total, out=np.zeros_like(total), where=total > 0)
+        self.prior = self.others * n0 / (self.others + n0) if n0 else np.zeros_like(counts)
+        self.total = counts + self.prior
+        self.share = np.divide(
+            self.prior, self.total, out=np.zeros_like(counts), where=self.total > 0
+        )
+
+    def sizes(self, pi: Floats) -> Floats:
+        """Return sizes of samples of the target whose coverage would vary as the estimate does.
+
+        The estimate, over classes that anybody has points of, has variance proportional to sum_c
+        pi_c^2 / total_c. Shapes: pi (M, C) -> (M,).
+        """
+        known = self.total > 0
+        variance = np.divide(pi**2, self.total, out=np.zeros_like(pi), where=known).sum(axis=1)
+        mass = (pi * known).sum(axis=1)
+        found: Floats = np.divide(mass**2, variance, out=np.zeros_like(mass), where=variance > 0)
+        return found
 
     def mixed(self, known: Floats, pi: Floats) -> Floats:
         """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture at G places.
@@ -637,10 +665,10 @@ def _reaching(
     grid: Floats, shrinkage: Shrinkage, known: Floats, pi: Floats, alpha: float
 ) -> Floats:
     """Return where the coverages of each agent's mixture reach the level."""
-    return np.array([_first_reaching(grid, row, alpha) for row in shrinkage.mixed(known, pi)])
+    return np.array([first_reaching(grid, row, alpha) for row in shrinkage.mixed(known, pi)])
 
 
-def _first_reaching(grid: Floats, level: Floats, alpha: float) -> float:
+def first_reaching(grid: Floats, level: Floats, alpha: float) -> float:
     """Return the first place where a distribution reaches 1 - alpha; +inf if none does."""
     reached = np.flatnonzero(level >= float(exact_level(alpha)) - LEVEL_TOLERANCE)
     return float(grid[reached[0]]) if len(reached) else inf

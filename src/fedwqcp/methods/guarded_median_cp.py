@@ -10,8 +10,8 @@ import numpy as np
 
 from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
+from fedwqcp.methods._averages import weighted_median
 from fedwqcp.methods._base import Calibration, OneShot, own_data
-from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, Outcome, check_score
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
@@ -50,8 +50,9 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
     cap : int or None, optional
         Largest size that counts; by default the median of the sizes that agents claim.
     overflow : {"propagate", "clip", "exclude"}, optional
-        What an agent with too few points does. In the median: as for ``weighted-median-cp``. For
-        its own thresholds: +inf, or under ``clip`` its largest score.
+        What an agent with too few points does. In the median it counts as
+        +inf, is left out, or counts with its largest score. For its own thresholds: +inf, or under
+        ``clip`` its largest score.
 
     Notes
     -----
@@ -113,8 +114,8 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> Proposal:
-        median = WeightedMedianCP(cap=self.cap, overflow=self.overflow)
-        return Proposal(cast(float, median.aggregate(summaries, alpha).value))
+        # alpha is inside every local threshold already
+        return Proposal(weighted_median(summaries, self.cap, self.overflow))
 
     def localize(
         self,

@@ -11,7 +11,6 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.methods._averages import RobustSharedThreshold
 from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, OneShot, Terms, expect
 from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
@@ -30,6 +29,8 @@ from fedwqcp.wire.release import NO_GUARANTEE
 
 REPLACED = "one calibration sample replaced; n is public"
 ADDED = "one calibration sample added or removed"  # a replaced one may change two groups
+_LEAST_GAMMA = 1e-6
+_MOST_EDGES = 10**6  # each costs a draw a microsecond
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,12 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     bins : int, optional
         m, the number of edges.
     gamma : float, optional
-        Share of alpha that is kept for bad luck of the noise.
+        Share of alpha that is kept for bad luck of the noise, at least 1e-6.
     size_epsilon : float, optional
         Spent on top for noise on n_k; 0 sends n_k as it is.
     bounds : tuple of float, optional
         Range of the scores, chosen without looking at them; scores beyond count at its ends, and
-        the last edge is then +inf. By default scores must lie between 0 and 1.
+        the last edge is then +inf. By default from 0 to 1, which must be the score's own range.
     form : {"published", "tight"}, optional
         ``tight`` raises the level by log(m/(gamma alpha))/(eps n q) only, with
         eps' = 2 eps q (1 - q): the same proof holds, and about half as many points are enough.
@@ -133,7 +134,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (PrivateQuantile,)
-    outcomes = (SharedThreshold, SharedThresholdWithin, RobustSharedThreshold)
+    outcomes = (SharedThreshold, SharedThresholdWithin)
     guarantee = NO_GUARANTEE
     assumption = (
         "in finite samples nothing is proved: each agent's private threshold covers its own "
@@ -145,8 +146,10 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         if self.size_epsilon:
             EPSILON.number(self.size_epsilon, "size_epsilon")
         BINS.whole(self.bins, "bins")
-        if not 0 < self.gamma < 1:
-            raise InputError(f"gamma must be strictly between 0 and 1, got {self.gamma!r}")
+        if not _LEAST_GAMMA <= self.gamma < 1:
+            raise InputError(
+                f"must be from {_LEAST_GAMMA:g} to below 1, got {self.gamma!r}", field="gamma"
+            )
         if self.bounds is not None and not is_range(self.bounds):
             raise InputError(
                 "bounds must be two finite numbers, the smaller first, chosen without looking at "
@@ -159,11 +162,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     ) -> PrivateQuantile:
         if alpha > 0.5:
             raise InputError(f"alpha must be at most 0.5 for private-fedwq-cp, got {alpha:g}")
-        if self.bounds is None and cal.n and not 0 <= cal.scores.min() <= cal.scores.max() <= 1:
-            raise OutOfRangeError(
-                "private-fedwq-cp needs scores between 0 and 1, such as those of LAC and APS; for "
-                "others state their range, chosen without looking at the data: bounds=(0, 50)"
-            )
         edges = edges_of(self.bins, self.bounds)
         failure, n, least = self.gamma * alpha, cal.n, cal.n
         if self.size_epsilon:
@@ -187,9 +185,25 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         unit = ADDED if self.size_epsilon else REPLACED
         return PrivateQuantile(q_k, n, self.spends, self.size_epsilon, unit)
 
+    def check_round(self, low: float, high: float, tasks: int) -> None:
+        # decided by the terms alone: what an agent refuses because of its data tells of them
+        if self.bounds is None and not 0 <= low <= high <= 1:
+            raise OutOfRangeError(
+                f"must be stated for scores from {low:g} to {high:g}, chosen without looking at "
+                "the data: bounds=(0, 50)",
+                field="bounds",
+            )
+        if self.bins * tasks > _MOST_EDGES:
+            raise InputError(
+                f"times the thresholds of the round must be at most {_MOST_EDGES}, got "
+                f"{self.bins} x {tasks}",
+                field="bins",
+            )
+
     def exchange(self, alpha: float) -> Exchange[PrivateQuantile, Outcome]:
         answers = yield Begin()
-        return self._rule().aggregate(answers, alpha)
+        shared = self._rule().aggregate(answers, alpha).threshold(None)
+        return SharedThreshold(inf if shared is None else shared)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         own = expect(answer, PrivateQuantile)

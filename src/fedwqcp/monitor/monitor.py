@@ -20,6 +20,9 @@ _MOST_CLASSES = 10_000
 """More classes are refused."""
 
 
+_LEAST_DELTA = 1e-100
+
+
 REMEMBERED = 1000
 """How many batch ids of an agent are remembered, the latest ones."""
 
@@ -80,8 +83,10 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(
                 f"class_alpha must be one number or {self.n_classes}, got {len(self.class_alpha)}"
             )
-        if not (isinstance(self.delta, float) and 0.0 < self.delta < 1.0):
-            raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
+        if not (isinstance(self.delta, float) and _LEAST_DELTA <= self.delta < 1.0):
+            raise InputError(
+                f"must be from {_LEAST_DELTA:g} to below 1, got {self.delta!r}", field="delta"
+            )
         if not (isinstance(self.tolerance, int | float) and self.tolerance >= 0.0):
             raise InputError(f"tolerance must be at least 0, got {self.tolerance!r}")
         for label in (None, *range(self.n_classes)):

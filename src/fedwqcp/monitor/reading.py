@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import parse_json
+from fedwqcp._io import parse_json, unescaped
 from fedwqcp._validation import Labels, as_class_labels, as_labels, first_of
 from fedwqcp.errors import InputError
 
@@ -100,7 +100,7 @@ def read_batches(
     """
     rows = _rows(data, "rows", _KINDS if sets is None else ("id",))
     if sets is not None:
-        rows = _joined(rows, _rows(sets, "sets", ("id",)))
+        rows = _joined(rows, [_as_was(row) for row in _rows(sets, "sets", ("id",))])
     by_agent: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         name = row.get("agent", agent)
@@ -227,6 +227,14 @@ def _table(text: str, known: Sequence[str]) -> list[Any]:
     if header and not rows and not set(header) & set(known):
         raise InputError(f"the first line must name the columns, one of: {', '.join(known)}")
     return rows
+
+
+def _as_was(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of sets with its ids and names of classes as they were."""
+    return {
+        unescaped(key): unescaped(value) if isinstance(value, str) else value
+        for key, value in row.items()
+    }
 
 
 def _joined(

@@ -185,7 +185,9 @@ class DropTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         parts = (self.wealth, self.runs, self.run_n, self.run_hits)
         if any(len(part) != len(ODDS) for part in parts):
             raise ValueError("a test does not have its numbers")
-        if self.hits > self.n or max(self.run_n) > self.n or max(self.run_hits) > self.hits:
+        before = (0, 0), *zip(self.run_n, self.run_hits, strict=True), (self.n, self.hits)
+        since = ((self.n - n, self.hits - hits) for n, hits in before)
+        if any(hits > n or min(n, hits) < 0 for n, hits in (*before, *since)):
             raise ValueError("a test counts more hits than rows")
 
     @property

@@ -302,7 +302,8 @@ def claim_round(
     """Return for whose alarms a round is to be opened now, and record that first.
 
     A process that is killed before it opened the round leaves the claim behind, so that no alarm
-    opens two. Where it is too early, return from when on one may be opened.
+    opens two. A run that failed counts too: sites may have answered it, and spent. Where it is too
+    early, return from when on one may be opened.
     """
     check_days(days)
     answered: set[str] = set()
@@ -313,12 +314,10 @@ def claim_round(
             opened.append(line.when)
         else:
             answered -= set(line.agents)
-        if line.event == "failed" and opened:
-            opened.pop()
     fresh = tuple(sorted(set(alarmed) - answered))
     if not fresh:
         return (), None
-    earliest = opened[-1] + timedelta(days=days) if opened else now
+    earliest = max(opened) + timedelta(days=days) if opened else now
     if now < earliest:
         return (), earliest
     note_round(path, RoundEvent(now, "opened", fresh))

@@ -218,7 +218,7 @@ def save(figure: Any, path: Path) -> Path:
     _check_ending(path)
     drawn = BytesIO()
     figure.savefig(drawn, format=path.suffix[1:], dpi=160, metadata=_UNDATED.get(path.suffix))
-    write_atomic(path, drawn.getvalue())
+    write_atomic(path, drawn.getvalue(), shared=True)
     return path
 
 

@@ -8,7 +8,7 @@ from math import ceil, floor, inf
 from typing import Literal
 
 from fedwqcp.federation.release import Release, proved
-from fedwqcp.methods import AtLeast, Proposal, RobustSharedThreshold, RobustThreshold
+from fedwqcp.methods import AtLeast, Proposal, RobustThreshold
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
 
@@ -154,11 +154,7 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
         why=why if out else "",
         loss=max((outcome.loss for outcome in robust), default=None),
         withstands=min(
-            (
-                outcome.withstands
-                for outcome in outcomes
-                if isinstance(outcome, RobustSharedThreshold)
-            ),
+            (o.withstands for o in outcomes if hasattr(o, "withstands")),  # of a plug-in
             default=None,
         ),
     )

@@ -270,7 +270,7 @@ def brief(release: R) -> R:
         return whole
     statuses = Counter(agent.status for agent in whole.agents)
     digest = sha256(encode(whole)).hexdigest()
-    census = Census(statuses["used"], statuses["refused"], statuses["missing"], digest)
+    census = Census(len(whole.used), statuses["refused"], statuses["missing"], digest)
     return replace(whole, round=whole.round.brief(), agents=(), census=census)
 
 

@@ -145,6 +145,11 @@ class Outcome(Payload):
         del position  # only some outcomes tell agents apart
         return None
 
+    @property
+    def agents(self) -> int | None:
+        """How many agents it has something of their own for; None where it tells all the same."""
+        return None
+
 
 @dataclass(frozen=True)
 class Begin(Question):
@@ -259,6 +264,10 @@ class PerAgentThresholds(Outcome):
         if position is None or position >= len(self.values):
             return None
         return self.values[position]
+
+    @property
+    def agents(self) -> int | None:
+        return len(self.values)
 
 
 @dataclass(frozen=True)
@@ -646,6 +655,12 @@ def _check_keys(round: Round) -> None:
             "must name one public key for each agent, and for nobody else", field="keys"
         )
     for name, key in round.keys.items():
+        if _KEY.fullmatch(key) and _has_small_order(key):
+            raise InputError(
+                f"the public key of {name!r} is of small order: anyone can sign for it; "
+                "`fedwqcp keys new` makes one",
+                field="keys",
+            )
         if not _KEY.fullmatch(key):
             raise InputError(
                 f"a public key has 64 hexadecimal digits, got {len(key)} characters for "
@@ -654,6 +669,17 @@ def _check_keys(round: Round) -> None:
             )
     if len(set(round.keys.values())) != len(round.keys):
         raise InputError("each agent must have a key of its own", field="keys")
+
+
+_PRIME = 2**255 - 19
+_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+"""The second coordinate of four of the eight points of small order of Ed25519's curve."""
+
+
+def _has_small_order(key: str) -> bool:
+    """Tell whether a public key is a point of small order, for which anyone can sign some texts."""
+    y = int.from_bytes(bytes.fromhex(key), "little") % 2**255 % _PRIME
+    return y in (0, 1, _PRIME - 1, _ORDER_8, _PRIME - _ORDER_8)
 
 
 def _check_target(round: Round) -> None:

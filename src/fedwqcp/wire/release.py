@@ -27,6 +27,7 @@ from fedwqcp.wire.messages import (
 
 GuaranteeKind: TypeAlias = Literal[
     "none",
+    "agent-floor",
     "marginal-agent",
     "marginal-mixture",
     "marginal-iid",
@@ -46,6 +47,8 @@ Strength: TypeAlias = Literal["none", "approximate", "asymptotic", "finite-sampl
 
 KINDS: dict[GuaranteeKind, str] = {
     "none": "nothing is proved",
+    "agent-floor": "coverage of at least min(1 - alpha, n/(n + 1)) at an agent whose test points "
+    "are exchangeable with its n calibration points, whatever others send",
     "marginal-agent": "coverage at an agent whose test points are exchangeable with its "
     "calibration points",
     "marginal-mixture": "coverage of a test point that comes from the mixture of the agents",
@@ -77,6 +80,7 @@ STRENGTHS: dict[Strength, str] = {
 
 _FOR_WHOM: dict[GuaranteeKind, str] = {
     "none": "none",
+    "agent-floor": "coverage of at least min(1 - alpha, n/(n + 1)) at each agent",
     "marginal-agent": "coverage at each agent",
     "marginal-mixture": "coverage over the mixture of agents",
     "marginal-iid": "coverage where all agents share one distribution",
@@ -180,8 +184,8 @@ class AgentRecord:
     ----------
     name : str
         The agent.
-    status : {"used", "refused", "missing"}
-        Whether the release rests on its answer.
+    status : {"used", "not asked", "refused", "missing"}
+        Whether the release rests on its answer; "not asked" where nobody sends any.
     reason : str
         Why it was refused.
     bytes_up, bytes_down : int
@@ -189,7 +193,7 @@ class AgentRecord:
     """
 
     name: str
-    status: Literal["used", "refused", "missing"]
+    status: Literal["used", "not asked", "refused", "missing"]
     reason: str = ""
     bytes_up: int = 0
     bytes_down: int = 0
@@ -235,7 +239,7 @@ class ReleaseRecord:
     @cached_property
     def used(self) -> tuple[str, ...]:
         """The agents that the thresholds rest on."""
-        return tuple(a.name for a in self.agents if a.status == "used")
+        return tuple(a.name for a in self.agents if a.status in ("used", "not asked"))
 
     @property
     def refused(self) -> dict[str, str]:
@@ -262,8 +266,6 @@ class ReleaseRecord:
             its own data alone.
         """
         found = self.record(agent).status
-        if found == "used" and not self.rounds:
-            return "not asked"
         return "no answer" if found == "missing" else found
 
     def bytes_up(self, agent: str) -> int:

@@ -860,7 +860,7 @@ def test_a_signed_round_can_be_closed_twice(tmp_path):
     assert again.release == first.release
 
 
-@pytest.mark.parametrize("method", [name for name in methods.available() if name != "fed-crc"])
+@pytest.mark.parametrize("method", [name for name in methods.built_in() if name != "fed-crc"])
 def test_answers_of_strangers_are_refused_by_name_whatever_the_method(tmp_path, method):
     """Also where a method asks for no answers, and no step reads any."""
     round = replace(ROUND, method=Choice(method), n_classes=3)

@@ -105,7 +105,6 @@ def test_the_target_is_a_term_of_the_round(typed):
         ({"metod-setting.overflow": "clip"}, "unknown key 'metod-setting.overflow'"),
         ({"alpha": "much"}, "alpha must be a number"),
         ({"alpha": "0.1,0.9"}, "for 90 % coverage write 0.1"),
-        ({"method": "auto"}, "open a first round of 'fedwq-cp' with --setting tail=16"),
         ({"quorum": 3}, "quorum"),
         ({"quorum": 1.5}, "quorum must be a whole number"),
         ({"quorum": True}, "quorum must be a whole number"),

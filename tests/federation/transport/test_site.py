@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from hashlib import sha256
 from threading import Barrier
 
 import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
+from fedwqcp.federation.site_folder import ROUNDS_KEPT, make_site_folder
 from fedwqcp.federation.transport.envelope import Request
-from fedwqcp.federation.transport.site import RefusedError, Site, answer, run_with_timeout
+from fedwqcp.federation.transport.site import (
+    RefusedError,
+    Site,
+    answer,
+    load_settings,
+    run_with_timeout,
+)
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode
@@ -86,7 +96,7 @@ def test_a_setting_of_another_kind_is_refused(key, value, says):
 
 def test_a_limit_that_is_misspelled_is_refused_and_other_keys_are_the_app_s_own():
     own = {"partition-id": 3, "num-partitions": 5, "data-folder": "x", "label": "diagnosis"}
-    assert Site.of(own) == Site.of({"agent": "agent-3"})
+    assert Site.of(own) == Site.of({"agent": "agent-3", "folder": ""})
     for wrong, meant in (("max_seconds", "max-seconds"), ("secure-onyl", "secure-only")):
         with pytest.raises(InputError, match=f"unknown key '{wrong}'; did you mean '{meant}'"):
             Site.of({**own, wrong: 1})
@@ -116,8 +126,76 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path):
     round = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("north",), 1)
     with pytest.raises(InputError, match=r"cannot write .*: Not a directory"):
         site.keep_answer(round, b"{}", "step-0", b"{}")
-    with pytest.raises(InputError, match="cannot write"):
-        site.keep_error(ValueError())
+    site.keep_error(ValueError())
+
+
+def asked(site, round, watchdog=False):
+    """The code and body of a site's reply to the first question."""
+    cal = Calibration(np.linspace(0, 1, 200), n_classes=2)
+    request = Request("", encode(round), b"", 60.0)
+    return site.perform(lambda: answer(site, request, lambda: cal), 60.0, watchdog)
+
+
+@pytest.mark.parametrize("watchdog", [False, True])
+def test_a_site_answers_only_from_a_folder_that_a_person_made(tmp_path, watchdog):
+    kept = tmp_path / "kept"
+    site = Site.of({"agent": "a", "folder": str(kept), "privacy-budget": 3.0})
+    private = Choice("private-fedwq-cp", {"epsilon": 3.0})
+    round = Round("r1", private, Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
+    assert asked(site, round, watchdog) == ("folder", b"")
+    assert not kept.exists()
+    assert make_site_folder(kept)
+    assert asked(site, round, watchdog)[0] == "ok"
+    assert asked(site, replace(round, id="r2"), watchdog) == ("budget", b"")
+    shutil.rmtree(kept)
+    for _ in range(2):  # it never begins a new record by itself
+        assert asked(site, replace(round, id="r2"), watchdog) == ("folder", b"")
+    (kept / "privacy").mkdir(parents=True)
+    assert asked(site, replace(round, id="r2"), watchdog) == ("folder", b"")
+
+
+def test_old_rounds_leave_digests_and_are_never_answered_again(tmp_path):
+    make_site_folder(tmp_path)
+    site = Site.of({"agent": "a", "folder": str(tmp_path), "privacy-budget": 1000.0})
+    private = Choice("private-fedwq-cp", {"epsilon": 1.0})
+    terms = Round("r", private, Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
+    rounds = [replace(terms, id=f"r{at}") for at in range(ROUNDS_KEPT + 3)]
+    said = [asked(site, round) for round in rounds]
+    assert {status for status, _ in said} == {"ok"}
+    assert {path.name for path in (tmp_path / "rounds").iterdir()} == {r.id for r in rounds[3:]}
+    closed = json.loads((tmp_path / "closed" / "r0.json").read_text())
+    assert closed["step-0.json"] == sha256(said[0][1]).hexdigest()
+    assert [asked(site, round) for round in rounds[3:]] == said[3:], "the same bytes again"
+    for round in rounds[:3]:
+        for other in (round, replace(round, alphas=(0.2,))):
+            assert asked(site, other) == ("round", b"")
+    (tmp_path / "rounds" / "r1").mkdir()  # as a process leaves it that was closed meanwhile
+    (tmp_path / "rounds" / "r1" / "step-0.json").write_bytes(b"{}")
+    assert asked(site, rounds[1]) == ("round", b"")
+
+
+def test_a_folder_is_one_place_and_a_simulated_site_has_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Site.of({"agent": "a"}).folder == tmp_path / ".fedwqcp" / "a"
+    monkeypatch.chdir(tmp_path)
+    assert Site.of({"agent": "a", "folder": "x"}).folder == tmp_path / "x"
+    assert Site.of({"agent": "a", "partition-id": 0}).folder is not None
+    assert Site.of({"partition-id": 0}).folder is None
+
+
+def test_a_folder_below_the_startup_kit_is_refused(tmp_path):
+    kit = tmp_path / "kit"
+    (kit / "local").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(kit)
+    settings = kit / "local" / "fedwqcp.toml"
+    for folder in (".", "kept", "../kit/x", "../out/../kit/x", str(kit / "x"), "../link/x"):
+        settings.write_text(f'folder = "{folder}"')
+        with pytest.raises(InputError) as error:
+            load_settings(settings, kit)
+        assert error.value.field == "folder"
+    for folder in ("../kept", str(tmp_path / "kit2"), ""):
+        settings.write_text(f'folder = "{folder}"')
+        assert "folder" in load_settings(settings, kit)
 
 
 def test_a_budget_is_not_forgotten(tmp_path):

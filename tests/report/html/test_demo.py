@@ -1,6 +1,5 @@
 """The demo's page: the answer first, numbers as in the results, and words a clinician can use."""
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -122,18 +121,3 @@ def test_at_another_level_the_page_says_that_many_splits_are_not_known(tmp_path)
     save_results(tmp_path / RESULTS_FILE, replace(results(), spread=()))
     said = " ".join(Read(write(tmp_path, tmp_path / "page.html").read_text()).words)
     assert "Known for the default level only" in said
-
-
-def test_one_interval_below_is_counted_as_one(page):
-    below = [
-        (verdict.word, verdict.text)
-        for view in page.views
-        for verdict in view.verdicts.values()
-        if verdict.word.startswith("Too low")
-    ]
-    assert below
-    for word, text in below:
-        one = "," not in word and " and " not in word
-        assert re.search(
-            rf"\. {1 if one else '[2-9]'} of \d+ intervals lie{'s' * one} below; ", text
-        )

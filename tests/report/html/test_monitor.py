@@ -132,9 +132,6 @@ def test_a_new_calibration_ends_the_alarm_and_counts_anew(fallen, tmp_path):
     assert "ended by a new calibration" in words(tmp_path, fallen.state)
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/report.md", "A monitor's coverage is drawn in steps of at least ten rows"
-)
 def test_no_step_holds_fewer_than_ten_rows(tmp_path):
     watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
     for hit in [1] * 33 + [0] + [1] * 10:
@@ -155,9 +152,6 @@ def test_a_long_log_is_drawn_in_few_steps(tmp_path):
     assert chart.rows[-1][4] == 300 * MOST
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/report.md", "fewer than ten rows of an agent or a class are not shown"
-)
 def test_fewer_than_ten_rows_are_counted_but_not_shown(tmp_path):
     watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 2))
     watch.update("st-mary", [1, 0, 1], [0, 0, 1])
@@ -169,9 +163,6 @@ def test_fewer_than_ten_rows_are_counted_but_not_shown(tmp_path):
     assert "0.667" not in words(tmp_path, watch.state)
 
 
-@pytest.mark.guarantee(
-    "docs/how-to/report.md", "those of a class do not follow from the agent's total either"
-)
 def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(tmp_path):
     watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary", "lakeside"), 4))
     labels = [0] * 40 + [1] * 12 + [2] * 4

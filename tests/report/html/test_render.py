@@ -28,7 +28,7 @@ from fedwqcp.report.html.page import (
     View,
     ViewVerdict,
 )
-from fedwqcp.report.html.render import as_csv, to_html
+from fedwqcp.report.html.render import to_html
 from pages import Read
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7*7}}"
@@ -126,8 +126,3 @@ def test_the_library_is_one_script_of_less_than_a_megabyte(monkeypatch):
     assert "vegaEmbed" in text
     assert "</script" not in text
     assert len(text) < 1_000_000
-
-
-def test_no_cell_of_a_download_runs_as_a_formula():
-    text = as_csv(("agent", "n"), [("=1+1", 3), ("@x", -3), ('a "b", c', 0.5)])
-    assert text == 'agent,n\n\'=1+1,3\n\'@x,-3\n"a ""b"", c",0.5\n'

@@ -20,11 +20,10 @@ import numpy as np
 
 from fedwqcp import methods
 from fedwqcp.errors import InputError
-from fedwqcp.files import write_atomic
+from fedwqcp.files import to_csv, write_atomic
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.report.figures import COLOURS, method_style, new_figure, require_matplotlib, save_all
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.comparison import csv_table
 from fedwqcp_lab.datasets.partition import Labels, by_label, by_mix, by_quantity, stream
 from fedwqcp_lab.evaluation import applicable, evaluate
 from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, build, build_each, read_toml
@@ -571,5 +570,5 @@ def write_table(records: Sequence[StressResult], out: Path) -> Path:
         figures = (f"{median(getattr(x, name) for x in own):.5g}" for name in columns)
         rows.append([*key[:3], f"{key[3]:g}", *key[4:], str(len(own)), *figures])
     table = out / "stress.csv"
-    write_atomic(table, csv_table(rows).encode())
+    write_atomic(table, to_csv(rows).encode())
     return table

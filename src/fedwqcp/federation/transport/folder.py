@@ -114,7 +114,7 @@ def open_round(round: Round, path: Path) -> None:
                     f"{other} is left over from an earlier round, and would be taken for this "
                     "one's: move it away, or choose another --out"
                 )
-        if not write_atomic(path, encode(round), replace=False):
+        if not write_atomic(path, encode(round), replace=False, shared=True):
             raise InputError(f"{path} exists; a round is opened once: choose another --out")
 
 
@@ -192,7 +192,7 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
                 closed = path.with_suffix(f".closed-{server.step - 1}.json")
                 write_atomic(closed, to_json(sorted(counted), indent=1), replace=False)
                 for file, ask in asks.items():  # what is there already is the same
-                    write_atomic(file, ask)
+                    write_atomic(file, ask, shared=True)
                 return ClosedStep(
                     None, tuple(asks), tuple(server.refusals), lost=server.lost, repeated=repeated
                 )
@@ -342,7 +342,7 @@ def _released(release: Release, out: Path) -> bool:
     there = exists(out)
     other = there and read(out) != data
     if other or not there:
-        write_atomic(out, data)
+        write_atomic(out, data, shared=True)
     return other
 
 

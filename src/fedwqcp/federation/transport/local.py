@@ -27,11 +27,12 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import (
     ClassesError,
-    ColumnOrderWarning,
     InfiniteThresholdWarning,
     InputError,
-    OneBasedLabelsWarning,
+    LabelMismatchWarning,
+    OutOfRangeError,
     QuorumError,
+    UnseenLabelsWarning,
     warn,
 )
 from fedwqcp.federation.agent import Agent
@@ -47,17 +48,17 @@ from fedwqcp.federation.plan import (
     set_rule,
 )
 from fedwqcp.federation.predict import (
-    below_chance_note,
     check_ids,
     localize,
-    one_based_note,
+    mismatch_note,
     scored,
 )
-from fedwqcp.federation.release import Release, keep_fingerprints
+from fedwqcp.federation.release import Release, keep_fingerprints, unseen_labels, unseen_note
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.fcp import FCP
+from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
 from fedwqcp.quantile import least_sample
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.aps import APS
@@ -103,8 +104,6 @@ def calibrate(
         must then name.
     method : str or Method, optional
         Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
-        ``"auto"`` asks for thresholds and up to sixteen more order statistics first (and for class
-        counts, if it must) and uses what `fedwqcp.theory.advise` then says; the release says why.
     alpha : float or sequence of float
         Miscoverage level, or several: each gets a threshold of its own. 0.1 stands for 90 %
         coverage.
@@ -166,11 +165,11 @@ def calibrate(
     -----
     InfiniteThresholdWarning
         If a threshold is +inf, once for all agents: too few calibration points, most often.
-    OneBasedLabelsWarning
-        If class numbers are given in `Outputs`, and no row of any agent has label 0.
-    ColumnOrderWarning
-        If class numbers are given in `Outputs`, and the most probable class of an agent is right
-        less often than by chance, by more than three standard deviations.
+    UnseenLabelsWarning
+        If more than alpha of an agent's labels are of classes that no agent has enough points of.
+    LabelMismatchWarning
+        If the data of an agent's `Outputs` rule out that the most probable class is useful, once
+        for all agents: shuffled labels, columns in another order, labels that count from 1.
 
     Examples
     --------
@@ -194,8 +193,7 @@ def calibrate(
     check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
     target, secure = plain(target), plain(secure)
-    if method != "auto":
-        choose_method(method)  # refuses an unknown name before any data are read
+    choose_method(method)  # refuses an unknown name before any data are read
     key = new_id() if key is None else str(key)
     score = _default_score(score, agents)
     cals = _calibrations(agents, score, key, _agreed_classes(agents, classes))
@@ -215,28 +213,9 @@ def calibrate(
         secure=secure,
         on_exchange=on_exchange,
     )
-    if method == "auto":
-        if secure:
-            raise InputError(
-                'method="auto" needs the thresholds of all agents: name a method for masked sums'
-            )
-        if not isinstance(target, str):
-            raise InputError(
-                'method="auto" takes target="own" or "mixture": for a distribution in numbers name '
-                "the method, such as 'fedls-cp'"
-            )
-        from fedwqcp.federation.advice import calibrate_as_advised
-
-        known = all(cal.labels is not None or not cal.n for cal in cals.values())
-        labelled = known and by != "label"  # a class by itself has no label distribution
-        release, _ = calibrate_as_advised(one_round, labelled=labelled, target=target)
-    else:
-        release = one_round(method)
+    release = one_round(method)
     _warn_of_infinite(release, cals)
-    if note := one_based_note(release.score, agents.values()):
-        warn(note, OneBasedLabelsWarning)
-    else:  # of labels counted from 1 the first choice is seldom right either
-        _warn_of_column_order(release, agents)
+    _warn_of_mismatch(release, agents, cals)
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         keep_fingerprints(release, given)
@@ -380,6 +359,7 @@ def _one_round(
         target=target,
     )
     plan = Plan.of(round)
+    _check_private_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
         sized = replace(round, max_n=round.max_n + plan.method.size_noise)
         plan = Plan.of(secure_round(sized, secure))
@@ -392,6 +372,17 @@ def _one_round(
         return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides, on_exchange)
     return replace(release, local=_localized(plan, release, cals))
+
+
+def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
+    """Refuse scores beyond an unstated range, which an agent elsewhere would clip to 0 and 1."""
+    if not isinstance(plan.method, PrivateFedWQCP) or plan.method.bounds is not None:
+        return
+    for name, cal in cals.items():
+        if cal.n and not 0 <= cal.scores.min() <= cal.scores.max() <= 1:
+            raise OutOfRangeError(
+                "must be stated for scores beyond 0 and 1: bounds=(0, 50)", field="bounds"
+            ).within(f"agent {name!r}")
 
 
 def run(
@@ -459,7 +450,10 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
 
 
 def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
-    """Warn once of all agents, levels, and classes or groups whose threshold is +inf."""
+    """Warn once of all agents, levels, and classes or groups whose threshold is +inf, and why."""
+    unseen = unseen_labels(release)
+    if unseen:
+        warn(unseen_note(release), UnseenLabelsWarning)
     places = range(len(release.round.group_names)) or (None,)
     found = {}
     for alpha in release.round.alphas:
@@ -467,7 +461,7 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
             (name, place)
             for name in cals
             for place in places
-            if release.is_infinite(name, alpha, place)
+            if name not in unseen and release.is_infinite(name, alpha, place)
         )
         if pairs := list(endless):
             found[alpha] = pairs
@@ -475,17 +469,18 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
         warn(_infinite(release, cals, found), InfiniteThresholdWarning)
 
 
-def _warn_of_column_order(release: Release, agents: Mapping[str, object]) -> None:
-    """Warn once of all agents whose most probable class is seldom right, in the round's classes."""
-    outputs = {
-        name: replace(data.in_classes(release.round.classes), labels=data.labels)  # names stay so
+def _warn_of_mismatch(
+    release: Release, agents: Mapping[str, object], cals: Mapping[str, Calibration]
+) -> None:
+    """Warn once of all agents whose labels may not fit the columns."""
+    found = {
+        name: mismatch_note(data.in_classes(release.round.classes), cals[name])
         for name, data in agents.items()
         if isinstance(data, Outputs)
     }
-    found = {name: below_chance_note(release.score, data) for name, data in outputs.items()}
-    if seldom := {name: note for name, note in found.items() if note}:
-        whose = f"{'agents' if len(seldom) > 1 else 'agent'} {listed(seldom, 5)}"
-        warn(f"{whose}: {next(iter(seldom.values()))}", ColumnOrderWarning)
+    if notes := {name: note for name, note in found.items() if note}:
+        whose = f"agent{'s' * (len(notes) > 1)} {listed(notes, 5)}"
+        warn(f"{whose}: {next(iter(notes.values()))}", LabelMismatchWarning)
 
 
 def _infinite(
@@ -673,6 +668,9 @@ def _calibrations(
 ) -> dict[str, Calibration]:
     """Check what each agent brings, and score what a model put out; an error names the agent."""
     found, chosen = {}, scores.get(score) if isinstance(score, str) else score
+    if not classes:  # else their names are compared
+        tables = {n: d.values for n, d in agents.items() if isinstance(d, Outputs)}
+        _check_same_number({n: v.shape[1] for n, v in tables.items() if v.ndim == 2}, "columns")
     for name, data in agents.items():
         try:
             if isinstance(data, Outputs):
@@ -712,12 +710,10 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
                 f"agent {name!r}: n_classes must be {len(classes)}, as many as classes are named, "
                 f"got {cal.n_classes}"
             )
-    known = {cal.n_classes: name for name, cal in cals.items() if cal.n_classes is not None}
-    if len(known) > 1:
-        each = ", ".join(f"{known[n]!r} has {n}" for n in sorted(known))
-        raise ClassesError(f"all agents must have the same classes: {each}", field="n_classes")
+    known = {name: cal.n_classes for name, cal in cals.items() if cal.n_classes is not None}
+    _check_same_number(known, "n_classes")
     found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
-    n_classes = len(classes) or next(iter(known), max(found, default=None))
+    n_classes = len(classes) or next(iter(known.values()), max(found, default=None))
     agreed = n_classes, classes
     return {
         name: cal
@@ -725,6 +721,17 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
         else replace(cal, n_classes=n_classes, classes=classes)
         for name, cal in cals.items()
     }
+
+
+def _check_same_number(found: Mapping[str, int], field: str) -> None:
+    """Refuse agents of different numbers of classes; those that most have come first."""
+    alike: dict[int, list[str]] = {}
+    for name, number in found.items():
+        alike.setdefault(number, []).append(name)
+    if len(alike) > 1:
+        each = sorted(alike.items(), key=lambda one: -len(one[1]))
+        said = "; ".join(f"{number} at {listed(names, 5)}" for number, names in each)
+        raise ClassesError(f"must be the same at all agents, got {said}", field=field)
 
 
 def _group_names(

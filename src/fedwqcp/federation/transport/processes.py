@@ -35,6 +35,7 @@ from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load
 from fedwqcp.federation.release import Release
+from fedwqcp.federation.site_folder import make_site_folder
 
 PROGRAMS = Path(sys.executable).parent
 """Where the engines' programs are, in the environment of this Python."""
@@ -196,7 +197,7 @@ def write_templates(
             name, text = name.replace(f"@{word}@", value), text.replace(f"@{word}@", value)
         written.append(folder / name)
         make_folder(written[-1].parent)
-        write_atomic(written[-1], text.encode())
+        write_atomic(written[-1], text.encode(), shared=True)
     return tuple(written)
 
 
@@ -230,6 +231,12 @@ def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str])
     except ValueError:
         return {"error-message": done.stdout + done.stderr}
     return found if isinstance(found, dict) else {}
+
+
+def make_named_folder(settings: Mapping[str, object]) -> None:
+    """Make the folder that a site's settings name, as whoever starts a site by hand does."""
+    if folder := settings.get("folder"):
+        make_site_folder(Path(str(folder)))
 
 
 def free_ports(count: int) -> tuple[int, ...]:

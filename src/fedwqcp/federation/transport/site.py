@@ -27,9 +27,25 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from fedwqcp._io import exists, make_folder, read, read_toml, sync_folder, to_struct, write_atomic
+from fedwqcp._io import (
+    exists,
+    is_folder,
+    make_folder,
+    read,
+    read_toml,
+    sync_folder,
+    to_struct,
+    write_atomic,
+)
 from fedwqcp._validation import nearest
-from fedwqcp.errors import BudgetError, ClassesError, FedwqcpError, InputError, traced
+from fedwqcp.errors import (
+    BudgetError,
+    ClassesError,
+    FedwqcpError,
+    InputError,
+    RecordError,
+    traced,
+)
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.outputs import Outputs, load_outputs
@@ -39,6 +55,13 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import parse
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
+from fedwqcp.federation.site_folder import (
+    check_open,
+    check_outside,
+    check_site_folder,
+    close_old_rounds,
+    default_folder,
+)
 from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
@@ -101,23 +124,24 @@ class Site:
     def of(cls, config: Mapping[str, object]) -> Site:
         """Read the site's own settings.
 
-        ``agent`` is by default ``agent-`` and the partition id; ``folder``, where the node was
-        started, ``fedwqcp-site/AGENT``, and an empty one keeps nothing. Other keys are for the
-        site's own function; a misspelt limit is refused.
+        ``folder`` is by default ``~/.fedwqcp/AGENT``; an empty one keeps nothing. Simulated sites,
+        which name no agent, are ``agent-`` and the partition id and keep nothing. Other keys are
+        for the site's own function; a misspelt limit is refused.
         """
         for key in config.keys() - set(_KEYS):
             if near := nearest(key, _LIMITS, cutoff=0.8):
                 raise InputError(f"{_HERE}: unknown key {key!r}; did you mean {near!r}?")
         own = {key: value for key, value in config.items() if key in _KEYS}
-        if "partition-id" in config:
-            own = {"agent": f"agent-{config['partition-id']}", **own}
+        if "partition-id" in config and "agent" not in own:
+            own = {"folder": "", **own, "agent": f"agent-{config['partition-id']}"}
         given = to_struct(own, SiteSettings, _HERE)
         if given.agent is None:
             raise InputError("name this agent in the site's settings: agent='st-mary'")
         agent = str(given.agent)
         check_names((agent,))
-        folder = f"fedwqcp-site/{agent}" if given.folder is None else given.folder
-        return cls(agent, Path(folder) if folder else None, given)
+        if given.folder is None:
+            return cls(agent, default_folder(agent), given)
+        return cls(agent, Path(given.folder).absolute() if given.folder else None, given)
 
     @property
     def budget(self) -> Budget | None:
@@ -137,8 +161,9 @@ class Site:
         The same bytes leave again: a second answer with fresh noise would reveal more.
         """
         folder = self._round_folder(round.id)
-        if folder is None:
+        if folder is None or self.folder is None:
             return None
+        check_open(self.folder, round.id)
         known = folder / "round.json"
         if exists(known) and read(known) != terms:
             raise InputError("another round with this id was answered before")
@@ -151,12 +176,13 @@ class Site:
         Of several processes that are asked at the same time the first decides what leaves.
         """
         folder = self._round_folder(round.id)
-        if folder is None:
+        if folder is None or self.folder is None:
             return answer
         make_folder(folder)
         write_atomic(folder / "round.json", terms, replace=False)
         write_atomic(folder / f"{name}.json", answer, replace=False)
         sync_folder(folder)  # before it leaves: lost, it would be answered again with fresh noise
+        close_old_rounds(self.folder)
         return self.previous_answer(round, terms, name) or answer
 
     def keep_release(self, release: Release, data: bytes) -> None:
@@ -164,6 +190,7 @@ class Site:
         folder = self._round_folder(release.round.id)
         if folder is None or self.folder is None:
             return
+        check_open(self.folder, release.round.id)
         path, terms = folder / "release.json", folder / "round.json"
         if exists(terms):
             check_same_round(release, decode(read(terms), Round, source=terms))
@@ -173,15 +200,16 @@ class Site:
             make_folder(folder)
             write_atomic(path, data)
             write_atomic(self.folder / "release.json", data)
+            close_old_rounds(self.folder)
 
     def keep_error(self, error: BaseException) -> None:
         """Write down what failed, for the site's own engineer; it never leaves.
 
         Only errors of this package are quoted: others may quote data.
         """
-        if self.folder is None:
+        if self.folder is None or not is_folder(self.folder):
+            log_unanswered(error)
             return
-        make_folder(self.folder)
         write_atomic(self.folder / "last-error.txt", traced(error).encode())
 
     def perform(
@@ -191,6 +219,9 @@ class Site:
 
         def _guarded() -> tuple[str, bytes]:
             try:
+                if self.folder is not None:
+                    with refuse_with("folder", RecordError):
+                        check_site_folder(self.folder)
                 return OK, work()
             except RefusedError as refused:
                 self.keep_error(refused.__cause__ or refused)
@@ -283,7 +314,7 @@ def reply_to(
     return reply_fields(nonce, agent, status, body)
 
 
-def log_unanswered(error: Exception) -> None:
+def log_unanswered(error: BaseException) -> None:
     """Say in the site's own log why it cannot answer, as where its settings are wrong."""
     logging.getLogger("fedwqcp").warning("no answer: %s", traced(error))  # quotes no data
 
@@ -308,11 +339,13 @@ def read_outputs(config: Mapping[str, object]) -> Outputs:
 
 
 def load_settings(path: Path, home: Path) -> dict[str, object]:
-    """Read a site's settings from a TOML file; files that it names lie below `home`."""
+    """Read a site's settings from a TOML file; files are named from `home`, its startup kit."""
     table = read_toml(path)
     to_struct(table, SiteSettings, str(path))
-    found = {"folder": "fedwqcp-site", **table}
+    found = {"folder": str(default_folder(home.resolve().name)), **table}
     files = {key: str(home / str(found[key])) for key in _FILES if found.get(key)}
+    if "folder" in files:
+        check_outside(Path(files["folder"]), home)
     return {**found, **files}
 
 

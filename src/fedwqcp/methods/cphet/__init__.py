@@ -86,6 +86,8 @@ from fedwqcp.wire.release import Guarantee
 _LARGEST_QUANTILE = NUMBER.most / 10
 """Descent starts at a mean of quantiles: rounding must not take it past what a question holds."""
 
+_WEIGHTS = f"must be one number from 0 to {NUMBER.most:g} for each score"
+
 _WEIGHT_ROUNDING = 1e-6
 """Share by which rounding may raise a weight: of a log density of -1e9 the last bit is 1e-7."""
 
@@ -160,9 +162,7 @@ class WeightedScores(Summary):
         check_scores(self.values, "values")
         for row in self.weights:
             if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
-                raise InputError(
-                    f"must be one number from 0 to {NUMBER.most:g} for each score", field="weights"
-                )
+                raise InputError(_WEIGHTS, field="weights")
 
     def sizes(self) -> tuple[int, ...]:
         return (len(self.values),)
@@ -184,6 +184,11 @@ class ReweightedPerAgentThresholds(PerAgentThresholds):
 
     effective: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.effective) != len(self.values):
+            raise InputError("must be as many as thresholds", field="effective")
+
 
 @dataclass(frozen=True)
 class SharedDensities(Outcome):
@@ -202,6 +207,19 @@ class PooledWeights(Outcome):
     largest: tuple[float, ...]  # for each target, the threshold of an input of the largest weight
     effective: tuple[float, ...]  # for each target, (sum w)^2 / sum w^2
     shared: bool  # whether there is one target for all agents
+
+    def __post_init__(self) -> None:
+        check_scores(self.values, "values")
+        targets = 1 if self.shared else len(self.densities.sizes)
+        if {targets} != {len(self.weights), len(self.largest), len(self.effective)}:
+            raise InputError(f"must be {targets}, one for each target", field="weights")
+        for row in self.weights:
+            if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
+                raise InputError(_WEIGHTS, field="weights")
+
+    @property
+    def agents(self) -> int | None:
+        return None if self.shared else len(self.weights)
 
     def row(self, position: int | None) -> int | None:
         """Return which target is the agent's; None where it has none."""

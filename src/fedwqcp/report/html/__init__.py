@@ -76,7 +76,7 @@ def load_page(source: Path, options: ReportOptions) -> Page:
 
 def save(page: Page, out: Path) -> Path:
     """Write a page as one HTML file."""
-    write_atomic(out, to_html(page).encode())
+    write_atomic(out, to_html(page).encode(), shared=True)
     return out
 
 

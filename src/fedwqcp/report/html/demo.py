@@ -22,7 +22,6 @@ from fedwqcp.demo.text import advised, closing, newcomer_excludes_nothing, simul
 from fedwqcp.quantile import least_sample
 from fedwqcp.report.html.charts import answers_chart, interval_chart
 from fedwqcp.report.html.page import (
-    BELOW_BY_CHANCE,
     Bar,
     Block,
     Card,
@@ -35,10 +34,12 @@ from fedwqcp.report.html.page import (
     Section,
     Table,
     Text,
+    Tone,
     View,
     ViewVerdict,
     against_nominal,
     distinct,
+    explained,
     name_list,
     number,
     sentence,
@@ -223,7 +224,7 @@ def _comparison(results: Results, act: str) -> Table:
 def _cards(found: Sequence[MethodResult], nominal: float) -> Cards:
     groups: dict[str, list[Card]] = {}
     for f in found:
-        tone, word = against_nominal(f.rate.low, f.rate.high, nominal)
+        tone, word = _judged(f, nominal)
         groups.setdefault(_name(f), []).append(
             Card(
                 agent=f.agent,
@@ -252,7 +253,7 @@ def _interval_chart(results: Results, act: str, chosen: str) -> Block:
     rows = []
     for f in results.of(act):
         spread = results.spread_of(act, f.method, f.agent)
-        tone, word = against_nominal(f.rate.low, f.rate.high, 1 - results.alpha)
+        tone, word = _judged(f, 1 - results.alpha)
         rows.append(
             {
                 "method": _name(f),
@@ -377,9 +378,14 @@ def _hospitals(results: Results) -> Section:
     return Section("data", "The hospitals and their data", "", [table, Text([notice])])
 
 
+def _judged(f: MethodResult, nominal: float) -> tuple[Tone, str]:
+    rate, least = f.rate, explained(f.tested, f.n, 1 - nominal)
+    return against_nominal(rate.low, rate.coverage, rate.high, nominal, least)
+
+
 def _verdict(name: str, own: Sequence[MethodResult], nominal: float) -> ViewVerdict:
     """Judge a method by its coverage at every hospital."""
-    judged = [(f, *against_nominal(f.rate.low, f.rate.high, nominal)) for f in own]
+    judged = [(f, *_judged(f, nominal)) for f in own]
     below = [f.agent for f, tone, _ in judged if tone == "bad"]
     unsure = [f.agent for f, tone, _ in judged if tone == "plain"]
     worst = min(own, key=lambda f: f.rate.coverage)
@@ -389,7 +395,7 @@ def _verdict(name: str, own: Sequence[MethodResult], nominal: float) -> ViewVerd
     )
     if below:
         lie = "lies" if len(below) == 1 else "lie"
-        text = f"{said}. {len(below)} of {len(own)} intervals {lie} below; {BELOW_BY_CHANCE}."
+        text = f"{said}. {len(below)} of {len(own)} intervals {lie} below."
         return ViewVerdict("bad", f"Too low at {name_list(below)}", text)
     if all(f.all == f.tested for f in own) and own[0].act != "clinics":
         text = f"{name} gives both answers to every patient: full coverage, but of no use."

@@ -15,7 +15,8 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from fedwqcp._validation import named
 from fedwqcp.errors import InputError
-from fedwqcp.metrics import Rate
+from fedwqcp.metrics import Rate, band
+from fedwqcp.quantile import conformal_rank, least_sample
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "plain"]
 """How a statement is meant; a word always says the same as the colour."""
@@ -272,14 +273,16 @@ def interval(rate: Rate) -> str:
     return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
 
 
-def against_nominal(low: float, high: float, nominal: float) -> tuple[Tone, str]:
-    """Say whether the interval of a coverage lies below, above or around the nominal one.
+def against_nominal(
+    low: float, coverage: float, high: float, nominal: float, explained: float = 1.0
+) -> tuple[Tone, str]:
+    """Judge a coverage by its interval, and by what chance of the calibration points explains.
 
-    Around it, a coverage counts as on target once the interval excludes a miss of alpha/2 beyond
-    alpha, which is also what `fedwqcp.theory.diagnose` calls safe; before, there are too few cases.
+    On target means that the interval excludes a miss of alpha/2 beyond alpha, which is also what
+    `fedwqcp.theory.diagnose` calls safe.
     """
     if high < nominal:
-        return "bad", "below nominal"
+        return ("bad", "too low") if coverage < explained else ("caution", "watch")
     if low > nominal:
         return "caution", "above nominal"
     if low < nominal - (1 - nominal) / 2 - 1e-9:  # 0.85 is enough for 0.9
@@ -288,19 +291,23 @@ def against_nominal(low: float, high: float, nominal: float) -> tuple[Tone, str]
 
 
 def verdict_rule(nominal: float) -> str:
-    """Say in a sentence what the words of `against_nominal` mean."""
+    """Say what the words of `against_nominal` mean."""
     return (
-        f"A coverage is below or above nominal where its whole interval lies below or above "
-        f"{nominal:g}. Otherwise it is on target if no part of the interval lies below "
-        f"{nominal - (1 - nominal) / 2:g}; else there are too few cases to tell."
+        f"Too low or watch: the whole interval lies below {nominal:g}. Chance of calibration and "
+        "test points together explains watch; too low it explains in one of forty valid "
+        "calibrations. Above nominal: the interval lies above. Otherwise on target if no part of "
+        f"it lies below {nominal - (1 - nominal) / 2:g}; else there are too few cases to tell."
     )
 
 
-BELOW_BY_CHANCE = (
-    "by chance of the test points one interval of 95 % in forty does; after a single calibration, "
-    "the draw of the calibration points adds to that"
-)
-"""How often an interval lies below what was asked for though nothing is wrong."""
+def explained(m: int, n: int | None, alpha: float) -> float:
+    """Return the least coverage of m test points that a valid calibration of n points explains.
+
+    One in forty is lower, of calibration and test points together. Where n is not known it is the
+    least that gives a finite threshold.
+    """
+    n = n or least_sample(alpha)
+    return band(m, min(n, conformal_rank(n, alpha)), n)[0] / m
 
 
 def name_list(names: Iterable[str]) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 from urllib.parse import quote
 
 import fedwqcp
+from fedwqcp._io import to_csv
 from fedwqcp.errors import InputError
 from fedwqcp.report.html.charts import COLOURS, SHAPES, shape
 from fedwqcp.report.html.page import Chart, Page, Table
@@ -72,22 +71,8 @@ def _library() -> str:
 
 def _download(block: Chart | Table) -> str:
     """Return the data of a block as an address that holds all of them."""
-    text = as_csv(block.columns, block.rows)
+    text = to_csv([block.columns, *block.rows])
     return f"data:text/csv;charset=utf-8,{quote(text, safe=_AS_IS)}"
-
-
-def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Write a table that a spreadsheet opens."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_harmless(cell) for cell in row] for row in rows)
-    return text.getvalue()
-
-
-def _harmless(cell: object) -> object:
-    """Keep a spreadsheet from running a text."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell
 
 
 def _json(value: Mapping[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import next_step, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
-from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import (
     calibration_of,
     check_ids,
@@ -26,7 +26,7 @@ from fedwqcp.federation.predict import (
 )
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
-from fedwqcp.federation.release import Release, known_rows, proved
+from fedwqcp.federation.release import Release, known_rows, points_of, proved
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT
 from fedwqcp.quantile import conformal_quantile, conformal_rank
@@ -47,6 +47,7 @@ from fedwqcp.report.html.page import (
     View,
     ViewVerdict,
     counted,
+    explained,
     interval,
     name_list,
     number,
@@ -202,13 +203,25 @@ def _judged(found: Sequence[AgentCoverage], cases: Sequence[_Case]) -> ViewVerdi
     return ViewVerdict("caution", "Test rows like calibration rows", text)
 
 
-def _parts(cases: Sequence[_Case]) -> list[tuple[str, metrics.Rate]]:
-    """Return the coverage in each label or group that has thresholds of its own, at each agent."""
+def _parts(cases: Sequence[_Case]) -> list[tuple[str, metrics.Rate, float]]:
+    """Return the coverage in each label or group that has thresholds of its own, at each agent.
+
+    With the least that chance explains; lines of merged parts, or of unknown sizes, count as small.
+    """
     parts = []
     for case in cases:
         whose = f"{case.agent}'s " if len(cases) > 1 else ""
-        rates = _class_rates(case) if case.release.round.by == "label" else _group_rates(case)
-        parts += [(whose + name, rate) for name, rate in rates]
+        terms, cal = case.release.round, case.calibration
+        rates = _class_rates(case) if terms.by == "label" else _group_rates(case)
+        sizes = (
+            {}
+            if cal is None
+            else {name: part_of(terms, cal, at).n for at, name in enumerate(terms.group_names)}
+        )
+        parts += [
+            (whose + name, rate, explained(rate.n, sizes.get(name), case.alpha))
+            for name, rate in rates
+        ]
     return parts
 
 
@@ -624,6 +637,7 @@ def _coverage(case: _Case) -> AgentCoverage:
         guarantee=release.guarantee.in_words,
         assumption=release.assumption,
         infinite=flat == [inf] if release.round.by else inf in flat,
+        explained=explained(found.n, own.n if own else points_of(release, case.agent), case.alpha),
     )
 
 

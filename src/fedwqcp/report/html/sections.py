@@ -10,7 +10,6 @@ from fedwqcp._validation import named
 from fedwqcp.metrics import Rate
 from fedwqcp.report.html.charts import coverage_chart
 from fedwqcp.report.html.page import (
-    BELOW_BY_CHANCE,
     Bar,
     Block,
     Card,
@@ -38,6 +37,8 @@ class AgentCoverage:
 
     ``facts`` stand on the agent's card, beside a ``note``; ``rounds``, ``guarantee`` and, where it
     is known, ``assumption`` are the method's; ``infinite`` is whether a threshold excludes nothing.
+    Chance of the calibration points explains a coverage of at least ``explained``: none, where the
+    interval counts it already.
     """
 
     method: str
@@ -53,6 +54,11 @@ class AgentCoverage:
     assumption: str = ""
     infinite: bool = False
     note: str = ""
+    explained: float = 1.0
+
+    def judged(self, nominal: float) -> tuple[Tone, str]:
+        """Return the tone and the word of `against_nominal`."""
+        return against_nominal(self.low, self.coverage, self.high, nominal, self.explained)
 
 
 _TONES: dict[str, tuple[Tone, str]] = {
@@ -75,6 +81,8 @@ _INFINITE = {
 }
 
 
+_GRAVITY: tuple[Tone, ...] = ("good", "plain", "caution", "bad")
+
 LINES = 50
 """Findings of a round by label or group, at most: the gravest."""
 
@@ -82,8 +90,11 @@ LINES = 50
 def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float) -> ViewVerdict:
     """Judge a method by the coverages that were measured at its agents."""
     worst = min(found, key=lambda m: m.coverage)
-    below = [m for m in found if m.high < nominal]
-    above = [m for m in found if m.low > nominal]
+
+    def _those(word: str) -> list[AgentCoverage]:
+        return [m for m in found if m.judged(nominal)[1] == word]
+
+    low, watch, above = _those("too low"), _those("watch"), _those("above nominal")
     if len(found) == 1:
         return _alone(method, worst, nominal)
     of = f"of {counted(len(found), 'agent')}"
@@ -92,42 +103,45 @@ def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float
         f"asked for; its worst agent, {worst.agent}, reaches {worst.coverage:.3f} "
         f"({worst.interval})"
     )
-    if below:
-        text = f"{said}. The interval lies below at {len(below)} {of}; {BELOW_BY_CHANCE}."
-        return ViewVerdict("bad", f"Too low at {len(below)} {of}", text)
+    if low or watch:
+        words = [
+            f"{word} at {len(own)}" for word, own in (("too low", low), ("watch", watch)) if own
+        ]
+        word = f"{', '.join(words)} {of}"
+        where = name_list(m.agent for m in (*low, *watch))
+        text = f"{said}. The whole interval lies below at {where}."
+        return ViewVerdict("bad" if low else "caution", word[0].upper() + word[1:], text)
     if above:
         said += f". No interval lies below; it lies above at {len(above)} {of}"
         text = f"{said}: {_why_above(above)}."
         return ViewVerdict("plain", f"Above nominal at {len(above)} {of}", text)
     text = f"{said}; no agent's interval excludes {nominal:g}."
-    unsure = [m for m in found if against_nominal(m.low, m.high, nominal)[0] == "plain"]
-    if unsure:
+    if unsure := _those("too few cases to tell"):
         return ViewVerdict("plain", f"Too few cases to tell at {len(unsure)} {of}", text)
     return ViewVerdict("good", "On target", text)
 
 
 def parts_verdict(
-    verdict: ViewVerdict, by: str, parts: Sequence[tuple[str, Rate]], nominal: float
+    verdict: ViewVerdict, by: str, parts: Sequence[tuple[str, Rate, float]], nominal: float
 ) -> ViewVerdict:
-    """Judge also each label or group, in a round with a threshold for each of them."""
-    words = {name: against_nominal(rate.low, rate.high, nominal)[0] for name, rate in parts}
-    below = [
-        f"{name} ({rate.coverage:.3f}, {interval(rate)})"
-        for name, rate in parts
-        if words[name] == "bad"
+    """Judge also each label or group, in a round with a threshold for each of them.
+
+    ``parts`` are name, coverage, and the least that chance of the calibration points explains.
+    """
+    judged = [
+        (name, rate, *against_nominal(rate.low, rate.coverage, rate.high, nominal, least))
+        for name, rate, least in parts
     ]
-    if below:
-        text = (
-            f"{verdict.text} Each {by} has its own threshold, and below {nominal:g} lies the "
-            f"whole interval of {name_list(below)}; {BELOW_BY_CHANCE}."
-        )
-        word = f"Too low in {len(below)} of {counted(len(parts), by)}"
-        return ViewVerdict("bad", verdict.word if verdict.tone == "bad" else word, text)
-    unsure = [name for name, tone in words.items() if tone == "plain"]
-    if unsure and verdict.tone == "good":
-        text = f"{verdict.text} Each {by} has its own threshold: too few cases to tell of "
-        word = f"Too few cases to tell in {len(unsure)} of {counted(len(parts), by)}"
-        return ViewVerdict("plain", word, f"{text}{name_list(unsure)}.")
+    for tone in reversed(_GRAVITY[1:]):
+        own = [(name, rate, word) for name, rate, its, word in judged if its == tone]
+        own = [one for one in own if one[2] != "above nominal"]
+        if own and _GRAVITY.index(tone) > _GRAVITY.index(verdict.tone):
+            word = f"{own[0][2]} in {len(own)} of {counted(len(parts), by)}"
+            names = name_list(
+                f"{name} ({rate.coverage:.3f}, {interval(rate)})" for name, rate, _ in own
+            )
+            text = f"{verdict.text} Each {by} has its own threshold; {own[0][2]}: {names}."
+            return ViewVerdict(tone, word[0].upper() + word[1:], text)
     return verdict
 
 
@@ -139,7 +153,7 @@ def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) ->
     groups: dict[str, list[Card]] = {}
     for m in found:
         start = max(0.0, lowest[m.method] - 0.03)
-        tone, word = against_nominal(m.low, m.high, nominal)
+        tone, word = m.judged(nominal)
         groups.setdefault(m.method, []).append(
             Card(
                 agent=m.agent,
@@ -290,16 +304,10 @@ def _why_above(above: Sequence[AgentCoverage]) -> str:
 
 def _alone(method: str, m: AgentCoverage, nominal: float) -> ViewVerdict:
     """Judge a method by the only coverage that was measured."""
-    tone, word = against_nominal(m.low, m.high, nominal)
+    tone, word = m.judged(nominal)
     said = f"{method} covers {m.coverage:.3f} of {m.agent}'s test points ({m.interval})"
-    where = {
-        "bad": "too low for",
-        "caution": "more than",
-        "good": "consistent with",
-        "plain": "too few cases to tell whether it holds",
-    }[tone]
-    text = f"{said}: {where} the {nominal:g} that was asked for."
-    if tone == "caution":
+    text = f"{said}: {word}, where {nominal:g} was asked for."
+    if word == "above nominal":
         text += " " + sentence(_why_above([m]), [m.agent])
     return ViewVerdict(tone, word[0].upper() + word[1:], text)
 

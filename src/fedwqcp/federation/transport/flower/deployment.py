@@ -22,6 +22,7 @@ from fedwqcp.federation.transport.processes import (
     free_ports,
     json_of,
     listens,
+    make_named_folder,
     wait_until,
     write_templates,
 )
@@ -101,7 +102,7 @@ class LocalFederation(Deployment):
             f'[superlink]\ndefault = "fed"\n\n[superlink.fed]\naddress = "{HOST}:{self._control}"\n'
             f"root-certificates = {to_toml(self.folder / 'certs' / 'ca.crt')}\n"
         )
-        write_atomic(self.folder / "flwr" / "config.toml", config.encode())
+        write_atomic(self.folder / "flwr" / "config.toml", config.encode(), shared=True)
 
     def environment(self) -> dict[str, str]:
         kept = super().environment()
@@ -171,6 +172,7 @@ class LocalFederation(Deployment):
             *("--root-certificates", ca or certs / "ca.crt"),
             *("--auth-supernode-private-key", key or certs / "keys" / agent),
         )
+        make_named_folder(settings)
         self.processes.start(agent, command, self.folder)
 
     def online(self) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,22 +15,35 @@ import msgspec
 
 from fedwqcp._io import exists, from_json, is_file, is_folder, read, to_json, to_toml, write_atomic
 from fedwqcp.errors import InputError
+from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.processes import (
     PROGRAMS,
     Deployment,
     free_ports,
     json_of,
     listens,
+    make_named_folder,
     template,
     wait_until,
     write_templates,
 )
+from fedwqcp.federation.transport.site import load_settings
 
+OLDEST = (2, 9)
+"""The first FLARE that refuses what a job says of itself."""
+SETTINGS = "fedwqcp.toml"
+"""Name of the site's own settings, in the folder ``local`` of its startup kit."""
 HOST = "localhost"
 """Everything stays on this machine."""
 CONTROLLER = "fedwqcp.federation.transport.nvflare.controller.CalibrationController"
 EXECUTOR = "fedwqcp.federation.transport.nvflare.executor.CalibrationExecutor"
 """The classes that a startup kit allows: one of a coordinator, one of a site."""
+_LOCK = {
+    "id": "app_deployer",
+    "path": "fedwqcp.federation.transport.nvflare.lock.SiteLock",
+    "args": {},
+}
+"""What FLARE hands each job to, before it writes anything at a site."""
 SERVER = "coordinator"
 ADMIN = "lead@fedwqcp.local"
 """Who submits jobs; FLARE's role ``lead`` may by default bring code, and our kits refuse it."""
@@ -52,13 +66,44 @@ def new_job(folder: Path) -> tuple[Path, ...]:
     return write_templates(__package__, folder, _FILES, name=name)
 
 
+def check_flare() -> None:
+    """Refuse a FLARE that runs the coordinator's code at a locked site, as 2.8 does."""
+    found = version("nvflare")
+    if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < OLDEST:
+        raise InputError(
+            f"must be at least 2.9, got {found}: older ones run code of a job in a locked kit; "
+            "pip install 'nvflare>=2.9'",
+            field="nvflare",
+        )
+
+
 def allow(kit: Path) -> tuple[Path, ...]:
     """Let a startup kit run two classes of this package, no others, and no code of a job.
 
-    Writes ``local/resources.json`` (the allow-list, and no streaming of logs to the coordinator),
-    ``local/authorization.json`` (nobody may bring code, or list and read the kit's files from
-    afar) and, at a site, ``local/fedwqcp.toml`` for its own settings, where it has none.
+    Writes ``local/resources.json`` (the allow-list, and no streaming of logs to the coordinator)
+    and ``local/authorization.json`` (nobody may bring code, or list and read the kit's files from
+    afar). At a site also ``local/fedwqcp.toml`` for its own settings, where it has none, and the
+    folder that these name, outside the kit.
     """
+    check_flare()
+    written = _lock(kit)
+    if _is_site(kit):
+        settings = kit / "local" / SETTINGS
+        if not exists(settings):
+            write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode(), shared=True)
+            written.append(settings)
+        folder = load_settings(settings, kit)["folder"]
+        if folder and make_site_folder(Path(str(folder))):
+            written.append(Path(str(folder)))
+    return tuple(written)
+
+
+def _is_site(kit: Path) -> bool:
+    return exists(kit / "startup" / "fed_client.json")
+
+
+def _lock(kit: Path) -> list[Path]:
+    """Write the allow-list and the rights of a startup kit."""
     local = kit / "local"
     given = local / "resources.json.default"
     if not is_file(given):
@@ -70,7 +115,10 @@ def allow(kit: Path) -> tuple[Path, ...]:
         "class_allow_list": [CONTROLLER, EXECUTOR],
         "allow_log_streaming": False,
     }
-    held["components"] = [c for c in held["components"] if c.get("id") != "site_log_streamer"]
+    dropped = ("site_log_streamer", _LOCK["id"])
+    held["components"] = [c for c in held["components"] if c.get("id") not in dropped]
+    if _is_site(kit):
+        held["components"].append(_LOCK)
     rights = _own_json(local / "authorization.json.default", _Authorization)
     rights["permissions"] = {
         role: {**(_EVERYTHING if may == "any" else may), "byoc": "none", "shell_commands": "none"}
@@ -78,12 +126,8 @@ def allow(kit: Path) -> tuple[Path, ...]:
     }
     written = [current, local / "authorization.json"]
     for path, value in zip(written, (held, rights), strict=True):
-        write_atomic(path, to_json(value, indent=2))
-    settings = local / "fedwqcp.toml"
-    if exists(kit / "startup" / "fed_client.json") and not exists(settings):
-        write_atomic(settings, template(__package__, "fedwqcp.toml.in").encode())
-        written.append(settings)
-    return tuple(written)
+        write_atomic(path, to_json(value, indent=2), shared=True)
+    return written
 
 
 class _Resources(msgspec.Struct):
@@ -123,7 +167,7 @@ def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
     }
     config = folder / "app" / "config"
     (config / "config_fed_server.conf").unlink()
-    write_atomic(config / "config_fed_server.json", to_json(server, indent=2))
+    write_atomic(config / "config_fed_server.json", to_json(server, indent=2), shared=True)
     return folder
 
 
@@ -160,7 +204,8 @@ class FlareFederation(Deployment):
 
     def start_site(self, agent: str, settings: Mapping[str, object]) -> None:
         lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
-        write_atomic(self.kits / agent / "local" / "fedwqcp.toml", "".join(lines).encode())
+        write_atomic(self.kits / agent / "local" / SETTINGS, "".join(lines).encode(), shared=True)
+        make_named_folder(settings)
         self._start(agent)
 
     def _start(self, name: str) -> None:
@@ -220,16 +265,17 @@ class FlareFederation(Deployment):
                 {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
             ],
         }
-        write_atomic(self.folder / "project.yml", to_json(project, indent=2))  # JSON is YAML too
+        as_yaml = to_json(project, indent=2)  # JSON is YAML too
+        write_atomic(self.folder / "project.yml", as_yaml, shared=True)
         reply = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
         if not is_folder(self.kits):
             raise InputError(f"the startup kits could not be made: {reply}")
         for name in (SERVER, *self.agents):
-            allow(self.kits / name)
+            _lock(self.kits / name)
         # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
         path = self.kits / SERVER / "local" / "resources.json"
         own = f"{self.folder / 'server'}/".encode()
-        write_atomic(path, read(path).replace(b"/tmp/nvflare/", own))
+        write_atomic(path, read(path).replace(b"/tmp/nvflare/", own), shared=True)
 
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command, and return the JSON that it printed."""

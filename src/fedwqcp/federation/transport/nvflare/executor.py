@@ -13,6 +13,7 @@ from nvflare.apis.signal import Signal
 
 from fedwqcp.federation.transport.envelope import ASK, RELEASE, Request
 from fedwqcp.federation.transport.nvflare.controller import RECORD
+from fedwqcp.federation.transport.nvflare.deployment import SETTINGS, check_flare
 from fedwqcp.federation.transport.site import (
     Site,
     SiteOutputs,
@@ -20,12 +21,10 @@ from fedwqcp.federation.transport.site import (
     answer,
     load_settings,
     read_outputs,
+    refuse_with,
     reply_to,
 )
 from fedwqcp.wire.messages import agent_name
-
-SETTINGS = "fedwqcp.toml"
-"""Name of the site's own settings, in the folder ``local`` of its startup kit."""
 
 
 class CalibrationExecutor(Executor):
@@ -67,7 +66,11 @@ class CalibrationExecutor(Executor):
         if task_name not in (ASK, RELEASE):  # TASK_UNKNOWN would end the whole job
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
 
-        def _answer(site: Site, request: Request) -> bytes:
+        def _do(site: Site, request: Request) -> bytes:
+            with refuse_with("terms"):
+                check_flare()
+            if not asked:
+                return accept_release(site, request)
             return answer(site, request, lambda: self.outputs(self._settings(fl_ctx), fl_ctx))
 
         asked = task_name == ASK
@@ -75,7 +78,7 @@ class CalibrationExecutor(Executor):
         reply[RECORD] = reply_to(
             lambda: Request.of(shareable[RECORD]),
             lambda: self._settings(fl_ctx),
-            _answer if asked else accept_release,
+            _do,
             asked and self.watchdog,
         )
         return reply

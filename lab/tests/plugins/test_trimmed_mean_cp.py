@@ -9,8 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.methods.trimmed_mean_cp import TrimmedMeanCP
 from fedwqcp.wire.messages import LocalQuantile
+from fedwqcp_lab.plugins.trimmed_mean_cp import TrimmedMeanCP
 from worked import ABC, EMPTY, threshold
 
 anything = st.builds(LocalQuantile, st.floats(-1e9, 1e9) | st.just(inf), st.integers(1, 10**9))
@@ -60,9 +60,6 @@ def test_an_empty_agent_does_not_count() -> None:
     assert threshold(agents, "trimmed-mean-cp", 0.2) == pytest.approx((0.9 + 0.34) / 2)
 
 
-@pytest.mark.guarantee(
-    "trimmed-mean-cp", "A round that is to withstand half of the agents that count"
-)
 @pytest.mark.parametrize(
     ("pairs", "settings"),
     [
@@ -77,13 +74,6 @@ def test_a_round_that_cannot_withstand_so_many_is_refused(pairs: list, settings:
         mean(pairs, **settings)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/byzantine.md",
-    "do what they promise and no more: the threshold stays between honest ones.",
-)
-@pytest.mark.guarantee(
-    "trimmed-mean-cp", "Breakdown point: as long as no more agents are Byzantine"
-)
 @given(
     st.lists(anything | st.just(LocalQuantile(inf, 0)), min_size=1, max_size=6),
     st.data(),
@@ -111,7 +101,6 @@ def test_up_to_its_number_of_byzantine_agents_it_stays_between_honest_thresholds
     assert min(s.threshold for s in counts) <= found <= max(s.threshold for s in counts)
 
 
-@pytest.mark.guarantee("trimmed-mean-cp", "One more can move it anywhere.")
 @given(st.integers(0, 3), st.floats(1, 1e6))
 def test_one_more_byzantine_agent_moves_it_anywhere(byzantine: int, far: float) -> None:
     pairs = [(0.5, 50)] * (byzantine + 2) + [(1 + 1000 * far, 50)] * (byzantine + 1)

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedwqcp._validation import check_least
-from fedwqcp.methods._averages import (
-    RobustSharedThreshold,
-    capped,
-    check_withstands,
-    counted,
-    weighted_mean,
-)
+from fedwqcp.methods._averages import capped, check_withstands, counted, weighted_mean
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp.wire.release import NO_GUARANTEE
+from fedwqcp_lab.plugins.weighted_median_cp import RobustSharedThreshold
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from fedwqcp.errors import InputError
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
-from fedwqcp.scores.tilted_aps import TiltedAPS
+from fedwqcp_lab.plugins.tilted_aps import TiltedAPS
 from strategies import labelled
 
 

@@ -4,20 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf
+from itertools import accumulate
 
 from fedwqcp._validation import check_least
-from fedwqcp.methods._averages import (
-    RobustSharedThreshold,
-    capped,
-    check_withstands,
-    counted,
-    fewer_than_half,
-)
+from fedwqcp.methods._averages import capped, check_withstands, counted, weighted_median
 from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import Overflow, conformal_quantile
-from fedwqcp.wire.messages import LocalQuantile
+from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, check_size
 from fedwqcp.wire.release import NO_GUARANTEE
+
+
+@dataclass(frozen=True)
+class RobustSharedThreshold(SharedThreshold):
+    """One threshold for every agent, and how many Byzantine agents it withstands.
+
+    Parameters
+    ----------
+    value : float
+        The threshold.
+    withstands : int
+        As long as no more agents are Byzantine, the threshold lies between the smallest and the
+        largest local threshold of the others.
+    """
+
+    withstands: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_size(self.withstands, "withstands")
+
+
+def fewer_than_half(weights: Sequence[int]) -> int:
+    """Return how many agents, whoever they are, hold less than half of the weight.
+
+    Examples
+    --------
+    >>> fewer_than_half([50, 60, 60, 60]), fewer_than_half([10, 10])
+    (1, 0)
+    """
+    heaviest = accumulate(sorted(weights, reverse=True))
+    return sum(2 * together < sum(weights) for together in heaviest)
 
 
 @dataclass(frozen=True)
@@ -104,9 +130,6 @@ class WeightedMedianCP(OneShot[LocalQuantile]):
         weights = capped([s.n for s in some], self.cap)
         withstands = fewer_than_half(weights)
         check_withstands(self.byzantine, withstands, len(some), len(summaries))
-        total, reached = sum(weights), 0
-        for q_k, w_k in sorted(zip((s.threshold for s in some), weights, strict=True)):
-            reached += w_k
-            if 2 * reached > total:
-                return RobustSharedThreshold(q_k, withstands)
-        return RobustSharedThreshold(inf, withstands)  # nobody has a threshold
+        return RobustSharedThreshold(
+            weighted_median(summaries, self.cap, self.overflow), withstands
+        )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.methods._averages import capped
-from fedwqcp.methods.weighted_median_cp import WeightedMedianCP
 from fedwqcp.wire.messages import LocalQuantile
+from fedwqcp_lab.plugins.weighted_median_cp import WeightedMedianCP
 from worked import ABC, EMPTY, threshold
 
 anything = st.builds(LocalQuantile, st.floats(-1e9, 1e9) | st.just(inf), st.integers(1, 10**9))
@@ -74,16 +74,6 @@ empty = st.just(LocalQuantile(inf, 0))
 caps = st.none() | st.integers(1, 10**9)
 
 
-@pytest.mark.guarantee(
-    "docs/explanation/byzantine.md",
-    "leaves the threshold between honest ones, while Byzantine agents are no more",
-)
-@pytest.mark.guarantee(
-    "docs/explanation/which-method.md",
-    "the threshold lies between honest ones, with up to `byzantine` Byzantine agents",
-)
-@pytest.mark.guarantee("weighted-median-cp", "Breakdown point: the threshold lies between")
-@pytest.mark.guarantee("weighted-median-cp", "The outcome says how many agents that is")
 @given(st.data(), policies, caps, st.integers(0, 4))
 def test_what_a_round_withstands_it_withstands(
     data: st.DataObject, overflow: str, cap: int | None, byzantine: int
@@ -102,9 +92,6 @@ def test_what_a_round_withstands_it_withstands(
     assert min(own) <= found.value <= max(own)
 
 
-@pytest.mark.guarantee(
-    "weighted-median-cp", "A round that is to withstand more than it does is refused."
-)
 def test_two_that_lie_do_not_decide_where_three_honest_agents_are_excluded() -> None:
     honest = [(0.9, 100), (inf, 5), (inf, 5), (inf, 5)]
     claims = [(-50.0, 100), (-50.0, 100)]
@@ -114,9 +101,6 @@ def test_two_that_lie_do_not_decide_where_three_honest_agents_are_excluded() -> 
     assert median([*honest, *claims], byzantine=2) >= 0.9  # as honest as they are: +inf counts
 
 
-@pytest.mark.guarantee(
-    "weighted-median-cp", "A round that is to withstand more than it does is refused."
-)
 def test_an_empty_honest_agent_withstands_nobody() -> None:
     pairs = [(0.5, 50), (inf, 0), (999.0, 50)]
     with pytest.raises(QuorumError, match="answers withstand 0: 2 of 3 agents"):
@@ -124,7 +108,6 @@ def test_an_empty_honest_agent_withstands_nobody() -> None:
     assert WeightedMedianCP().aggregate([LocalQuantile(*p) for p in pairs], 0.1).withstands == 0
 
 
-@pytest.mark.guarantee("weighted-median-cp", "With the default cap it is at least")
 @given(st.integers(3, 12), st.data())
 def test_the_default_cap_withstands_so_many_whatever_sizes_are_claimed(
     M: int, data: st.DataObject

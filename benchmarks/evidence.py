@@ -1,0 +1,95 @@
+"""Short tables of the pages on own distributions, scale and Byzantine agents, from results/."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fedwqcp_lab.comparison import markdown_table
+from fedwqcp_lab.studies import byzantine, own, scale, stress
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+METHODS = ("split-cp", "fedls-cp (own)", "fcp", "fedcp-qq", "fedwq-cp", "fedavgq-cp", "max-cp")
+ROBUST = ("split-cp", "guarded-median-cp", "rob-fcp", "fcp", "fedls-cp", "fedwq-cp")
+TIMED = (
+    "reproduce",
+    "weighting",
+    "beyond",
+    "reproduce: quick",
+    "own: quick",
+    "scale: quick",
+    "tabular",
+)
+VARIED = (
+    *(f"agents = {n}" for n in (6, 20, 100, 1000)),
+    *(f"points = {n}" for n in (20, 50, 1000, 5000)),
+    "label = 0.1",
+    "rotation = 45",
+    "blur = 2",
+    "temperature = 1",
+)
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """Yield each part of the pages with its name."""
+    studied = dict(own.tables(own.journal_of(RESULTS / "own").read()))
+    split = ("split-cp, exact distribution", *METHODS)
+    columns = ("own: worst", "own: lowest", "own: size", "shared: worst", "balanced: worst")
+    yield "own", chosen(studied["methods"], split, columns)
+    yield "own, datasets", chosen(studied["datasets"], None, ("split-cp", "max-cp", "fedwq-cp"))
+    scores = tuple(f"{m}: worst, size" for m in ("split-cp", "fedwq-cp"))
+    yield "own, scores", chosen(studied["scores"], ("paper", "randomised APS", "LAC"), scores)
+    hospitals = ("switzerland", "own: worst", "shared: worst")
+    yield "own, hospitals", chosen(studied["hospitals"], METHODS, hospitals)
+
+    scaled = dict(scale.tables(stress.journal_of(RESULTS / "scale").read()))
+    heads = tuple(
+        f"{m}: own, shared, size" for m in ("split-cp", "fedls-cp (own)", "fedwq-cp", "fcp")
+    )
+    yield "scale", chosen(scaled["coverage"], VARIED, ("datasets", "exact", *heads))
+    by = [row for row in parsed(scaled["datasets"]) if row["varied"] == "agents = 1000"]
+    heads = tuple(f"{m}: worst, size" for m in ("split-cp", "fedls-cp (own)", "fedwq-cp", "fcp"))
+    yield "scale, 1000 agents", shown(by, ("dataset", "points", *heads))
+    tabular = dict(scale.tables(stress.journal_of(RESULTS / "tabular").read()))["datasets"]
+    yield "scale, tables", shown(parsed(tabular), ("dataset", "varied", "points", *heads))
+
+    records = byzantine.journal_of(RESULTS / "byzantine").read()
+    attacks = ("too low", "huge n", "huge n, max_n set", "colluding", "copying")
+    yield "byzantine, two", chosen(byzantine.effect(records, "sound", 2), ROBUST, attacks)
+    yield "byzantine, three", chosen(byzantine.effect(records, "sound", 3), ROBUST, attacks)
+    cost = byzantine.cost(records, "sound")
+    yield "byzantine, cost", chosen(cost, ROBUST, tuple(parsed(cost)[0])[1:5])
+
+    yield "run times", markdown_table(_run_times())
+    yield "checksum", f"`{hashlib.sha256((RESULTS / 'SHA256SUMS').read_bytes()).hexdigest()}`"
+
+
+def _run_times() -> Iterator[list[str]]:
+    """Show how long the main commands took."""
+    yield ["command", "machine", "seconds"]
+    with (RESULTS / "run-times.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["name"] in TIMED:
+                yield [f"`{row['command']}`", row["machine"], row["seconds"]]
+
+
+def parsed(table: str) -> list[dict[str, str]]:
+    """Return a Markdown table as one dict a row."""
+    head, _, *rows = [[c.strip() for c in line.split("|")[1:-1]] for line in table.splitlines()]
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def chosen(table: str, names: Sequence[str] | None, columns: Sequence[str]) -> str:
+    """Return some columns of some rows, by the name in the first column."""
+    rows = {next(iter(row.values())): row for row in parsed(table)}
+    first = next(iter(parsed(table)[0]))
+    return shown([rows[name] for name in names or rows], (first, *columns))
+
+
+def shown(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> str:
+    """Return rows as a Markdown table with these columns."""
+    heads = [re.sub(r" \(own\)", "", column) for column in columns]
+    return markdown_table([heads, *([row[column] for column in columns] for row in rows)])

@@ -1,0 +1,82 @@
+"""The folder that keeps what a site over an engine sent: a person makes it, never the site itself.
+
+A site that lost it would answer everything a second time, with its whole budget. So it answers only
+where it finds the marker that was left when the folder was made.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+
+from fedwqcp._io import (
+    exists,
+    in_folder,
+    is_file,
+    locked,
+    make_folder,
+    read,
+    to_json,
+    write_atomic,
+)
+from fedwqcp.errors import InputError, RecordError
+
+MARKER = "site.json"
+"""Name of the file that says when the folder was made."""
+
+ROUNDS_KEPT = 64
+"""How many rounds a site keeps whole; of older ones it keeps that they were answered, and what."""
+
+
+def default_folder(name: str) -> Path:
+    """Return where a site of this name keeps its record: one place, wherever it is started."""
+    return Path.home() / ".fedwqcp" / name
+
+
+def make_site_folder(folder: Path) -> bool:
+    """Make a site's folder, or renew it after a loss; return whether its marker is new."""
+    make_folder(folder)
+    made = {"made": datetime.now(UTC).isoformat(timespec="seconds")}
+    return write_atomic(folder / MARKER, to_json(made), replace=False)
+
+
+def check_site_folder(folder: Path) -> None:
+    """Refuse a folder that nobody made, or whose content is gone."""
+    if not is_file(folder / MARKER):
+        raise RecordError(
+            f"{folder} must hold {MARKER}: nobody made this folder, or the record of what this "
+            "site sent is lost; restore it, or begin a new one: fedwqcp agent folder FOLDER"
+        )
+
+
+def check_outside(folder: Path, kit: Path) -> None:
+    """Refuse a folder below a startup kit, where the name of a job can remove it."""
+    for place in (os.path.abspath, os.path.realpath):
+        if Path(place(folder)).is_relative_to(place(kit)):
+            raise InputError(
+                f"must lie outside the startup kit {kit}, got {folder}: a job can remove what "
+                "lies below it",
+                field="folder",
+            )
+
+
+def check_open(folder: Path, round: str) -> None:
+    """Refuse a round whose answers the site no longer keeps: none of them is given again."""
+    if exists(folder / "closed" / f"{round}.json"):
+        raise InputError(f"was answered before the last {ROUNDS_KEPT} rounds", field="round")
+
+
+def close_old_rounds(folder: Path) -> None:
+    """Keep the newest rounds whole, and of older ones the digests of what was answered."""
+    with locked(folder):
+        rounds = sorted(in_folder(folder / "rounds"), key=lambda each: each.stat().st_mtime_ns)
+        for old in rounds[:-ROUNDS_KEPT]:
+            sent = {path.name: sha256(read(path)).hexdigest() for path in in_folder(old, "*.json")}
+            if "round.json" in sent:  # else nothing was answered
+                make_folder(folder / "closed")
+                path = folder / "closed" / f"{old.name}.json"
+                write_atomic(path, to_json(sent, indent=1), replace=False)
+            shutil.rmtree(old, ignore_errors=True)  # another process may add to it

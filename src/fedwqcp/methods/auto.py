@@ -1,0 +1,468 @@
+"""The default: each agent's own threshold, raised by a borrowed one within bounds of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, floor, inf, isfinite
+from typing import Any, Literal
+
+import numpy as np
+
+from fedwqcp._validation import Floats
+from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.methods._base import (
+    Calibration,
+    Disclosure,
+    OneShot,
+    Terms,
+    check_label_target,
+    expect,
+    most_common,
+    own_data,
+)
+from fedwqcp.methods.fedls_cp import (
+    Cell,
+    ClassSketches,
+    Shrinkage,
+    first_reaching,
+    grid_of,
+    shares,
+    shrunk_thresholds,
+)
+from fedwqcp.methods.guarded_median_cp import Proposal
+from fedwqcp.quantile import (
+    SAFE_ERROR,
+    conformal_quantile,
+    conformal_rank,
+    exact_level,
+)
+from fedwqcp.registry import TERM
+from fedwqcp.wire.messages import (
+    Outcome,
+    PerAgentThresholds,
+    Question,
+    SharedThreshold,
+    Summary,
+    Target,
+    check_scores,
+    check_size,
+)
+from fedwqcp.wire.release import Guarantee
+
+HIDDEN = 10
+"""Of fewer points (of a class, or of all others together) only the number is sent."""
+GAP = 7
+"""One score is sent for at least so many: a seventh, below the fifth that sites allow by default,
+so that a round of another method can follow."""
+SPREAD = 8
+"""Farther below the largest, the next score sent leaves out one in so many of those above it."""
+REFERENCE = 0.1
+"""The level at which the shrinkage is estimated; one for all levels, so that they are nested."""
+
+
+@dataclass(frozen=True)
+class PartSketches(ClassSketches):
+    """Some scores of each class in order, and of all points whose class has too few or is unknown.
+
+    ``others`` is the number of points without a class.
+    """
+
+    rest: tuple[float, ...]
+    others: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_size(self.others, "others")
+        check_scores(self.rest, "rest")
+        if any(after < before for before, after in pairwise(self.rest)):
+            raise InputError("must not decrease", field="rest")
+
+    def sizes(self) -> tuple[int, ...]:
+        return (sum(self.counts) + self.others,)
+
+    def scores(self) -> tuple[float, ...]:
+        return (*(value for found in self.values for value in found), *self.rest)
+
+    @property
+    def parts(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
+        """Size and scores of each class, and of the rest last."""
+        rest = self.others + sum(n for n in self.counts if n < HIDDEN)
+        classes = zip((n if n >= HIDDEN else 0 for n in self.counts), self.values, strict=True)
+        return (*classes, (rest, self.rest))
+
+
+@dataclass(frozen=True)
+class Borrowed(Outcome):
+    """What each agent may raise its own threshold to, in the order of their answers.
+
+    Parameters
+    ----------
+    values : tuple of float
+        One for each agent; +inf where there is nothing to borrow.
+    pooled : float
+        For an agent that is none of them.
+    unseen : tuple of float
+        Share of each agent's labels in classes of which no agent sent a score.
+    """
+
+    values: tuple[float, ...]
+    pooled: float
+    unseen: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_scores((*self.values, self.pooled), "values")
+        if self.unseen and len(self.unseen) != len(self.values):
+            raise InputError("must be one for each threshold", field="unseen")
+
+
+@dataclass(frozen=True)
+class Auto(OneShot[PartSketches]):
+    r"""An agent's own threshold where its data suffice; else raised to one borrowed from others.
+
+    With n points, r = r(n, alpha), q the r-th smallest score and m the largest: from ``enough`` on
+    the threshold is q. Below it is the borrowed one, from q at least to m at most; where r > n it
+    is the borrowed one, m at least; without points the borrowed one alone.
+
+    Parameters
+    ----------
+    target : "own", "mixture" or tuple of float, optional
+        A term of the round. Toward ``"mixture"`` the threshold is that of `fcp` from the scores
+        sent, toward a distribution in numbers that of `fedls-cp`; neither looks at an agent's own.
+    enough : float, optional
+        An agent has enough points if in 95 of 100 calibrations its own threshold misses at most
+        ``enough`` times alpha: 110 points at alpha = 0.1.
+    small : {"borrow", "inf"}, optional
+        Where r > n: as above, or +inf as in `split-cp`.
+
+    Notes
+    -----
+    **Idea**: a threshold t that is never below a floor from the agent's own data covers as the
+    floor does, whoever chose t. So an agent may borrow as it likes above the floor.
+
+    .. math::
+
+        t_k \ge f_k, \quad f_k = s_{k,(\min(r_k, n_k))} \quad\Rightarrow\quad
+        P(V_k \le t_k) \ge \min\left(1 - \alpha, \frac{n_k}{n_k + 1}\right)
+
+    **Guarantee**: coverage of at least min(1 - alpha, n/(n + 1)) at each agent, in finite samples,
+    if its test points are exchangeable with its n calibration points; whatever other agents and the
+    server send, if score and key are chosen without knowledge of these points. Of a score of two
+    columns it is min(1 - alpha, (n - 1)/(n + 1)). Within each label or group the same holds with
+    the points of that part. A Byzantine agent cannot raise the threshold of an agent with r <= n
+    above its largest score. Toward ``"mixture"`` and a distribution the guarantees are those of
+    `fcp` and `fedls-cp`.
+
+    The borrowed threshold is the smallest at which the estimated coverage of the agent's label
+    shares reaches 1 - alpha: of each class by `fedls-cp`'s estimate, of classes of which nobody
+    sent a score by the pooled scores of all. Without classes it is `fcp`'s pooled threshold. Levels
+    are nested where it is finite. ``enough=2`` (30 points at alpha = 0.1) makes sets up to a tenth
+    smaller, with as many bad calibrations as `split-cp` (the page on what the default promises).
+
+    **Cost**: one round. An agent sends at most a seventh of its scores, none of a class with fewer
+    than 10 points, and with fewer than 10 points in all only their numbers. Which scores does not
+    depend on alpha. It needs its calibration data once more to predict.
+
+    **Fails**: where test points are unlike the agent's own calibration points. Where r > n and the
+    borrowing does not fit, coverage is n/(n + 1) and not 1 - alpha.
+
+    References
+    ----------
+    Papadopoulos et al. (2002) for the floor; Podkopaev, Ramdas (2021), arXiv:2103.03323, and Lu et
+    al. (2023), arXiv:2305.17564, for what is borrowed.
+
+    Examples
+    --------
+    >>> import fedwqcp as fw
+    >>> sites = {"a": np.arange(200) / 200, "b": np.arange(60) / 60, "c": [0.2, 0.4, 0.6]}
+    >>> release = fw.calibrate(sites, method="auto", alpha=0.1)
+    >>> release.threshold("a"), round(release.threshold("b"), 3), release.threshold("c")
+    (0.9, 0.9, 0.89)
+    """
+
+    target: Target = field(default="own", metadata=TERM)
+    enough: float = 1.5
+    small: Literal["borrow", "inf"] = "borrow"
+
+    summaries = (PartSketches,)
+    outcomes = (Borrowed, Proposal, SharedThreshold, PerAgentThresholds)
+
+    def __post_init__(self) -> None:
+        check_label_target(self.target)
+        if not (isfinite(self.enough) and self.enough > 1):
+            raise InputError(f"must be a finite number above 1, got {self.enough!r}", "enough")
+
+    # ---- at the agent
+
+    def summarize(self, cal: Calibration, alpha: float) -> PartSketches:
+        del alpha  # a second round at another level reveals nothing new
+        labels, C = self._classes(cal)
+        parts = [cal.scores[labels == c] for c in range(C)]
+        small = [c for c in range(C) if len(parts[c]) < HIDDEN]
+        rest = np.concatenate([cal.scores[labels < 0], *(parts[c] for c in small)])
+        return PartSketches(
+            counts=tuple(len(part) for part in parts),
+            values=tuple(() if c in small else _sketch(parts[c]) for c in range(C)),
+            rest=_sketch(rest),
+            others=int((labels < 0).sum()),
+        )
+
+    def localize(
+        self,
+        outcome: Outcome,
+        cal: Calibration | None,
+        position: int | None,
+        alpha: float,
+        features: Floats | None = None,
+    ) -> Floats:
+        if self.target != "own":
+            return super().localize(outcome, cal, position, alpha, features)
+        scores = own_data(cal, "auto").scores
+        n, borrowed = len(scores), _borrowed(outcome, position)
+        if conformal_rank(n, alpha) > n:
+            own = scores.max(initial=-inf)
+            return np.asarray(inf if self.small == "inf" else max(own, borrowed))
+        own = conformal_quantile(scores, alpha)
+        if borrowed == inf or n >= enough_points(alpha, self.enough):
+            return np.asarray(own)
+        return np.asarray(min(max(own, borrowed), scores.max()))
+
+    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
+        labels, C = self._classes(cal)
+        counts = np.bincount(labels[labels >= 0], minlength=C).tolist()
+        classes = [(c, n) for c, n in enumerate(counts) if n >= HIDDEN]
+        rest = len(sent_ranks(cal.n - sum(n for _, n in classes)))
+        found = [Disclosure(n, len(sent_ranks(n)), c, each_level=False) for c, n in classes]
+        whole = rest + sum(part.scores for part in found)
+        return (*found, Disclosure(cal.n, whole, each_level=False))
+
+    def _classes(self, cal: Calibration) -> tuple[Any, int]:
+        """Return the class of each point, -1 where classes do not count, and how many there are."""
+        if not isinstance(self.target, str):
+            return cal.labelled("auto towards a distribution of labels")
+        if self.target == "mixture" or cal.labels is None or cal.n_classes is None:
+            return np.full(cal.n, -1), 0
+        return cal.labels, cal.n_classes
+
+    # ---- at the server
+
+    def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
+        sent = expect(answer, PartSketches)
+        if sent.counts and terms.n_classes not in (None, len(sent.counts)):
+            raise InputError(f"must be {terms.n_classes}, one for each class", field="counts")
+        if any(len(found) != len(sent_ranks(n)) for n, found in sent.parts):
+            raise InputError("must be the scores at the ranks of each size", field="values")
+        return super().check(question, answer, earlier, terms)
+
+    def aggregate(self, summaries: Sequence[PartSketches], alpha: float) -> Outcome:
+        agents = [tuple(_cell(n, found) for n, found in s.parts) for s in summaries]
+        if self.target == "mixture":
+            every = Pool([cell for cells in agents for cell in cells], surely=True)
+            N, M = sum(sum(s.sizes()) for s in summaries), len(summaries)
+            return SharedThreshold(every.smallest(conformal_rank(N, alpha, extra=M)))
+        some = [any(cell.n for cell in cells) for cells in agents]
+        pool = Pool([cell for cells in agents for cell in cells])
+        pooled = pool.smallest(conformal_rank(pool.n, alpha, extra=sum(some)))
+        if not any(cell.n for cells in agents for cell in cells[:-1]):
+            if not isinstance(self.target, str):
+                return PerAgentThresholds((inf,) * len(agents))
+            if sum(some) > 1:
+                return Proposal(pooled)
+            return Borrowed(tuple(inf if own else pooled for own in some), pooled)
+        values, unseen = self._by_class(summaries, agents, pool, sum(some), alpha)
+        if not isinstance(self.target, str):
+            return PerAgentThresholds(values)
+        alone = sum(some) == 1
+        values = tuple(inf if alone and own else v for v, own in zip(values, some, strict=True))
+        return Borrowed(values, pooled, unseen)
+
+    def _by_class(
+        self,
+        summaries: Sequence[PartSketches],
+        agents: Sequence[tuple[Cell, ...]],
+        pool: Pool,
+        sites: int,
+        alpha: float,
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return each agent's borrowed threshold, and the share of its labels that none sent."""
+        C = most_common(len(s.counts) for s in summaries if s.counts)
+        empty = Cell(np.zeros(0), np.zeros(0, dtype=np.int64))
+        counts, cells = np.zeros((len(agents), C)), []
+        for at, (summary, own) in enumerate(zip(summaries, agents, strict=True)):
+            if summary.counts and len(summary.counts) != C:
+                raise UnfitAnswerError(at, f"must hold {C} classes")
+            counts[at, : len(summary.counts)] = summary.counts
+            cells.append(own[:-1] if summary.counts else (empty,) * C)
+        pi = shares(counts if self.target == "own" else self.target, counts.shape)
+        known = np.array([[cell.n for cell in row] for row in cells], dtype=np.float64)
+        _, n0 = shrunk_thresholds(cells, pi, REFERENCE, None)
+        grid = grid_of(agents)
+        seen = known.any(axis=0)
+        low = float(grid[0])
+        F = np.array([[c.about(grid, low) / max(c.n, 1) for c in row] for row in cells])
+        level = Shrinkage(known, n0).mixed(F, pi)
+        unseen = 1 - (pi * seen).sum(axis=1)
+        if self.target == "own":
+            level += unseen[:, None] * (pool.count(grid) / (pool.n + sites))
+        found = tuple(first_reaching(grid, row, alpha) for row in level)
+        return found, tuple(np.clip(unseen, 0, 1).tolist())
+
+    # ---- what it promises
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """A floor at each agent; toward another target what `fcp` and `fedls-cp` promise."""
+        if self.target == "own":
+            return Guarantee("agent-floor", "finite-sample")
+        if self.target == "mixture":
+            return Guarantee("marginal-mixture", "finite-sample")
+        return Guarantee("target-shift", "approximate")
+
+    @property
+    def assumption(self) -> str:
+        if self.target == "own":
+            return (
+                "each agent's test points are exchangeable with its own n calibration points, of "
+                "which nobody knew when choosing score and key; others may send what they like"
+            )
+        if self.target == "mixture":
+            return (
+                "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
+                "exchangeable with that agent's scores given the scores of the other agents"
+            )
+        return (
+            "given the class, an agent's test scores are distributed as its calibration scores, "
+            "and as other agents' where it has few; coverage is approximate"
+        )
+
+    @property
+    def corrects_shift_of(self) -> Literal["labels"]:
+        return "labels"
+
+    @property
+    def predicts_from_own_data(self) -> bool:
+        return self.target == "own"
+
+    @property
+    def floors(self) -> bool:
+        return self.target == "own"
+
+    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
+        return answer.counts or None if isinstance(answer, PartSketches) else None
+
+
+class Pool:
+    """The scores of all parts together, as far as they are known.
+
+    ``surely`` counts what surely lies below; else of the scores between two that were sent one half
+    is taken to lie at the lower one. `smallest` is then `fcp`'s threshold.
+    """
+
+    def __init__(self, cells: Sequence[Cell], *, surely: bool = False) -> None:
+        values = np.concatenate([cell.values for cell in cells] or [np.zeros(0)])
+        weights = [_weights(cell, surely) for cell in cells]
+        order = np.argsort(values)
+        self.values = values[order]
+        self.below = np.cumsum(np.concatenate([*weights, np.zeros(0)])[order])
+        self.n = sum(cell.n for cell in cells)
+
+    def count(self, q: Floats) -> Floats:
+        """Return how many scores are at most q."""
+        known = np.concatenate(([0.0], self.below))
+        return np.asarray(known[np.searchsorted(self.values, q, side="right")])
+
+    def smallest(self, rank: int) -> float:
+        """Return the first score that was sent with so many at or below it, or +inf."""
+        at = int(np.searchsorted(self.below, rank))
+        return float(self.values[at]) if at < len(self.values) else inf
+
+
+def _weights(cell: Cell, surely: bool) -> Floats:
+    """Return for how many scores each score that was sent stands."""
+    steps = cell.steps.astype(np.float64)
+    if surely or not len(steps):
+        return steps
+    half = (steps[1:] - 1) / 2
+    return steps - np.concatenate(([0.0], half)) + np.concatenate((half, [0.0]))
+
+
+@lru_cache(maxsize=4096)
+def sent_ranks(n: int) -> tuple[int, ...]:
+    """Return which order statistics of n scores are sent, a function of n alone.
+
+    From the largest down, closer together near it; none of fewer than `HIDDEN`.
+
+    Examples
+    --------
+    >>> sent_ranks(40), len(sent_ranks(600)), len(sent_ranks(1_000_000))
+    ((12, 19, 26, 33, 40), 28, 91)
+    """
+    found, rank = [], n if n >= HIDDEN else 0
+    while rank >= GAP:
+        found.append(rank)
+        rank -= max(GAP, ceil((n - rank) / SPREAD))
+    return tuple(reversed(found))
+
+
+@lru_cache(maxsize=256)
+def enough_points(alpha: float, times: float) -> int:
+    """Return from how many points on an agent's own threshold seldom misses ``times`` alpha.
+
+    The smallest n from which on the 5 % quantile of Beta(r, n + 1 - r) is at least 1 - times alpha.
+
+    Examples
+    --------
+    >>> [enough_points(alpha, 1.5) for alpha in (0.2, 0.1, 0.05, 0.01)]
+    [45, 110, 240, 1211]
+    >>> [enough_points(alpha, 2.0) for alpha in (0.2, 0.1, 0.05, 0.01)]
+    [10, 30, 61, 313]
+    """
+    from scipy.special import betainc  # a third of the time that importing the package would take
+
+    share = 1 - exact_level(alpha)
+
+    def _holds(j: int, n: int, level: float) -> bool:
+        if times * level >= 1 or n + 1 <= j:
+            return times * level >= 1
+        return bool(betainc(j, n + 1 - j, times * level) >= 1 - SAFE_ERROR)
+
+    # with n points j = floor((n + 1) alpha) scores lie beyond the threshold; the least n of a j is
+    # its worst, here or at a larger alpha: looking there too makes the number fall with alpha
+    def _never_fails(j: int) -> bool:
+        least = floor(j / share)
+        return _holds(j, least - 1, j / least) and _holds(j, ceil(j / share) - 1, float(share))
+
+    last = max((j for j in range(1, _MOST_BEYOND) if not _never_fails(j)), default=0)
+    if last == _MOST_BEYOND - 1:
+        raise InputError(f"must be larger, such as 1.5, got {times!r}", "enough")
+    first, after = (ceil(j / share) - 1 for j in (last, last + 1))
+    found = (n for n in range(max(first, 1), after) if last and _holds(last, n, float(share)))
+    return next(found, after)
+
+
+_MOST_BEYOND = 400
+"""Most scores beyond a threshold that `enough_points` looks at."""
+
+
+def _sketch(scores: Floats) -> tuple[float, ...]:
+    """Return the scores of a part that are sent."""
+    ordered = np.sort(scores)
+    return tuple(float(ordered[rank - 1]) for rank in sent_ranks(len(scores)))
+
+
+def _cell(n: int, values: tuple[float, ...]) -> Cell:
+    """Read what was sent of a part."""
+    return Cell(np.array(values, dtype=np.float64), np.array(sent_ranks(n), dtype=np.int64))
+
+
+def _borrowed(outcome: Outcome, position: int | None) -> float:
+    """Return what an agent may borrow, whatever a release holds: a number, or +inf for nothing."""
+    found: object = inf
+    if isinstance(outcome, Proposal):
+        found = outcome.value
+    elif isinstance(outcome, Borrowed):
+        there = position is not None and position < len(outcome.values)
+        found = outcome.values[position] if there else outcome.pooled  # type: ignore[index]
+    return found if isinstance(found, int | float) and found > -inf else inf

@@ -1,0 +1,20 @@
+"""What a command writes into a page is what it would write now."""
+
+from __future__ import annotations
+
+import pytest
+from fill_pages import ROOT, filled, pages
+
+PAGES = {str(page.relative_to(ROOT)): text for page, text in pages().items()}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_generated_parts_are_current(page):
+    assert filled(PAGES[page]) == PAGES[page], "run python tools/fill_pages.py"
+
+
+def test_a_stale_part_is_found():
+    stale = "<!-- tools/structure.py: import graph -->\nold\n<!-- end -->"
+    assert "graph TD" in filled(stale)
+    with pytest.raises(KeyError):
+        filled(stale.replace("graph", "table"))
