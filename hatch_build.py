@@ -4,7 +4,7 @@ hatchling calls this for wheels and editable installs. The loops use the limited
 3.11, so that one binary serves every later version. Processors of x86-64 get two: the first serves
 all, the second those of x86-64-v3 (AVX2), chosen where the package is imported.
 
-FEDWQCP_BACKEND=compiled makes a failed compilation an error; FEDWQCP_BACKEND=numpy compiles nothing.
+With FEDWQCP_BACKEND=compiled a failed compilation is an error, with numpy nothing is compiled.
 """
 
 from __future__ import annotations
@@ -72,14 +72,22 @@ def compile_one(name: str, options: list[str]) -> Path:
     include = sysconfig.get_path("include")
     if sys.platform == "win32":
         return _with_msvc(name, options, define, include)
-    compiler = next(filter(shutil.which, [os.environ.get("CXX", ""), "c++", "g++", "clang++"]), None)
+    compiler = next(
+        filter(shutil.which, [os.environ.get("CXX", ""), "c++", "g++", "clang++"]), None
+    )
     if compiler is None:
         raise FileNotFoundError("no C++ compiler (c++, g++, clang++) is on PATH")
     out = KERNELS / f"{name}.abi3.so"
     shared = ["-shared"]
     if sys.platform == "darwin":
-        shared = ["-bundle", "-undefined", "dynamic_lookup", *os.environ.get("ARCHFLAGS", "").split()]
+        shared = [
+            "-bundle",
+            "-undefined",
+            "dynamic_lookup",
+            *os.environ.get("ARCHFLAGS", "").split(),
+        ]
     flags = [*UNIX, *options, *shared, *(f"-D{key}={value}" for key, value in define.items())]
+    flags += os.environ.get("CXXFLAGS", "").split()
     _run([compiler, *flags, f"-I{include}", str(SOURCE), "-o", str(out)])
     return out
 
@@ -87,7 +95,15 @@ def compile_one(name: str, options: list[str]) -> Path:
 def _with_msvc(name: str, options: list[str], define: dict[str, str], include: str) -> Path:
     """Compile where Visual Studio's tools are on PATH, as a developer's prompt has them."""
     out, folder = KERNELS / f"{name}.pyd", Path(sysconfig.get_config_var("installed_base"))
-    flags = ["/nologo", "/LD", "/O2", "/EHsc", "/std:c++17", "/fp:precise", *["/arch:AVX2"] * bool(options)]
+    flags = [
+        "/nologo",
+        "/LD",
+        "/O2",
+        "/EHsc",
+        "/std:c++17",
+        "/fp:precise",
+        *["/arch:AVX2"] * bool(options),
+    ]
     define = define | {"FAST_DIGEST": define["FAST_DIGEST"].replace('"', '\\"')}
     defines = [f"/D{key}={value}" for key, value in define.items()]
     link = ["/link", f"/LIBPATH:{folder / 'libs'}", f"/EXPORT:PyInit_{name}"]

@@ -6,6 +6,7 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
+from fedwqcp._versions import show_versions
 from fedwqcp.errors import (
     CalibrationRowsWarning,
     InfiniteThresholdWarning,
@@ -61,6 +62,7 @@ __all__ = [
     "preset",
     "save",
     "scores",
+    "show_versions",
     "softmax",
     "uniforms",
     "weighted_quantile",

@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from command_line import call, call_json, refusal
+from command_line import call_json, refusal
 from fedwqcp import methods
 from fedwqcp.cli import main, report
 from fedwqcp.cli.main import app
@@ -23,7 +23,6 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
-from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
 from four_hospitals import results
@@ -229,22 +228,6 @@ def test_the_demo(folder, monkeypatch):
     assert facts["report"] == "out/report.html"
     assert "out/demo.json" in facts["files"]
     assert facts["advised"][0]["method"] == results().advice().method
-
-
-def test_warm_up(monkeypatch):
-    """Compiling itself is tested with the kernels."""
-    pytest.importorskip("numba")
-    monkeypatch.setattr(dispatch, "warm_up", lambda classes: {f"APS of {classes}": 0.5})
-    facts = call_json("warm-up", "--classes", "3")
-    assert facts["seconds"] == {"APS of [3]": 0.5}
-    assert Path(facts["folder"]).is_absolute()
-    monkeypatch.setattr(dispatch, "warm_up", lambda classes: {"each float64 3": 20.4, "count": 1.2})
-    said = call("warm-up", "--classes", "3")
-    assert f"2 loops ready in 22 s, kept in {facts['folder']}" in said
-    assert "float64" not in said
-    monkeypatch.setattr(compilation, "cache_folder", lambda: None)
-    with pytest.raises(InputError, match=r"cannot be kept: .* set NUMBA_CACHE_DIR"):
-        call_json("warm-up", "--classes", "3")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,7 @@ file              what it holds
 ``_fast.cpp``     the same, compiled when the package is installed; optional
 ``dispatch.py``   compiled or numpy, on how many threads; what `scores` calls
 ``selection.py``  order statistics, plain and weighted
-``torch.py``      the same passes on tensors, in plain torch or by ``triton.py``
-``triton.py``     the same passes on a CUDA device
+``triton.py``     sets on a CUDA device
 ================  =================================================================================
 """
 
@@ -57,7 +56,7 @@ class Formula(NamedTuple):
     """A score of places, twice: for numpy, and as the numbers that the compiled loops take."""
 
     of: Callable[[Ranked, Floats | float], Floats]
-    """The score at some places, given u, or 1 where nothing is random; never falls with the rank."""
+    """The score at some places, given u, or 1 where nothing is random; no rank lowers it."""
     penalties: Floats
     """Shape (C + 1,): the score at ranks 0 to C where all masses are 0 and u is 1."""
     by_top: bool

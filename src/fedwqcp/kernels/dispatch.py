@@ -50,9 +50,8 @@ class Backend(NamedTuple):
     name: str
 
 
-@cache
 def backend() -> Backend:
-    """Load the compiled loops that fit this processor, or say why numpy serves."""
+    """Return the compiled loops that fit this processor, or why numpy serves."""
     wanted = os.environ.get("FEDWQCP_BACKEND", "")
     if wanted not in ("", "numpy", "compiled"):
         raise InputError(f"FEDWQCP_BACKEND must be numpy or compiled, got {wanted[:20]!r}")
@@ -64,6 +63,7 @@ def backend() -> Backend:
     return found
 
 
+@cache
 def _load() -> Backend:
     """Import the module for any processor, and instead of it the one for newer ones if it fits."""
     try:
@@ -87,7 +87,7 @@ def source_digest(source: bytes) -> str:
 
 def threads() -> int:
     """Return how many threads a large input may use: FEDWQCP_THREADS, or 1; no more than cores."""
-    text = os.environ.get("FEDWQCP_THREADS", "1")
+    text = os.environ.get("FEDWQCP_THREADS") or "1"
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 10**6):
         raise InputError(f"FEDWQCP_THREADS must be an integer of at least 1, got {text[:20]!r}")
     return min(int(text), os.cpu_count() or 1)
@@ -138,7 +138,9 @@ def check(probs: Probabilities) -> None:
         as_probabilities(probs)
 
 
-def score_labels(probs: Probabilities, labels: Labels, formula: Formula, u: Floats | None) -> Floats:
+def score_labels(
+    probs: Probabilities, labels: Labels, formula: Formula, u: Floats | None
+) -> Floats:
     """Check probabilities and score one label of each row by where it stands."""
     loops, scores = backend().loops, np.empty(len(probs))
     y, v = _contiguous(labels, np.int64), None if u is None else _contiguous(u, np.float64)

@@ -223,7 +223,9 @@ def _sets_by_value(
         some = np.flatnonzero(tied)
         part = Sets.allocate(len(some), C, labels is not None)
         y = None if labels is None else labels[some]
-        _sets_in_order(probs[some], formula, None if u is None else u[some], given.of(some), y, part)
+        _sets_in_order(
+            probs[some], formula, None if u is None else u[some], given.of(some), y, part
+        )
         for whole, found in zip(out, part, strict=True):
             if found.size:
                 whole[some] = found

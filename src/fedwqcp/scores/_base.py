@@ -392,7 +392,11 @@ class IntervalScore(Score):
             out = as_floats(outputs, *self._expected(), checked=False)
             values = as_floats(y, "y", (len(out),), checked=False)
             found = dispatch.interval_scores(out, values)
-            return found if found is not None else self._of(self._outputs(out), as_floats(values, "y", (len(out),)))
+            return (
+                found
+                if found is not None
+                else self._of(self._outputs(out), as_floats(values, "y", (len(out),)))
+            )
 
     def invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals:
         """Return the prediction intervals {y : V(x, y) <= threshold}.

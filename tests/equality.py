@@ -1,6 +1,6 @@
 """Compare the compiled loops with the reference in numpy, to the last bit, on adversarial rows.
 
-Run: python tests/kernels/equality.py --cases 50000 --seed 0
+Run: python tests/equality.py --cases 50000 --seed 0
 """
 
 from __future__ import annotations
@@ -31,16 +31,19 @@ FAMILIES: dict[str, Callable[[Rng, int, int], Rows]] = {
     "closer than 2^-52": lambda r, n, C: 1 + 3e-16 * r.integers(-2, 3, (n, C)),
     "tied": lambda r, n, C: r.integers(0, 4, (n, C)) + np.eye(C)[r.integers(0, C, n)],
     "equal": lambda r, n, C: np.ones((n, C)),
-    "zeros": lambda r, n, C: np.exp(2 * r.standard_normal((n, C))) * (r.random((n, C)) < 0.1)
-    + 1e-3 * np.eye(C)[r.integers(0, C, n)],
+    "zeros": lambda r, n, C: (
+        np.exp(2 * r.standard_normal((n, C))) * (r.random((n, C)) < 0.1)
+        + 1e-3 * np.eye(C)[r.integers(0, C, n)]
+    ),
     "one-hot": lambda r, n, C: np.eye(C)[r.integers(0, C, n)],
     "tiny": lambda r, n, C: np.exp(-3 * r.exponential(4, (n, C))) + np.eye(C)[r.integers(0, C, n)],
-    "subnormal": lambda r, n, C: np.where(
-        r.random((n, C)) < 0.5, 1.2e-38 * r.random((n, C)), r.random((n, C))
-    )
-    + np.eye(C)[r.integers(0, C, n)],
-    "geometric": lambda r, n, C: 0.5
-    ** r.permuted(np.broadcast_to(np.arange(C) % 80, (n, C)), axis=1).astype(float),
+    "subnormal": lambda r, n, C: (
+        np.where(r.random((n, C)) < 0.5, 1.2e-38 * r.random((n, C)), r.random((n, C)))
+        + np.eye(C)[r.integers(0, C, n)]
+    ),
+    "geometric": lambda r, n, C: (
+        0.5 ** r.permuted(np.broadcast_to(np.arange(C) % 80, (n, C)), axis=1).astype(float)
+    ),
     "mixed": lambda r, n, C: np.exp(
         r.choice([0, 0.01, 1, 3, 8, 30], (n, 1)) * r.standard_normal((n, C))
     ),
@@ -139,12 +142,16 @@ def compare_others(rng: Rng) -> Iterator[tuple[str, bool]]:
         for q in (0.3, float(near[0]), float(np.nextafter(near[0], 0)), -0.1, np.inf, -np.inf):
             yield f"ends {score} {q}", same(lambda s=score, g=given, q=q: ends(s, g, q))
     m = int(rng.integers(8192, 30_000))
-    values = rng.choice([rng.random(m), rng.integers(0, 5, m) / 4, np.sort(rng.random(m)), np.ones(m)])
+    values = rng.choice(
+        [rng.random(m), rng.integers(0, 5, m) / 4, np.sort(rng.random(m)), np.ones(m)]
+    )
     values[rng.random(m) < rng.choice([0, 0.4])] = np.inf
     for rank in (1, 2, m // 2, m - 1, m, int(rng.integers(1, m + 1))):
         yield f"rank {rank} of {m}", same(lambda r=rank: [np.array(order_statistic(values, r))])
     alphabet = ["", "a", "7", "é", "€", "😀", "patient-", "\0x", "x" * int(rng.integers(1, 300))]
-    ids = ["".join(rng.choice(alphabet, rng.integers(0, 6))) for _ in range(int(rng.integers(1, 40)))]
+    ids = [
+        "".join(rng.choice(alphabet, rng.integers(0, 6))) for _ in range(int(rng.integers(1, 40)))
+    ]
     yield "ids", same(lambda: [fw.uniforms("key", ids)])
     table = rng.standard_normal((int(rng.integers(1, 30)), int(rng.integers(0, 70))))
     yield f"rows {table.shape}", same(lambda: [row_ids(table)])
