@@ -7,7 +7,7 @@ FAST   := src/fedwqcp/kernels/_fast.cpp hatch_build.py  # compiled when the pack
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes; each would compile the package anew
 
-.PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-browser test-docs docs screenshots nightly fuzz check slow fast kernels sanitize paper bench-peers clean
+.PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-browser test-docs docs nightly fuzz check slow fast kernels sanitize paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -64,10 +64,6 @@ fuzz: $(VENV)/.flower  ## hostile messages: make fuzz SECONDS=60 SEED=7
 
 test-browser: $(VENV)/.browser docs  ## the report, and the search of the docs, in headless Chromium
 	$(BIN)/python -m pytest tests/browser
-
-screenshots: $(VENV)/.browser demo  ## the pictures of the docs
-	$(BIN)/python tools/screenshots.py out/report.html docs/images
-	cp out/demo.png docs/images/demo.png
 
 docs: $(VENV)/.docs  ## the site; warnings are errors
 	rm -rf docs/reference/generated/api  # of names that are gone

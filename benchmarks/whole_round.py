@@ -74,7 +74,7 @@ def in_process() -> Callable[[], object]:
     data = {f"agent-{k}": fw.Outputs(*rows_of(50_000, k), np.arange(50_000)) for k in range(AGENTS)}
 
     def work() -> object:
-        release = fw.calibrate(data, alpha=0.1)
+        release = fw.calibrate(data, method="fedwq-cp", alpha=0.1)
         return release.predict_set("agent-0", data["agent-0"].values, ids=np.arange(50_000))
 
     return work

@@ -37,6 +37,10 @@ from fedwqcp.federation.transport.processes import round_ended, wait_until
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
 
+OPEN = ("server", "open", "--method", "fedwq-cp")
+"""Opens a round of a method that sends one threshold and its size."""
+
+
 def call(*words, code=0, stdin=None, plain=True):
     """Run a command and return what it prints; an error of the package is raised.
 

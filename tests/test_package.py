@@ -126,12 +126,18 @@ ODD = [
 PROBS = np.random.default_rng(0).dirichlet([1, 2, 3], size=12)
 LABELS, IDS = PROBS.argmax(axis=1), [f"p{i}" for i in range(12)]
 SITE = fw.Outputs(PROBS, LABELS, IDS)
-SETS = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2, key="k")
+SETS = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2, key="k")
 GROUPED = fw.calibrate(
-    {"a": fw.Calibration(PROBS[:, 0], groups=["f", "m"] * (len(PROBS) // 2))}, alpha=0.2, by="group"
+    {"a": fw.Calibration(PROBS[:, 0], groups=["f", "m"] * (len(PROBS) // 2))},
+    method="fedwq-cp",
+    alpha=0.2,
+    by="group",
 )
 LINES = fw.calibrate(
-    {"a": fw.Outputs(PROBS[:, 0], PROBS[:, 1])}, alpha=0.2, score="absolute-residual"
+    {"a": fw.Outputs(PROBS[:, 0], PROBS[:, 1])},
+    method="fedwq-cp",
+    alpha=0.2,
+    score="absolute-residual",
 )
 RISK = fw.calibrate(
     {"a": fw.Outputs(PROBS, PROBS > 0.3)}, alpha=0.3, method="fed-crc", score="multi-label"
@@ -141,12 +147,15 @@ ENDS = np.sort(PROBS[:, :2], axis=1)
 
 CALLS = {
     "calibrate": (fw.calibrate, {"agents": {"a": SITE}, "alpha": 0.2}),
-    "an agent": (lambda data: fw.calibrate({"a": data}, alpha=0.2), {"data": SITE}),
+    "an agent": (
+        lambda data: fw.calibrate({"a": data}, method="fedwq-cp", alpha=0.2),
+        {"data": SITE},
+    ),
     "federated_quantile": (fw.federated_quantile, {"values": {"a": [1.0]}, "q": 0.5}),
     "values": (lambda data: fw.federated_quantile({"a": data}, 0.5), {"data": [1.0]}),
     "Outputs": (fw.Outputs, {"values": PROBS, "labels": LABELS, "ids": IDS}),
     "Outputs in use": (
-        lambda **parts: fw.calibrate({"a": fw.Outputs(**parts)}, alpha=0.2),
+        lambda **parts: fw.calibrate({"a": fw.Outputs(**parts)}, method="fedwq-cp", alpha=0.2),
         {
             "values": PROBS,
             "labels": LABELS,
@@ -246,12 +255,18 @@ def test_a_wrong_argument_is_named_with_what_it_must_be():
             "calibration must be Calibration or Outputs or none, got list",
         ),
         (lambda: SETS.report("x.html", {"a": [1.0]}), r"tests\['a'\] must be Outputs, got list"),
-        (lambda: fw.calibrate({"a": SITE}, alpha=0.2, key=5), "key must be text or none, got 5"),
         (
-            lambda: fw.calibrate({"a": SITE}, alpha=0.2, score=5),
+            lambda: fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2, key=5),
+            "key must be text or none, got 5",
+        ),
+        (
+            lambda: fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2, score=5),
             "score must be text or Score or none, got 5",
         ),
-        (lambda: fw.calibrate({3: SITE}, alpha=0.2), "names in agents must be text, got 3"),
+        (
+            lambda: fw.calibrate({3: SITE}, method="fedwq-cp", alpha=0.2),
+            "names in agents must be text, got 3",
+        ),
         (lambda: fw.uniforms("k", ["\ud800"]), "ids must be text that can be written as UTF-8"),
         (lambda: SETS.predict_set("a", PROBS, ids=[10**5000] * 12), "at most 4,300 digits"),
         (lambda: SETS.predict_set("a", SITE, alpha=[]), "alpha must name at least one level"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
 from fedwqcp.sets import Intervals, LabelSets
+from refusals import raises
 from strategies import real_arrays
 
 SETS = LabelSets(np.array([[True, False, True], [False, False, False], [False, True, False]]))
@@ -21,34 +22,10 @@ def test_sets_of_labels_by_hand() -> None:
     assert SETS.cover([2, 0, 1]).tolist() == [True, False, True]
 
 
-def test_printed_sets_show_counts_of_sizes_and_the_first_rows() -> None:
-    assert str(SETS) == (
-        "3 sets, of 3 possible labels; mean size 1\nsize  0  1  2\nsets  1  1  1\n"
-        "row 0: 0 2\nrow 1: (empty)\nrow 2: 1"
-    )
-    lines = str(LabelSets(np.tri(40, 40, -1) > 0)).splitlines()
-    assert lines[:2] == [
-        "40 sets, of 40 possible labels; mean size 19.5",
-        "sizes 0 to 39, median 19.5; 1 empty",
-    ]
-    assert (len(lines), lines[-2:]) == (13, ["row 9: 0 1 2 3 4 5 6 7 8", "..."])
-    assert str(LabelSets(np.ones((1, 12), bool))).endswith("8 9 ... (12 labels)")
-    assert str(LabelSets(np.zeros((0, 3), bool))) == "no sets, of 3 possible labels"
-
-
-def test_printed_intervals_show_lengths_and_the_first_rows() -> None:
-    assert str(INTERVALS[:2]) == (
-        "2 intervals, length 0.5 on average, median 0.5; 1 empty, 0 infinite\n"
-        "row 0: 0 to 1\nrow 1: 2 to 1"
-    )
-    assert "1 empty, 1 infinite" in str(INTERVALS)
-    assert str(INTERVALS[:0]) == "no intervals"
-
-
 def test_labels_are_checked() -> None:
-    with pytest.raises(InputError, match="row 2: labels must be integers from 0 to 2"):
+    with raises(InputError, row=2):
         SETS.cover([0, 0, 3])
-    with pytest.raises(InputError, match="one for each row"):
+    with pytest.raises(InputError):
         SETS.cover([0])
     assert LabelSets(np.zeros((0, 3), bool)).cover([]).shape == (0,)
 
@@ -60,7 +37,7 @@ def test_intervals_by_hand() -> None:
     assert INTERVALS.cover([1.0, 1.5, 9e99]).tolist() == [True, False, True]
     assert INTERVALS.cover([0.0, 2.0, -9e99]).tolist() == [True, False, True]
     assert Intervals(np.array([-1e308]), np.array([1e308])).sizes()[0] == inf
-    with pytest.raises(InputError, match="y must be finite"):
+    with raises(InputError, row=1):
         INTERVALS.cover([1.0, nan, 1.0])
 
 
@@ -69,7 +46,7 @@ def test_intervals_are_cut_to_a_known_range() -> None:
     assert [cut[i] for i in range(3)] == [(0.5, 1.0), (2.0, 1.0), (0.5, 4.0)]
     assert INTERVALS.clip(3.0, 4.0).sizes().tolist() == [0.0, 0.0, 1.0]
     for empty in ((1.0, 0.0), (nan, 1.0)):
-        with pytest.raises(InputError, match="the range must not be empty, got"):
+        with pytest.raises(InputError):
             INTERVALS.clip(*empty)
 
 
@@ -101,12 +78,11 @@ def test_sets_speak_of_classes_by_name():
     assert [sets.names(row) for row in range(2)] == [("melanoma", "other"), ("nevus",)]
     assert sets[0] == (0, 2)  # numbers stay numbers: a label is looked up, and columns are indexed
     assert sets.mask[0, list(sets[0])].all()
-    assert str(sets).endswith("row 0: melanoma, other\nrow 1: nevus")
     assert sets.cover(["other", "melanoma"]).tolist() == [True, False]
     assert sets.cover([2, 0]).tolist() == [True, False]
     assert sets[1:].names(0) == ("nevus",)
     assert LabelSets(sets.mask).names(0) == ("0", "2")
-    with pytest.raises(InputError, match=r"classes: must be 3, one for each column, got 2"):
+    with raises(InputError, field="classes"):
         LabelSets(sets.mask, names[:2])
-    with pytest.raises(InputError, match=r"^row 1: labels must be one of the classes 'melanoma', "):
+    with raises(InputError, row=1):
         sets.cover(["other", "wart"])

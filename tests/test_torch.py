@@ -11,6 +11,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import numpy as reference
 from fedwqcp.scores.custom import Custom
+from refusals import raises
 from strategies import Labelled, alphas, labelled, real_arrays, scores
 
 torch = pytest.importorskip("torch", reason="fedwqcp.torch needs the extra 'torch'")
@@ -177,7 +178,7 @@ def test_outputs_that_do_not_fit_are_refused() -> None:
         with pytest.raises(InputError, match=reason):
             work()
     spread = TensorIntervalScore(fw.NormalizedResidual())
-    with pytest.raises(InputError, match="row 0: spreads must be at least 0, got a negative one"):
+    with raises(InputError, row=0):
         spread.of(torch.tensor([[1.0, -1.0]]), one)
 
 
@@ -201,7 +202,7 @@ def test_a_key_of_numpy_is_the_same_key() -> None:
     ids = torch.arange(3)
     assert uniforms(np.int64(7), ids).tolist() == uniforms(7, ids).tolist()
     assert uniforms(np.str_("k"), ids).tolist() == uniforms("k", ids).tolist()
-    with pytest.raises(InputError, match=r"key must be text or an integer, got 7\.5"):
+    with pytest.raises(InputError):
         uniforms(7.5, ids)
 
 
@@ -212,9 +213,9 @@ def test_unsound_input_is_refused() -> None:
         with pytest.raises(InputError, match="shape"):
             way(torch.zeros(2, 2), 0.1)
     for ids in (torch.tensor([0.5]), torch.tensor([True]), torch.tensor(7), [1, 2]):
-        with pytest.raises(InputError, match="ids must be a tensor of integers"):
+        with pytest.raises(InputError):
             uniforms("key", ids)
-    with pytest.raises(InputError, match="scores must be a tensor, got ndarray"):
+    with pytest.raises(InputError):
         conformal_quantile(np.ones(9), 0.1)
 
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from fedwqcp.demo.demo import RESULTS_FILE, save_results
-from four_hospitals import results
+import fedwqcp as fw
+from four_hospitals import SITES
+
+
+@cache
+def released():
+    """Return the round that the report is of."""
+    cals = {site.name: site.calibration for site in SITES(0)}
+    return fw.calibrate(cals, method="split-cp", alpha=(0.1, 0.2), key="browser")
+
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -52,10 +61,10 @@ def axe():
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """The demo's results and its report."""
-    html = pytest.importorskip("fedwqcp.report.html")
+    """A report of the four hospitals at two levels."""
+    pytest.importorskip("fedwqcp.report.html")
     pytest.importorskip("sklearn")
-    out = tmp_path_factory.mktemp("demo")
-    save_results(out / RESULTS_FILE, results())
-    html.write(out, out / "report.html")
+    out = tmp_path_factory.mktemp("report")
+    tests = {site.name: site.test for site in SITES(0)}
+    released().report(out / "report.html", tests)
     return out

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from command_line import call, refusal
+from command_line import OPEN, call, refusal
 from fedwqcp.federation.record import load
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import encode
@@ -49,7 +49,7 @@ def site(tmp_path, monkeypatch):
 
 def opened(*more):
     """Open a round."""
-    return run("server", "open", "--agents", "agents.toml", "--alpha", "0.2", *more)
+    return run(*OPEN, "--agents", "agents.toml", "--alpha", "0.2", *more)
 
 
 def answered(name, *more, code=0):
@@ -129,7 +129,7 @@ def test_keys_without_the_flag_are_not_required(site):
 def test_the_flag_needs_a_key_of_every_agent(site):
     text = (site / "agents.toml").read_text().replace("south =", "# south =")
     (site / "agents.toml").write_text(text)
-    what = ("server", "open", "--agents", "agents.toml", "--alpha", "0.2", "--require-signatures")
+    what = (*OPEN, "--agents", "agents.toml", "--alpha", "0.2", "--require-signatures")
     assert "names none for south" in run(*what, code=2)
     (site / "agents.toml").write_text('agents = ["a"]\nkeys = 3\n')
     assert "must be a table" in run(*what, code=2)

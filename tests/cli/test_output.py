@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from command_line import call_json, refusal
+from command_line import OPEN, call, call_json, refusal
 from fedwqcp import methods
 from fedwqcp.cli import main, report
 from fedwqcp.cli.main import app
@@ -25,7 +25,7 @@ from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
-from four_hospitals import results
+from four_hospitals import SITES, results
 
 ELSEWHERE = {"flower demo", "nvflare demo"}
 """They start processes of their own; `make test-flower` and `make test-nvflare` run them."""
@@ -96,7 +96,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_round(folder):
-    opened = call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
+    opened = call_json(*OPEN, "--agents", "roster.toml", "--alpha", 0.1)
     assert opened["agents"] == ["a", "b"]
     assert opened["file"] == "round.json"
     for name in ("a", "b"):
@@ -132,7 +132,7 @@ def test_a_round_that_goes_on_and_one_with_a_refusal(folder):
 
 
 def test_advice_after_a_first_round(folder):
-    call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1)
+    call_json(*OPEN, "--agents", "roster.toml", "--alpha", 0.1)
     for name in ("a", "b"):
         call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
@@ -220,14 +220,29 @@ def test_a_startup_kit(folder):
 
 def test_the_demo(folder, monkeypatch):
     pytest.importorskip("matplotlib")
+    pytest.importorskip("altair")
     pytest.importorskip("sklearn")
-    monkeypatch.setattr(main, "run_demo", lambda *settings: results())
-    monkeypatch.setattr(html, "require_report", lambda: None)
-    monkeypatch.setattr(html, "write", lambda source, out: out)
+    monkeypatch.setattr(main, "hospitals", SITES)
+    monkeypatch.setattr(main.four, "one_split", lambda *settings: results())
     facts = call_json("demo", "--out", "out")
-    assert facts["report"] == "out/report.html"
-    assert "out/demo.json" in facts["files"]
-    assert facts["advised"][0]["method"] == results().advice().method
+    assert (facts["report"], facts["files"]) == ("out/report.html", ["out/demo.png"])
+    assert facts["found"][0]["coverage"] == results()[0].coverage
+
+
+def test_a_site_sees_what_it_told_and_what_waits(tmp_path):
+    (tmp_path / "roster.toml").write_text('agents = ["a", "b"]')
+    call("server", "open", "--agents", tmp_path / "roster.toml", "--alpha", 0.1,
+         "--method", "fedwq-cp", "--out", tmp_path / "round.json")  # fmt: skip
+    np.savez(tmp_path / "cal.npz", probs=np.tile([0.25, 0.75], (30, 1)), labels=[1] * 30)
+    call("agent", "calibrate", "--round", tmp_path / "round.json", "--agent", "a",
+         "--outputs", tmp_path / "cal.npz", "--out", tmp_path / "a.json")  # fmt: skip
+    facts = call_json("agent", "ledger", tmp_path / "cal.npz.ledger")
+    assert facts["accounts"] == [{"of": "everybody", "people": 30, "told": 1, "left": 5}]
+    assert not call_json("agent", "ledger", tmp_path / "cal.npz.ledger", "--renew")["accounts"]
+    with pytest.raises(InputError):
+        call("agent", "ledger", tmp_path / "other.ledger")
+    assert call_json("agent", "folder", tmp_path / "site")["new"]
+    assert call_json("agent", "approve", tmp_path / "site")["waiting"] == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import fedwqcp as fw
-from command_line import call, call_json, refusal
+from command_line import OPEN, call, call_json, refusal
 from fedwqcp import methods, scores
 from fedwqcp.cli.server import agents_table
 from fedwqcp.errors import InputError, QuorumError
@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch):
 
 def closed(folder, *terms):
     """Run a round to its end; return what is said at each step, and the last object."""
-    call("server", "open", "--agents", "roster.toml", "--score", "lac", *terms)
+    call(*OPEN, "--agents", "roster.toml", "--score", "lac", *terms)
     said, answers, ask = [], [], ()
     while not (folder / "release.json").exists():
         for name in NAMES:
@@ -164,7 +164,7 @@ def test_close_and_advise_and_the_report_say_the_same(tmp_path, monkeypatch, kin
     agents, method = beta_rounds()[kind]
     roster = ", ".join(f'"{name}"' for name in agents)
     (tmp_path / "roster.toml").write_text(f"agents = [{roster}]")
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--score",
+    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--score",
          "absolute-residual", "--setting", f"tail={tail}", "--out", "round.json")  # fmt: skip
     for name, own in agents.items():
         np.savez(f"{name}.npz", outputs=np.zeros(len(own)), labels=own)
@@ -251,7 +251,9 @@ def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp
 def test_the_next_round_has_the_same_groups(tmp_path):
     rng = np.random.default_rng(0)
     cals = {n: fw.Calibration(rng.uniform(size=90), groups=["old", "young"] * 45) for n in "abc"}
-    path = saved(fw.calibrate(cals, by="group", alpha=0.1, score="aps"), tmp_path)
+    path = saved(
+        fw.calibrate(cals, method="fedwq-cp", by="group", alpha=0.1, score="aps"), tmp_path
+    )
     found = opened(call("advise", path), tmp_path)
     assert (found.by, found.groups, found.target) == ("group", ("old", "young"), "own")
 
@@ -342,7 +344,9 @@ def test_names_of_rounds_count_up(tmp_path):
 
 
 def test_a_round_of_split_cp_takes_no_answers_and_that_is_said(tmp_path):
-    alone = fw.calibrate({"a": np.linspace(0, 1, 99), "b": []}, alpha=0.1, score="aps")
+    alone = fw.calibrate(
+        {"a": np.linspace(0, 1, 99), "b": []}, method="fedwq-cp", alpha=0.1, score="aps"
+    )
     path = saved(alone, tmp_path)
     output = call("advise", path)
     assert "use split-cp for score aps" in output
@@ -421,7 +425,7 @@ def test_audit_says_whether_a_record_matches(tmp_path):
 
 
 def test_audit_counts_the_agents_that_answered_of_all(folder):
-    call("server", "open", "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml",
+    call(*OPEN, "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml",
          "--quorum", 1)  # fmt: skip
     name = read_round(Path("round.json")).agents[0]
     call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent", name)
@@ -474,7 +478,7 @@ def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
 
 def test_a_folder_of_rounds_by_files_is_audited(tmp_path):
     for name in ("one", "two"):
-        release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.5, score="aps")
+        release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="aps")
         fw.save(release, tmp_path / f"{name}.record.json")
     facts = json.loads(call("audit", tmp_path, "--json"))
     assert [Path(each["record"]).name for each in facts] == ["one.record.json", "two.record.json"]
@@ -483,10 +487,10 @@ def test_a_folder_of_rounds_by_files_is_audited(tmp_path):
 
 def test_agents_in_place_of_a_roster_get_the_line_of_the_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = refusal("server", "open", "--agents", "general,lakeside", "--alpha", 0.1, code=2)
+    said = refusal(*OPEN, "--agents", "general,lakeside", "--alpha", 0.1, code=2)
     assert "a TOML file that lists the agents, such as roster.toml" in said
     assert said.endswith('with the line agents = ["general", "lakeside"]')
-    said = refusal("server", "open", "--agents", "roster.toml", "--alpha", 0.1, code=2)
+    said = refusal(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, code=2)
     assert "cannot read roster.toml: there is no such file" in said
 
 
@@ -500,7 +504,7 @@ def test_what_can_be_audited_is_told(tmp_path):
     ):
         with pytest.raises(InputError, match=rf"cannot read .*records/ID, with log\.jsonl.*{what}"):
             call("audit", tmp_path / name)
-    release = fw.calibrate({"a": [0.1]}, alpha=0.5)
+    release = fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=0.5)
     (tmp_path / "round.json").write_bytes(encode(release.round))
     with pytest.raises(InputError, match=r"must be the record .*; it is a round$"):
         call("audit", tmp_path / "round.json")
@@ -550,7 +554,7 @@ def test_flower_new_writes_an_app(tmp_path):
 def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     ids = []
     for _ in range(2):
-        facts = call_json("server", "open", "--agents", "roster.toml", "--score", "lac",
+        facts = call_json(*OPEN, "--agents", "roster.toml", "--score", "lac",
                           "--alpha", 0.1, "--quorum", 2, plain=False)  # fmt: skip
         ids.append(facts["round"])
         assert facts["file"] == f"round-{ids[-1]}.json"
@@ -573,7 +577,7 @@ def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
 
 
 def test_the_rounds_own_files_are_no_answers(folder):
-    call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1)
+    call(*OPEN, "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1)
     for name in NAMES:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
@@ -583,7 +587,7 @@ def test_the_rounds_own_files_are_no_answers(folder):
 
 
 def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
-    words = ("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 2, "--out")
+    words = (*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 2, "--out")
     call(*words, "other.json", plain=False)
     call(*words, "round.json", plain=False)
     for name, round in zip(NAMES, ("round.json", "round.json", "other.json"), strict=False):
@@ -602,7 +606,7 @@ def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
 
 
 def test_two_answers_of_a_site_are_named_and_the_order_of_files_decides_nothing(folder):
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3)
+    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3)
     for name in NAMES:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
              "--agent", name)  # fmt: skip
@@ -630,7 +634,7 @@ def test_a_round_that_goes_on_says_without_whom(folder):
 
 def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
     (folder / "roster.toml").write_text('agents = ["a"]\nclasses = ["flu", "covid"]')
-    words = ("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--classes")
+    words = (*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--classes")
     said = refusal(*words, "covid,flu", code=2)
     assert "must be those of the roster, in the same order: roster.toml names flu, covid" in said
     call(*words, "flu, covid")
@@ -647,7 +651,7 @@ def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
 )
 def test_what_thresholds_by_group_or_label_need_is_said_as_it_is_written(folder, words, says):
     (folder / "roster.toml").write_text('agents = ["a"]\n')
-    said = refusal("server", "open", "--agents", "roster.toml", "--alpha", 0.1, *words.split(),
+    said = refusal(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, *words.split(),
                    code=2)  # fmt: skip
     assert says in said
 
@@ -680,7 +684,7 @@ def test_advice_on_a_method_that_it_cannot_read_names_it_and_those_that_it_can(f
 def test_advice_on_a_masked_round_says_that_it_is_masked(tmp_path):
     path = tmp_path / "masked.record.json"
     scores = {name: np.linspace(0, 1, 40) for name in ("a", "b", "c")}
-    fw.save(calibrate(scores, alpha=0.1, score="lac", secure=True), path)
+    fw.save(calibrate(scores, method="fedwq-cp", alpha=0.1, score="lac", secure=True), path)
     said = refusal("advise", path, code=2)
     assert said.startswith(f"{path}: advice needs each agent's own threshold")
 
@@ -688,7 +692,7 @@ def test_advice_on_a_masked_round_says_that_it_is_masked(tmp_path):
 def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
     words = ("--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp", "--setting", "probes=8")
     for round in ("one", "two"):
-        call("server", "open", *words, "--out", f"{round}.json", plain=False)
+        call(*OPEN, *words, "--out", f"{round}.json", plain=False)
         for name in NAMES:
             call("agent", "calibrate", "--round", f"{round}.json", "--outputs", f"{name}.npz",
                  "--agent", name, "--out", f"{round}-{name}.json", "--allow-samples")  # fmt: skip
@@ -700,7 +704,7 @@ def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
 
 
 def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkeypatch):
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
+    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
          "--quorum", 3)  # fmt: skip
     for name in NAMES[:3]:
         call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
@@ -750,7 +754,9 @@ def spread(top, n=9):
 
 
 def test_dots_lie_between_the_extreme_thresholds():
-    release = calibrate({"a": spread(1.0), "b": spread(3.0), "c": spread(2.0)}, alpha=0.1)
+    release = calibrate(
+        {"a": spread(1.0), "b": spread(3.0), "c": spread(2.0)}, method="fedwq-cp", alpha=0.1
+    )
     text = shown(release)
     assert "1 to 3" in text
     rows = {line.split()[1]: line for line in text.splitlines() if " used " in line}
@@ -778,7 +784,7 @@ def test_with_groups_points_are_totals_and_thresholds_a_range(by):
         scores = np.concatenate([spread(top), spread(top + 1, 18)])
         return Calibration(scores, labels=parts, n_classes=2, groups=parts.astype(str))
 
-    text = shown(calibrate({"a": of(1.0), "b": of(3.0)}, alpha=0.1, by=by))
+    text = shown(calibrate({"a": of(1.0), "b": of(3.0)}, method="fedwq-cp", alpha=0.1, by=by))
     assert f"threshold, by {by}" in text
     rows = {line.split()[1]: line.split("|")[3:5] for line in text.splitlines() if " used " in line}
     stripped = {name: [cell.strip() for cell in cells] for name, cells in rows.items()}
@@ -804,7 +810,7 @@ def test_counts_with_noise_are_not_shown_as_points():
 
 def test_of_thousands_of_agents_the_unused_come_first():
     names = tuple(f"a{k:04d}" for k in range(1000))
-    release = calibrate({name: [0.1] * 9 for name in names}, alpha=0.1)
+    release = calibrate({name: [0.1] * 9 for name in names}, method="fedwq-cp", alpha=0.1)
     last = replace(release.agents[-1], status="refused", reason="n: too large")
     text = StringIO()
     console = Console(file=text, width=160)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from command_line import call
 from engine import InMemoryCarrier
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
+from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local
 from fedwqcp.federation.transport.session import Session
@@ -109,3 +111,56 @@ def test_a_federated_quantile_is_exact_over_every_transport(carry, tmp_path):
     release = carry(round, {name: Calibration(own) for name, own in values.items()}, tmp_path)
     expected = np.quantile(pooled, 0.7, method="inverted_cdf")
     assert release.threshold("site-0") == expected == fw.federated_quantile(values, 0.7)
+
+
+def by_commands(sites, home, monkeypatch):
+    """Carry a round by the command line, with no option but what must be said."""
+    monkeypatch.chdir(home)
+    (home / "roster.toml").write_text(f"agents = {list(sites)!r}\n".replace("'", '"'))
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--out", "round.json")
+    round = folder.read_round(home / "round.json")
+    for name, outputs in sites.items():
+        np.savez(f"{name}.npz", probs=outputs.values, labels=outputs.labels, ids=outputs.ids)
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+             "--agent", name, "--out", f"{name}.json")  # fmt: skip
+    answers = [f"{name}.json" for name in sites]
+    call("server", "close", "round.json", *answers, "--out", "release.json")
+    return round, fw.load(home / "release.json")
+
+
+def three_sites():
+    """Sites of 6, 60 and 600 rows."""
+    rng = np.random.default_rng(5)
+    found = {}
+    for name, n in (("few", 6), ("some", 60), ("many", 600)):
+        probs = rng.dirichlet([1, 2, 3], size=n)
+        labels = np.array([rng.choice(3, p=row) for row in probs])
+        found[name] = fw.Outputs(probs, labels, ids=[f"{name}-{i}" for i in range(n)])
+    return found
+
+
+def test_the_default_gives_one_threshold_by_files_and_in_one_process(tmp_path, monkeypatch):
+    sites = three_sites()
+    round, there = by_commands(sites, tmp_path, monkeypatch)
+    here = fw.calibrate(sites, alpha=0.1, key=round.key)
+    assert here.guarantee.strength == "finite-sample"
+    for name, own in sites.items():
+        found = thresholds(there, name, calibration=calibration_of(round, own))
+        assert found == here.threshold(name) < 1
+    assert here.proved("few") == 6 / 7
+
+
+@pytest.mark.flower
+def test_the_default_gives_the_same_thresholds_over_flower(tmp_path):
+    pytest.importorskip("flwr")
+    from fedwqcp.federation.transport.flower import calibrate
+    from fedwqcp.federation.transport.settings import round_of
+    from flower.inprocess import sites as grid_of
+
+    sites = three_sites()
+    round = round_of({"agents": ",".join(sites), "alpha": 0.1, "n-classes": 3})
+    cals = {name: calibration_of(round, own) for name, own in sites.items()}
+    there = calibrate(grid_of(tmp_path, cals), round, timeouts=Timeouts(5.0, 1.0, 0.01)).release
+    here = fw.calibrate(sites, alpha=0.1, key=round.key)
+    for name, cal in cals.items():
+        assert thresholds(there, name, calibration=cal) == here.threshold(name)

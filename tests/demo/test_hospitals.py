@@ -9,7 +9,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from fedwqcp.demo.hospitals import CLINICS, SITES, clinics, hospitals, read_heart, write_sites
+from fedwqcp.demo.hospitals import SITES, hospitals, read_heart, write_sites
 from fedwqcp.errors import InputError, MissingExtraError
 
 pytest.importorskip("sklearn")
@@ -36,21 +36,15 @@ def test_patients_and_disease_are_those_of_the_notice():
     assert np.isnan(x[site == "switzerland", 4]).all()  # cholesterol, written as 0
 
 
-@pytest.mark.parametrize("make", [hospitals, clinics])
-def test_every_patient_is_in_one_part_of_one_hospital(make):
-    found = make(3)
+def test_every_patient_is_in_one_part_of_one_hospital():
+    found = hospitals(3)
     ids = [i for site in found for part in (site.calibration, site.test) for i in part.ids]
     assert len(ids) == len(set(ids))
     for site in found:
         held = len(site.calibration.ids) + len(site.test.ids)
         assert site.trained + held == site.patients
         assert abs(site.trained - site.patients / 2) < 1
-
-
-def test_all_patients_of_both_datasets_take_part():
-    assert sum(site.patients for site in hospitals(0)) == 920
-    assert sum(site.patients for site in clinics(0)) == 442
-    assert [site.name for site in clinics(0)] == list(CLINICS)
+    assert sum(site.patients for site in found) == 920
 
 
 def test_each_hospital_has_a_model_of_its_own_kind_that_gives_probabilities():
@@ -86,7 +80,5 @@ def test_a_wrong_seed_is_refused(seed):
 
 def test_the_missing_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.impute", None)
-    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    for make in (hospitals, clinics):
-        with pytest.raises(MissingExtraError, match=r"fedwqcp\[demo\]"):
-            make()
+    with pytest.raises(MissingExtraError):
+        hospitals()

@@ -24,7 +24,7 @@ from fedwqcp.methods.cphet.densities import FeatureDensities
 from fedwqcp.methods.dp_fedcp import CountFirst, CountsAt, DescendFrom, LabelCounts
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedcp_qq import RankOf
-from fedwqcp.methods.fedls_cp import ClassSketches, SketchesAndThreshold
+from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
@@ -151,7 +151,7 @@ def test_thresholds_with_and_without_the_agents_data():
     with pytest.raises(InputError, match="own calibration data"):
         thresholds(release, "a")
     assert thresholds(release, "a", calibration=CAL) == 0.4
-    shared = calibrate({"a": CAL, "b": [0.5] * 9}, alpha=0.2)
+    shared = calibrate({"a": CAL, "b": [0.5] * 9}, method="fedwq-cp", alpha=0.2)
     assert thresholds(shared, "a") == thresholds(shared, "a", calibration=CAL)
 
 
@@ -179,7 +179,7 @@ def test_a_round_with_unknown_names_is_refused():
 
 @pytest.mark.parametrize("changed", [-5.0, 7.0])
 def test_a_threshold_outside_the_score_is_not_used(changed):
-    release = calibrate({"a": CAL}, alpha=0.2, score="lac")
+    release = calibrate({"a": CAL}, method="fedwq-cp", alpha=0.2, score="lac")
     edited = replace(release, outcomes=(SharedThreshold(changed),))
     with pytest.raises(InputError, match="must lie between 0 and 1 for lac"):
         thresholds(edited, "a")
@@ -261,18 +261,6 @@ def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
     assert Agent("a", by_label, five, limit=DisclosureLimit(min_class=5)).answer()
     too_few = replace(by_label, alphas=(0.1,))
     assert Agent("a", too_few, five).answer(), "+inf is the score of nobody"
-
-
-def test_with_a_floor_each_level_tells_one_score_more_than_the_classes_do():
-    def disclosed(levels):
-        alphas = tuple((i + 1) / 100 for i in range(levels))
-        agent = Agent("a", terms("fedls-cp", alphas, points=2, floor=True), HALVES)
-        said = decode(agent.answer(), Answer, (SketchesAndThreshold,)).answers
-        return sum(1 + sum(map(len, each.values)) for each in said)
-
-    assert disclosed(5) == 20 + 5  # a fifth of each class
-    with pytest.raises(InputError, match="can reveal 12 of 50 scores"):
-        disclosed(6)
 
 
 def test_of_a_small_class_only_its_size_is_sent():

@@ -372,7 +372,7 @@ def test_a_bad_row_of_a_table_is_named_by_its_line(tmp_path):
     path.write_text(BAD)
     with pytest.raises(InputError, match="line 4: probabilities must sum to 1, got 3"):
         calibration_of(ROUND, load_outputs(path))
-    release = calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.5, score="lac")
+    release = calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="lac")
     with pytest.raises(InputError, match="line 4: probabilities must sum to 1, got 3"):
         predict(release, "a", load_outputs(path))
 
@@ -550,7 +550,7 @@ def test_errors_name_lines_of_the_whole_file(tmp_path):
 def test_logits_are_refused_where_no_temperature_is_known():
     with pytest.raises(InputError, match=r"give probabilities, fw\.softmax\(logits\)"):
         calibration_of(LOGIT_ROUND, site())
-    release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.5, score="lac")
+    release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="lac")
     with pytest.raises(InputError, match="the outputs are logits"):
         predict(release, "a", site())
 

@@ -30,7 +30,7 @@ HAND = {
 
 
 def test_fedwq_by_label_by_hand():
-    release = fw.calibrate(HAND, alpha=0.4, by="label")
+    release = fw.calibrate(HAND, method="fedwq-cp", alpha=0.4, by="label")
     # label 0: a has n = 4, rank ceil(5 * 0.6) = 3, 0.3; b n = 3, rank ceil(4 * 0.6) = 3, 0.7
     # label 1: a has n = 1, rank 2: +inf, which the mean keeps; label 2: nobody has a point
     assert release.threshold("a").tolist() == [pytest.approx((4 * 0.3 + 3 * 0.7) / 7), inf, inf]
@@ -114,7 +114,9 @@ def test_each_group_is_a_round_of_its_own(settings, data):
 def test_thresholds_for_rows_broadcast_against_scores():
     cal = fw.Calibration(np.arange(1, 11) / 10, groups=[*"ffffffffff"])
     other = fw.Calibration(np.arange(1, 11) / 20, groups=[*"mmmmmmmmmm"])
-    release = fw.calibrate({"a": cal, "b": other}, alpha=0.2, by="group", score="lac")
+    release = fw.calibrate(
+        {"a": cal, "b": other}, method="fedwq-cp", alpha=0.2, by="group", score="lac"
+    )
     rows = release.threshold("a", group=["m", "f", "m"])
     assert rows.tolist() == [[0.45], [0.9], [0.45]]
     assert release.threshold("a", group=np.array([], dtype=str)).shape == (0, 1)
@@ -156,7 +158,9 @@ def test_what_the_agents_of_a_group_are_told_goes_to_the_right_ones():
 def test_two_columns_of_scores():
     scores = np.stack([np.arange(10.0), np.arange(10.0) * 2], axis=1)
     cal = fw.Calibration(scores, groups=["u"] * 5 + ["v"] * 5)
-    release = fw.calibrate({"a": cal}, alpha=0.5, by="group", score=fw.CQR(symmetric=False))
+    release = fw.calibrate(
+        {"a": cal}, method="fedwq-cp", alpha=0.5, by="group", score=fw.CQR(symmetric=False)
+    )
     # each column at 0.25, n = 5: rank ceil(6 * 0.75) = 5
     assert release.threshold("a", group="u").tolist() == [4, 8]
     assert release.threshold("a", group=["v", "u"]).tolist() == [[9, 18], [4, 8]]
@@ -245,7 +249,7 @@ def test_points_that_do_not_fit_are_refused(cal, options, says):
 
 def test_a_group_must_be_named_and_known():
     cal = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
-    release = fw.calibrate({"a": cal}, alpha=0.5, by="group")
+    release = fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.5, by="group")
     with pytest.raises(InputError, match=r"pass group, .* its groups: f, m"):
         release.threshold("a")
     with pytest.raises(InputError, match="one of f, m, got 'd'"):
@@ -254,7 +258,7 @@ def test_a_group_must_be_named_and_known():
         release.threshold("a", group=["f", "secret"])
     assert "secret" not in str(refused.value)
     with pytest.raises(InputError, match="leave group out"):
-        fw.calibrate({"a": cal}, alpha=0.5).threshold("a", group="f")
+        fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.5).threshold("a", group="f")
 
 
 def test_from_outputs_to_sets():
@@ -273,9 +277,10 @@ def test_from_outputs_to_sets():
             rows = own == group
             hits = sets.cover(outputs.labels)[rows].sum()
             assert hits == fw.conformal_rank(int(rows.sum()), 0.2)
+    cals = {"a": calibration_of(round, outputs)}
+    release = fw.calibrate(cals, method="fedwq-cp", alpha=0.2, by="group", score="lac")
     with pytest.raises(InputError, match="needs the group of each row"):
-        predict(fw.calibrate({"a": calibration_of(round, outputs)}, alpha=0.2, by="group",
-                             score="lac"), "a", Outputs(probs))  # fmt: skip
+        predict(release, "a", Outputs(probs))
 
 
 def test_multi_label_outputs_become_sets():
@@ -383,7 +388,8 @@ def test_a_method_that_does_not_use_the_target_says_so(name, target):
         terms = replace(terms, score=Choice("multi-label"))
     plan = Plan.of(terms)
     uses = plan.method.corrects_shift_of is not None
-    assert (f"target {target!r}: each agent predicts people" in plan.assumption) == uses
+    said = f"target {target!r}: each agent predicts people" in plan.assumption
+    assert said == (uses and not plan.method.floors)
     unused = f"this method does not use the round's target {target!r}" in plan.assumption
     assert unused == (not uses and target == "mixture")
     assert getattr(plan.method, "target", None) == (target if uses else None)

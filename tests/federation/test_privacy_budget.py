@@ -17,11 +17,12 @@ import pytest
 import fedwqcp as fw
 from fedwqcp import _io
 from fedwqcp.errors import BudgetError, InputError, RecordError
-from fedwqcp.federation import privacy_budget
+from fedwqcp.federation import spending_log
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
+from fedwqcp.federation.spending_log import SpendingLog
 from fedwqcp.methods import Calibration, get
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Choice, Round
@@ -202,7 +203,7 @@ def test_an_answer_that_a_crash_kept_from_being_counted_counts_when_it_leaves(
     tmp_path, monkeypatch
 ):
     with monkeypatch.context() as killed:
-        killed.setattr(Budget, "_count_up", lambda *_: sys.exit("killed"))
+        killed.setattr(SpendingLog, "_count_up", lambda *_: sys.exit("killed"))
         with pytest.raises(SystemExit):
             agent(tmp_path).answer()
     agent(tmp_path).answer()
@@ -245,17 +246,17 @@ import os, sys
 from pathlib import Path
 import numpy as np
 from fedwqcp.errors import BudgetError
-from fedwqcp.federation import privacy_budget
+from fedwqcp.federation import privacy_budget, spending_log
 from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Round
 home, name, total, crash = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4]
 if crash == "after":
-    synced = privacy_budget.sync_folder
-    privacy_budget.sync_folder = lambda at: os._exit(9) if at.name == "p" else synced(at)
+    synced = spending_log.sync_folder
+    spending_log.sync_folder = lambda at: os._exit(9) if at.name == "p" else synced(at)
 if crash == "before":
-    privacy_budget.write_atomic = lambda *a, **k: os._exit(9)
+    spending_log.write_atomic = lambda *a, **k: os._exit(9)
 round = decode((home / f"{name}.json").read_bytes(), Round)
 cal = Calibration(np.random.default_rng(0).uniform(size=600))
 try:
@@ -325,7 +326,7 @@ def test_an_answer_that_comes_while_the_folder_is_read_is_no_damage(tmp_path, mo
             agent(tmp_path, round=replace(ROUND, id="other")).answer()
         return found
 
-    monkeypatch.setattr(privacy_budget, "in_folder", then_another)
+    monkeypatch.setattr(spending_log, "in_folder", then_another)
     assert Budget(tmp_path, 2.0).left == 1.0, "as it was when the reading began"
 
 
@@ -341,7 +342,7 @@ def test_a_number_that_another_process_took_is_counted_first(total, tmp_path, mo
             agent(tmp_path, total, dataclasses.replace(ROUND, id="other")).answer()
         return _io.write_atomic(path, data, replace=replace)
 
-    monkeypatch.setattr(privacy_budget, "write_atomic", taken)
+    monkeypatch.setattr(spending_log, "write_atomic", taken)
     if total == 1.0:
         with pytest.raises(BudgetError, match=r"and 0\.0 of 1\.0 is left"):
             agent(tmp_path, total).answer()

@@ -36,19 +36,23 @@ NEW, Y, NEW_IDS = PROBS[60:], LABELS[60:], IDS[60:]
 )
 @pytest.mark.parametrize("rule", ["leq", "leq_top1"])
 def test_the_sets_are_those_of_the_score_threshold_key_and_rule_by_hand(score, rule):
-    release = fw.calibrate({"a": SITE}, alpha=0.2, score=score, rule=rule, key="k")
+    release = fw.calibrate(
+        {"a": SITE}, method="fedwq-cp", alpha=0.2, score=score, rule=rule, key="k"
+    )
     u = fw.uniforms("k", NEW_IDS) if score.randomized else None
     by_hand = score.invert(NEW, release.threshold("a"), rule, u)
     sets = release.predict_set("a", NEW, ids=NEW_IDS)
     np.testing.assert_array_equal(sets.mask, by_hand.mask)
     u = fw.uniforms("k", IDS[:60]) if score.randomized else None
-    scored = fw.calibrate({"a": score.of(*(PROBS[:60], LABELS[:60]), u=u)}, alpha=0.2, score=score)
+    scored = fw.calibrate(
+        {"a": score.of(*(PROBS[:60], LABELS[:60]), u=u)}, method="fedwq-cp", alpha=0.2, score=score
+    )
     assert scored.threshold("a") == release.threshold("a")
     assert release.score == score
 
 
 def test_one_row_more_or_less_changes_no_other_set():
-    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
     whole = release.predict_set("a", NEW, ids=NEW_IDS)
     for part in (slice(0, 7), slice(None, None, -3)):
         again = release.predict_set("a", NEW[part], ids=NEW_IDS[part])
@@ -56,15 +60,17 @@ def test_one_row_more_or_less_changes_no_other_set():
 
 
 def test_each_round_has_a_key_of_its_own_unless_one_is_given():
-    first, second = (fw.calibrate({"a": SITE}, alpha=0.2).round.key for _ in range(2))
+    first, second = (
+        fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2).round.key for _ in range(2)
+    )
     assert len(first) == 16
     assert first != second
-    assert fw.calibrate({"a": SITE}, alpha=0.2, key="").round.key == ""
+    assert fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2, key="").round.key == ""
 
 
 @given(ids=st.lists(st.integers(-9, 999), min_size=60, max_size=60, unique=True))
 def test_an_id_is_the_same_as_a_number_and_as_text(ids):
-    release = fw.calibrate({"a": SITE}, alpha=0.2, key="k")
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2, key="k")
     numbers, texts = (
         release.predict_set("a", NEW, ids=each) for each in (ids, list(map(str, ids)))
     )
@@ -72,7 +78,7 @@ def test_an_id_is_the_same_as_a_number_and_as_text(ids):
 
 
 def test_a_file_predicts_what_the_release_did(tmp_path):
-    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2, allow_empty=False)
+    release = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2, allow_empty=False)
     fw.save(release, tmp_path / "release.json")
     read = fw.load(tmp_path / "release.json")
     assert type(read) is type(read.public()) is fw.Release
@@ -95,7 +101,7 @@ def test_a_round_over_files_predicts_and_so_does_the_command(tmp_path):
 
 
 def test_measure_is_coverage_size_and_the_exact_interval():
-    release = fw.calibrate({"a": SITE}, alpha=0.4, key="k")
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.4, key="k")
     sets = release.predict_set("a", NEW, ids=NEW_IDS)
     found = release.measure("a", NEW, Y, ids=NEW_IDS, level=0.9)
     rate = Rate(n=60, hits=int(sets.cover(Y).sum()), level=0.9)
@@ -110,7 +116,7 @@ def test_measure_is_coverage_size_and_the_exact_interval():
 
 def test_class_names_reach_sets_and_measures():
     names = ["benign", "melanoma", "other"]
-    release = fw.calibrate({"a": SITE}, alpha=0.2, classes=names, key="k")
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2, classes=names, key="k")
     sets = release.predict_set("a", NEW, ids=NEW_IDS)
     assert sets.names(0) == tuple(names[label] for label in sets[0])
     assert "row 0: " + ", ".join(sets.names(0)) in str(sets)
@@ -120,7 +126,7 @@ def test_class_names_reach_sets_and_measures():
 
 
 def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
-    release = fw.calibrate({"a": SITE}, alpha=0.4, key="k")
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.4, key="k")
     plain = release.predict_set("a", NEW, ids=NEW_IDS)
     full = release.predict_set("a", NEW, ids=NEW_IDS, allow_empty=False)
     empty = plain.sizes() == 0
@@ -128,7 +134,9 @@ def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
     np.testing.assert_array_equal(full.mask[~empty], plain.mask[~empty])
     np.testing.assert_array_equal(full.mask[empty].argmax(1), NEW[empty].argmax(1))
     assert set(full.sizes()[empty]) == {1}
-    agreed = fw.calibrate({"a": SITE}, alpha=0.4, allow_empty=False, key=release.round.key)
+    agreed = fw.calibrate(
+        {"a": SITE}, method="fedwq-cp", alpha=0.4, allow_empty=False, key=release.round.key
+    )
     assert (agreed.round.rule, agreed.threshold("a")) == ("leq_top1", release.threshold("a"))
     np.testing.assert_array_equal(agreed.predict_set("a", NEW, ids=NEW_IDS).mask, full.mask)
     before, after = (
@@ -140,7 +148,7 @@ def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
 
 
 def test_several_levels_in_one_call():
-    release = fw.calibrate({"a": SITE}, alpha=[0.1, 0.3])
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=[0.1, 0.3])
     sets = release.predict_set("a", NEW, ids=NEW_IDS, alpha=[0.1, 0.3])
     assert list(sets) == [0.1, 0.3]
     for alpha, own in sets.items():
@@ -171,7 +179,7 @@ def test_intervals_by_hand():
 def test_groups_and_labels_have_their_own_thresholds():
     groups = np.array(["f", "m"] * 30)
     site = fw.Outputs(PROBS[:60], LABELS[:60], groups=groups)
-    release = fw.calibrate({"a": site}, alpha=0.3, by="group", score="lac")
+    release = fw.calibrate({"a": site}, method="fedwq-cp", alpha=0.3, by="group", score="lac")
     sets = release.predict_set("a", NEW, groups=groups)
     at = np.where(
         groups == "f", release.threshold("a", group="f"), release.threshold("a", group="m")
@@ -181,7 +189,7 @@ def test_groups_and_labels_have_their_own_thresholds():
         release.predict_set("a", NEW)
     with pytest.raises(InputError, match="row 1: the group must be one of f, m"):
         release.predict_set("a", NEW[:2], groups=["f", "x"])
-    by_label = fw.calibrate({"a": site}, alpha=0.3, by="label", score="lac")
+    by_label = fw.calibrate({"a": site}, method="fedwq-cp", alpha=0.3, by="label", score="lac")
     np.testing.assert_array_equal(
         by_label.predict_set("a", NEW).mask, by_label.threshold("a") >= 1 - NEW
     )
@@ -223,11 +231,11 @@ def test_labels_that_occur_together_have_a_false_negative_rate():
     ):
         release.predict_set("a", probs, allow_empty=False)
     with pytest.raises(InputError, match="call measure"):
-        fw.calibrate({"a": SITE}, alpha=0.2).measure_risk("a", probs, there)
+        fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2).measure_risk("a", probs, there)
 
 
 def test_wrong_calls_are_refused_with_the_cure():
-    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2)
+    release = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2)
     with pytest.raises(InputError, match="'st-mary' is not in the round; its agents: a, b"):
         release.predict_set("st-mary", NEW, ids=NEW_IDS)
     with pytest.raises(
@@ -239,27 +247,27 @@ def test_wrong_calls_are_refused_with_the_cure():
     with pytest.raises(InputError, match=r"'aps' is randomised.* pass ids"):
         release.measure("a", NEW, Y)
     with pytest.raises(InputError, match="agent 'a': score 'aps' is randomised"):
-        fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=0.2)
+        fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, method="fedwq-cp", alpha=0.2)
     with pytest.raises(InputError, match="ids must have one entry for each of the 60 rows, got 2"):
         release.predict_set("a", NEW, ids=[1, 2])
     with pytest.raises(InputError, match=r"of sets of labels \(score 'aps'\): call predict_set"):
         release.predict_interval("a", NEW[:, 0])
     line = fw.Outputs([1.0, 2.0], [1.0, 2.5])
-    regression = fw.calibrate({"a": line}, alpha=0.4, score="absolute-residual")
+    regression = fw.calibrate({"a": line}, method="fedwq-cp", alpha=0.4, score="absolute-residual")
     with pytest.raises(InputError, match=r"of intervals \(score .*\): call predict_interval"):
         regression.predict_set("a", NEW)
     with pytest.raises(
         InputError, match=r"sets of labels of which one is true.*leave allow_empty=False"
     ):
         regression.measure("a", [1.0], [1.0], allow_empty=False)
-    own = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.4)
+    own = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.4)
     for call in (own.predict_set, own.predict_interval):
         with pytest.raises(InputError, match=r"the caller's own.* name the score .*\(score=\)"):
             call("a", NEW)
     with pytest.raises(InputError, match=r"agent 'a': one number per row .* score='absolute-res"):
-        fw.calibrate({"a": fw.Outputs([1.0], [1.0])}, alpha=0.2)
+        fw.calibrate({"a": fw.Outputs([1.0], [1.0])}, method="fedwq-cp", alpha=0.2)
     with pytest.raises(InputError, match=r"agent 'a': calibration needs labels .*; pass Outputs"):
-        fw.calibrate({"a": fw.Outputs(PROBS, ids=IDS)}, alpha=0.2)
+        fw.calibrate({"a": fw.Outputs(PROBS, ids=IDS)}, method="fedwq-cp", alpha=0.2)
 
 
 @pytest.mark.parametrize(
@@ -271,7 +279,7 @@ def test_wrong_calls_are_refused_with_the_cure():
     ],
 )
 def test_ids_that_name_no_row_are_refused(ids, says):
-    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
     with pytest.raises(InputError, match=says):
         release.predict_set("a", NEW, ids=ids)
     texts = np.array(NEW_IDS, dtype=object)  # a column of a data frame
@@ -281,7 +289,7 @@ def test_ids_that_name_no_row_are_refused(ids, says):
 
 def test_outputs_and_labels_go_into_outputs():
     with pytest.raises(InputError, match=r"agent 'a': .* go into fw\.Outputs\(probs, labels\)"):
-        fw.calibrate({"a": (PROBS, LABELS)}, alpha=0.2)
+        fw.calibrate({"a": (PROBS, LABELS)}, method="fedwq-cp", alpha=0.2)
 
 
 class Tensor:
@@ -298,7 +306,7 @@ class Tensor:
 
 
 def test_a_tensor_with_grad_is_named_with_the_cure():
-    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
     with pytest.raises(InputError, match=r"outputs\.detach\(\)\.cpu\(\)"):
         release.predict_set("a", Tensor(), ids=NEW_IDS)
     with pytest.raises(InputError, match=r"labels\.detach\(\)\.cpu\(\)"):
@@ -306,7 +314,9 @@ def test_a_tensor_with_grad_is_named_with_the_cure():
 
 
 def test_a_release_prints_as_a_short_table():
-    release = fw.calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=[0.4, 0.45])
+    release = fw.calibrate(
+        {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, method="fedwq-cp", alpha=[0.4, 0.45]
+    )
     up = release.bytes_up("a")
     assert (
         repr(release)
@@ -326,7 +336,7 @@ def test_a_release_prints_as_a_short_table():
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
 def test_a_printed_release_warns():
-    release = fw.calibrate({"a": [0.1]}, alpha=0.1)
+    release = fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=0.1)
     assert str(release).endswith(
         "\nwarning: a threshold is +inf for a: such sets hold every label or value"
     )
@@ -339,12 +349,14 @@ def test_a_printed_release_warns():
     short = str(replace(release, round=terms, agents=records))
     assert "\nwarning: b was refused: n: too large\nwarning: no answer from c\n" in short
     by = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
-    grouped = str(fw.calibrate({"a": by}, alpha=0.4, by="group"))
+    grouped = str(fw.calibrate({"a": by}, method="fedwq-cp", alpha=0.4, by="group"))
     assert "0.2 to inf" in grouped
     said = " ".join(grouped.split())
     assert "the threshold of group m is +inf for a: in that group, such sets hold every" in said
     labelled = fw.Calibration([0.1, 0.2, 0.3], labels=[0, 0, 1], n_classes=2)
-    said = " ".join(str(fw.calibrate({"a": labelled}, alpha=0.4, by="label")).split())
+    said = " ".join(
+        str(fw.calibrate({"a": labelled}, method="fedwq-cp", alpha=0.4, by="label")).split()
+    )
     assert said.endswith("the threshold of label 1 is +inf for a: that label is in every set")
 
 
@@ -383,7 +395,7 @@ def test_a_printed_release_says_of_each_agent_what_is_infinite_there(by, counts,
 @pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
 def test_a_release_tells_whose_threshold_is_infinite():
     by = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
-    grouped = fw.calibrate({"a": by}, alpha=0.4, by="group")
+    grouped = fw.calibrate({"a": by}, method="fedwq-cp", alpha=0.4, by="group")
     assert [grouped.is_infinite("a", group=place) for place in (None, 0, 1)] == [True, False, True]
     two = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=(0.1, 0.4))
     assert [two.is_infinite("a", alpha) for alpha in (0.1, 0.4)] == [True, False]
@@ -393,7 +405,9 @@ def test_a_release_tells_whose_threshold_is_infinite():
 
 
 def test_many_agents_are_shown_in_part():
-    many = fw.calibrate({f"s{i}": [0.1, 0.2, 0.3] for i in range(300)}, alpha=0.4)
+    many = fw.calibrate(
+        {f"s{i}": [0.1, 0.2, 0.3] for i in range(300)}, method="fedwq-cp", alpha=0.4
+    )
     lines = str(many).splitlines()
     assert (len(lines), lines[-1]) == (14, "and 290 more agents")
     sent = brief(many)
@@ -402,7 +416,7 @@ def test_many_agents_are_shown_in_part():
 
 
 def test_html_escapes_what_others_wrote():
-    release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, alpha=0.4)
+    release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.4)
     bad = replace(release, agents=(AgentRecord("a", "refused", "<script>x</script>"),))
     page = bad._repr_html_()
     assert "<script>" not in page
@@ -413,7 +427,7 @@ def test_html_escapes_what_others_wrote():
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
 def test_an_infinite_threshold_gives_whole_sets():
-    release = fw.calibrate({"a": SITE}, alpha=0.01, score="lac")
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.01, score="lac")
     assert release.threshold("a") == inf
     assert release.predict_set("a", NEW).mask.all()
     assert release.measure("a", NEW, Y).full == 1
@@ -426,9 +440,17 @@ def test_one_id_for_many_rows_is_refused_and_equal_rows_may_share_one():
     with pytest.raises(
         InputError, match="row 1: an id must name one row; 49 of the rows repeat the id"
     ):
-        fw.calibrate({"a": fw.Outputs(probs, labels, ids=["x"] * 50)}, alpha=0.1, score="aps")
+        fw.calibrate(
+            {"a": fw.Outputs(probs, labels, ids=["x"] * 50)},
+            method="fedwq-cp",
+            alpha=0.1,
+            score="aps",
+        )
     release = fw.calibrate(
-        {"a": fw.Outputs(probs, labels, ids=np.arange(50))}, alpha=0.1, score="aps"
+        {"a": fw.Outputs(probs, labels, ids=np.arange(50))},
+        method="fedwq-cp",
+        alpha=0.1,
+        score="aps",
     )
     with pytest.raises(InputError, match="an id must name one row; 1 of the rows repeat the id"):
         release.predict_set("a", probs[:2], ids=["p", "p"])
@@ -442,13 +464,13 @@ def test_a_table_in_another_order_of_the_rounds_classes_is_refused():
     table = pandas.DataFrame(rng.dirichlet([1, 2, 3], 50), columns=["x", "y", "z"])
     labels, names = rng.integers(3, size=50), ["x", "y", "z"]
     sites = {"a": fw.Outputs(table, labels)}
-    release = fw.calibrate(sites, score="lac", alpha=0.1, classes=names)
+    release = fw.calibrate(sites, method="fedwq-cp", score="lac", alpha=0.1, classes=names)
     assert len(release.predict_set("a", table)) == 50
     with pytest.raises(ClassesError, match="order"):
         release.predict_set("a", table[["z", "y", "x"]])
     other = {"a": fw.Outputs(table[["z", "y", "x"]], labels)}
     with pytest.raises(ClassesError, match="order"):
-        fw.calibrate(other, score="lac", alpha=0.1, classes=names)
+        fw.calibrate(other, method="fedwq-cp", score="lac", alpha=0.1, classes=names)
     with pytest.raises(InputError, match="must be a list of names, got set"):
         fw.Outputs(table, labels, classes={"x", "y", "z"})
 
@@ -468,7 +490,9 @@ def test_a_report_of_a_round_by_group_shows_its_thresholds(method, tmp_path):
 
 def test_a_very_small_alpha_warns_and_gives_inf():
     with pytest.warns(fw.InfiniteThresholdWarning, match="add|Add"):
-        release = fw.calibrate({"a": np.random.default_rng(0).random(9)}, alpha=1e-12)
+        release = fw.calibrate(
+            {"a": np.random.default_rng(0).random(9)}, method="fedwq-cp", alpha=1e-12
+        )
     assert release.threshold("a") == inf
 
 
@@ -506,7 +530,7 @@ def test_a_site_that_took_no_part_is_told_where_it_has_no_threshold(method, says
 
 
 def test_outputs_bring_their_parts_and_classes_are_checked():
-    release = fw.calibrate(MANY, alpha=0.4, key="k")
+    release = fw.calibrate(MANY, method="fedwq-cp", alpha=0.4, key="k")
     new = fw.Outputs(NEW, Y, NEW_IDS)
     np.testing.assert_array_equal(
         release.predict_set("s0", new).mask, release.predict_set("s0", NEW, ids=NEW_IDS).mask
@@ -523,13 +547,13 @@ def test_outputs_bring_their_parts_and_classes_are_checked():
     wrong = fw.Outputs(NEW, Y, NEW_IDS, classes=list("cab"))
     with pytest.raises(ClassesError, match="must be in the round's order"):
         release.predict_set("s0", wrong)
-    plain = fw.calibrate({"a": SITE}, alpha=0.4)
+    plain = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.4)
     with pytest.raises(InputError, match="the round names no classes"):
         plain.predict_set("a", NEW, ids=NEW_IDS, classes=list("abc"))
 
 
 def test_missing_ids_hide_no_other_mistake():
-    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
     percent = fw.Outputs(100 * PROBS, LABELS)
     for call, says in (
         (lambda: release.predict_set("b", NEW), "for a site that took no part pass None"),
@@ -543,15 +567,32 @@ def test_missing_ids_hide_no_other_mistake():
             "look like percentages: divide them by 100",
         ),
         (lambda: release.predict_set("a", NEW, alpha=0.3), "alpha must be a level of the round"),
-        (lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=90), "90 % coverage"),
-        (lambda: fw.calibrate({"a b": fw.Outputs(PROBS, LABELS)}, alpha=0.1), "letters of any"),
-        (lambda: fw.calibrate({"a": percent}, alpha=0.1), "look like percentages"),
-        (lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS + 1)}, alpha=0.1), "labels - 1"),
+        (
+            lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, method="fedwq-cp", alpha=90),
+            "90 % coverage",
+        ),
+        (
+            lambda: fw.calibrate({"a b": fw.Outputs(PROBS, LABELS)}, method="fedwq-cp", alpha=0.1),
+            "letters of any",
+        ),
+        (
+            lambda: fw.calibrate({"a": percent}, method="fedwq-cp", alpha=0.1),
+            "look like percentages",
+        ),
+        (
+            lambda: fw.calibrate(
+                {"a": fw.Outputs(PROBS, LABELS + 1)}, method="fedwq-cp", alpha=0.1
+            ),
+            "labels - 1",
+        ),
         (
             lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=0.1, method="fcq"),
             "unknown method",
         ),
-        (lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=0.1), "'a': .* pass ids"),
+        (
+            lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, method="fedwq-cp", alpha=0.1),
+            "'a': .* pass ids",
+        ),
     ):
         with pytest.raises(InputError, match=says):
             call()
@@ -566,7 +607,7 @@ def test_ids_are_one_for_each_row(shape):
 def test_classes_with_braces_are_named_as_they_are():
     cal = fw.Outputs(PROBS[:3], ["b", "{row}", "c"], ids=IDS[:3])
     with pytest.raises(InputError, match=r"row 2: .* '\{row\}', 'b', '\{cure\}', this one "):
-        fw.calibrate({"a": cal}, alpha=0.2, classes=["{row}", "b", "{cure}"])
+        fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.2, classes=["{row}", "b", "{cure}"])
     with pytest.raises(InputError, match=r"unknown score '\{cure\}'"):
         fw.scores.get("{cure}")
 
@@ -576,10 +617,14 @@ def test_a_release_draws_the_uniforms_of_ids_as_text():
     numbers = np.arange(60)
     u = fw.uniforms("k", [str(i) for i in numbers])
     by_hand = fw.calibrate(
-        {"a": fw.APS().of(PROBS[:60], LABELS[:60], u=u)}, alpha=0.2, score="aps", key="k"
+        {"a": fw.APS().of(PROBS[:60], LABELS[:60], u=u)},
+        method="fedwq-cp",
+        alpha=0.2,
+        score="aps",
+        key="k",
     )
     site = fw.Outputs(PROBS[:60], LABELS[:60], numbers)
-    release = fw.calibrate({"a": site}, alpha=0.2, key="k")
+    release = fw.calibrate({"a": site}, method="fedwq-cp", alpha=0.2, key="k")
     assert release.threshold("a") == by_hand.threshold("a")
     sets = fw.APS().invert(PROBS[:60], release.threshold("a"), "leq", u)
     assert (release.predict_set("a", PROBS[:60], ids=numbers).mask == sets.mask).all()
@@ -587,7 +632,7 @@ def test_a_release_draws_the_uniforms_of_ids_as_text():
 
 
 def test_no_rows_need_no_ids_of_a_type():
-    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
     assert len(release.predict_set("a", NEW[:0], ids=[])) == 0
 
 
@@ -618,7 +663,7 @@ def test_coverage_on_rows_that_calibrated_is_warned_of_once(recwarn, method, cop
 
 
 def test_only_the_rows_that_calibrated_are_counted(recwarn):
-    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
     release.measure("a", PROBS[40:100], LABELS[40:100], ids=IDS[40:100])
     assert _caught(recwarn)[0].startswith("a: 20 of 60 test rows have the id and")
     release.measure("a", NEW, Y, ids=NEW_IDS)
@@ -628,7 +673,7 @@ def test_only_the_rows_that_calibrated_are_counted(recwarn):
 
 def test_without_ids_rows_are_known_by_their_outputs_if_at_least_half_of_them_calibrated(recwarn):
     cal = fw.Outputs(PROBS[:60], LABELS[:60])
-    release = fw.calibrate({"a": cal}, alpha=0.2, score="lac")
+    release = fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.2, score="lac")
     release.measure("a", PROBS[31:91], LABELS[31:91])
     assert not _caught(recwarn)
     release.measure("a", PROBS[30:90], LABELS[30:90])
@@ -640,7 +685,7 @@ def test_rows_are_compared_with_what_calibrated_then_whoever_keeps_it(recwarn, k
     """Neither a change of the arrays afterwards nor who keeps them alters what is said."""
     buffer = PROBS.copy()
     cal = fw.Outputs(buffer, LABELS, IDS)
-    release = fw.calibrate({"a": cal}, alpha=0.2)
+    release = fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.2)
     buffer[:] = buffer[::-1].copy()
     if not kept:
         del cal
@@ -656,16 +701,22 @@ def test_rows_without_ids_are_alike_only_where_chance_cannot_make_them_so(recwar
     cal, new = PROBS[:60], PROBS[60:]
     for digits in (3, 6):
         rounded = fw.Outputs(cal.round(digits), LABELS[:60])
-        release = fw.calibrate({"a": rounded}, alpha=0.2, score="lac")
+        release = fw.calibrate({"a": rounded}, method="fedwq-cp", alpha=0.2, score="lac")
         release.measure("a", cal.round(digits), LABELS[:60])
-    release = fw.calibrate({"a": fw.Outputs(cal, LABELS[:60])}, alpha=0.2, score="lac")
+    release = fw.calibrate(
+        {"a": fw.Outputs(cal, LABELS[:60])}, method="fedwq-cp", alpha=0.2, score="lac"
+    )
     release.measure("a", cal[:9], LABELS[:9])
     release.measure("a", np.concatenate([cal[:20], cal[:20]]), LABELS[:40])
     twice = fw.Outputs(np.concatenate([cal, cal]), LABELS)
     release.measure("a", new, LABELS[60:])
-    fw.calibrate({"a": twice}, alpha=0.2, score="lac").measure("a", cal, LABELS[:60])
+    fw.calibrate({"a": twice}, method="fedwq-cp", alpha=0.2, score="lac").measure(
+        "a", cal, LABELS[:60]
+    )
     whole = fw.Outputs(np.arange(60.0), np.arange(60.0) + 1)
-    fw.calibrate({"a": whole}, alpha=0.2, score="absolute-residual").measure("a", whole)
+    fw.calibrate({"a": whole}, method="fedwq-cp", alpha=0.2, score="absolute-residual").measure(
+        "a", whole
+    )
     assert not _caught(recwarn)
     release.measure("a", cal[:10], LABELS[:10])
     assert _caught(recwarn) == [
@@ -679,7 +730,7 @@ def test_scores_that_calibrated_are_known_too(recwarn):
     u = fw.uniforms("k", [str(id) for id in IDS[:60]])
     scores = fw.APS().of(PROBS[:60], LABELS[:60], u=u)
     own = fw.Calibration(scores, LABELS[:60], n_classes=3)
-    release = fw.calibrate({"a": own}, alpha=0.2, score="aps", key="k")
+    release = fw.calibrate({"a": own}, method="fedwq-cp", alpha=0.2, score="aps", key="k")
     release.measure("a", PROBS[:60], LABELS[:60], ids=IDS[:60])
     assert _caught(recwarn)[0].startswith("a: 60 of 60 test rows look the same as calibration rows")
     assert "equal scores" in _caught(recwarn)[0]
@@ -689,7 +740,7 @@ def test_equal_outputs_of_different_people_are_no_calibration_rows(recwarn):
     """A tree gives many people the same outputs; ids tell them apart where they are known."""
     leaves = PROBS[:6].repeat(10, axis=0)
     cal = fw.Outputs(leaves, LABELS[:60], IDS[:60])
-    release = fw.calibrate({"a": cal}, alpha=0.2)
+    release = fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.2)
     test = fw.Outputs(leaves.copy(), LABELS[60:], IDS[60:])
     release.measure("a", test)
     release.measure("a", test, calibration=cal)
@@ -702,7 +753,7 @@ def test_equal_outputs_of_different_people_are_no_calibration_rows(recwarn):
 @pytest.mark.parametrize("scored", [False, True])
 def test_calibration_data_that_are_given_again_are_compared(recwarn, scored):
     """Of another process nothing is known; scores are compared where no outputs are there."""
-    here = fw.calibrate({"a": SITE}, alpha=0.2, score=fw.LAC())
+    here = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2, score=fw.LAC())
     other = replace(here, round=replace(here.round, id="elsewhere"))
     own = calibration_of(here.round, SITE) if scored else SITE
     other.measure("a", PROBS[20:80], LABELS[20:80])
@@ -713,7 +764,7 @@ def test_calibration_data_that_are_given_again_are_compared(recwarn, scored):
 
 def test_risk_and_intervals_on_rows_that_calibrated_are_warned_of_too(recwarn):
     line = fw.Outputs(PROBS[:60, 0], PROBS[:60, 1])
-    release = fw.calibrate({"a": line}, alpha=0.2, score="absolute-residual")
+    release = fw.calibrate({"a": line}, method="fedwq-cp", alpha=0.2, score="absolute-residual")
     release.measure("a", PROBS[:60, 0], PROBS[:60, 1])
     several = fw.Outputs(PROBS[:60], PROBS[:60] > 0.3)
     risk = fw.calibrate({"a": several}, alpha=0.3, method="fed-crc", score="multi-label")
@@ -763,7 +814,7 @@ def test_calibration_data_of_another_agent_are_refused(method, scored):
 
 
 def test_what_is_known_of_calibration_rows_stays_in_this_process(recwarn):
-    release = fw.calibrate({"a": SITE}, alpha=0.2)
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
     copies = [pickle.loads(pickle.dumps(release)), copy(release), replace(release)]
     for one in copies:
         one.measure("a", SITE)
@@ -780,10 +831,10 @@ def test_features_that_a_method_does_not_read_change_nothing(method):
 
 
 def test_levels_come_as_any_column_of_numbers():
-    release = fw.calibrate({"a": SITE}, alpha=np.array([0.1, 0.2], np.float32))
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=np.array([0.1, 0.2], np.float32))
     assert release.round.alphas == (0.1, 0.2)
     column = pytest.importorskip("pandas").Series([0.1, 0.2])
-    assert fw.calibrate({"a": SITE}, alpha=column).round.alphas == (0.1, 0.2)
+    assert fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=column).round.alphas == (0.1, 0.2)
     assert list(release.predict_set("a", NEW, ids=NEW_IDS, alpha=column)) == [0.1, 0.2]
     assert release.threshold("a", np.float32(0.1)) == release.threshold("a", Fraction(1, 10))
 
@@ -791,8 +842,8 @@ def test_levels_come_as_any_column_of_numbers():
 @pytest.mark.parametrize("alpha", [Fraction(10**400), [Fraction(-(10**400))], 10**400])
 def test_a_level_that_no_number_of_the_machine_holds_is_refused(alpha):
     with pytest.raises(InputError, match="alpha must be strictly between 0 and 1, got"):
-        fw.calibrate({"a": SITE}, alpha=alpha)
-    release = fw.calibrate({"a": SITE}, alpha=0.2)
+        fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=alpha)
+    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
     with pytest.raises(InputError, match="alpha must be"):
         release.predict_set("a", NEW, ids=NEW_IDS, alpha=alpha)
     with pytest.raises(InputError, match="penalty must be a number, got"):

@@ -121,8 +121,8 @@ def test_never_below_the_plain_threshold_and_within_the_margin(agents, method, a
 
 def test_several_levels_share_one_sum_and_the_cost_is_told():
     data = {name: np.random.default_rng(i).normal(size=200) for i, name in enumerate("abcdef")}
-    secure = fw.calibrate(data, alpha=(0.1, 0.2), secure=(-9, 9))
-    plain = fw.calibrate(data, alpha=(0.1, 0.2))
+    secure = fw.calibrate(data, method="fedwq-cp", alpha=(0.1, 0.2), secure=(-9, 9))
+    plain = fw.calibrate(data, method="fedwq-cp", alpha=(0.1, 0.2))
     for alpha in (0.1, 0.2):
         assert 0 <= secure.threshold("a", alpha) - plain.threshold("a", alpha) <= 1e-6
     assert (secure.rounds, secure.bytes_up("a")) == (1, 4 * 6)
@@ -159,9 +159,9 @@ def test_terms_that_cannot_be_secure_are_refused(change, why):
 def test_a_score_without_range_needs_one():
     data = {name: [0.1, 0.2, 0.3] for name in "abc"}
     with pytest.raises(InputError, match=r"no finite range.*secure=\(-50, 50\)"):
-        fw.calibrate(data, alpha=0.3, secure=True)
+        fw.calibrate(data, method="fedwq-cp", alpha=0.3, secure=True)
     with pytest.raises(InputError, match="agent 'a': threshold: must lie between 1 and 2"):
-        fw.calibrate(data, alpha=0.3, secure=(1, 2))
+        fw.calibrate(data, method="fedwq-cp", alpha=0.3, secure=(1, 2))
 
 
 @pytest.mark.parametrize("secure", [(0,), (0, 1, 2), 1, "yes", (0, "1"), (False, True)])
@@ -171,7 +171,7 @@ def test_what_is_no_range_is_refused(secure):
         InputError,
         match=r"secure must be (True, or two numbers|true or false or a tuple of numbers)",
     ):
-        fw.calibrate(data, alpha=0.3, secure=secure)
+        fw.calibrate(data, method="fedwq-cp", alpha=0.3, secure=secure)
 
 
 def test_a_stated_range_never_passes_the_score_own():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from command_line import call_process
+from command_line import OPEN, call_process
 
 HOSPITALS = ("st-mary", "lakeside", "north", "south", "east", "west")
 
@@ -40,8 +40,8 @@ def closed(tmp_path_factory):
         f"agents = {json.dumps(HOSPITALS)}\nquorum = 4\nmax_n = 10000\nn_classes = 3\n"
     )
     options = ["--method", "fedwq-cp", "--score", "aps", "--alpha", 0.1, "--agents", "roster.toml"]
-    call_process(server, "server", "open", *options, "--out", "old-round.json")
-    call_process(server, "server", "open", *options)
+    call_process(server, *OPEN, *options, "--out", "old-round.json")
+    call_process(server, *OPEN, *options)
     for name in HOSPITALS:
         home = root / name
         home.mkdir()
@@ -165,7 +165,7 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
     root, _ = closed
     home = root / "north"
     said = call_process(
-        root / "server", "server", "open", "--alpha", 5, "--agents", "roster.toml",
+        root / "server", *OPEN, "--alpha", 5, "--agents", "roster.toml",
         "--out", "bad.json", code=2,
     )  # fmt: skip
     assert "alpha must be strictly between 0 and 1, got 5.0" in said
@@ -175,9 +175,7 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
         (["--alpha", 0.1, "--method", "FedWQ-CP"], "did you mean 'fedwq-cp'?"),
     ):
         bad = ["--agents", "roster.toml", "--out", "bad.json", *wrong]
-        assert cure in " ".join(
-            call_process(root / "server", "server", "open", *bad, code=2).split()
-        )
+        assert cure in " ".join(call_process(root / "server", *OPEN, *bad, code=2).split())
     assert not (root / "server" / "bad.json").exists()
     call_process(home, "agent", "calibrate", "--round", "none.json", "--outputs", "cal.npz", code=2)
     (tmp_path / "round.json").write_text("{}")

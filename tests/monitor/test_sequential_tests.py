@@ -89,7 +89,7 @@ def test_slack_is_a_quantile_of_the_coverage_of_split_conformal():
     assert calibration_slack(10, 0.05) == 0.0
     with pytest.raises(InputError, match="level"):
         calibration_slack(100, 0.05, level=0.0)
-    with pytest.raises(InputError, match="agents must be at least 1"):
+    with pytest.raises(InputError):
         calibration_slack(100, 0.05, agents=0)
 
 

@@ -87,7 +87,7 @@ def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
     assert [path.name for path in allow(site)] == names
     check_site_folder(kept)
     held = json.loads((site / "local" / "resources.json").read_text())
-    assert held["class_allow_list"] == [CONTROLLER, EXECUTOR]
+    assert held["class_allow_list"] == [EXECUTOR]
     assert held["class_list_enforcement_mode"] == "enforce"
     assert held["allow_log_streaming"] is False
     assert [part["id"] for part in held["components"]] == ["resource_manager", "app_deployer"]
@@ -100,7 +100,10 @@ def test_a_kit_allows_our_classes_alone_and_nobody_to_bring_code(tmp_path):
     (site / "local" / "fedwqcp.toml").write_text('outputs = "/data/cal.npz"\n')
     assert len(allow(site)) == 2, "a site's own settings stay"
     assert load_settings(site / "local" / "fedwqcp.toml", site)["outputs"] == "/data/cal.npz"
-    assert len(allow(kit(tmp_path / "server", "fed_server.json"))) == 2
+    server = kit(tmp_path / "server", "fed_server.json")
+    assert len(allow(server)) == 2
+    held = json.loads((server / "local" / "resources.json").read_text())
+    assert held["class_allow_list"] == [CONTROLLER]
     with pytest.raises(InputError, match="must be a startup kit of FLARE"):
         allow(tmp_path)
 

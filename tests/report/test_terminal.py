@@ -39,7 +39,7 @@ def test_thresholds_of_labels_and_of_groups() -> None:
         "alpha=0.2, group f: threshold 0.8 for all agents",
         "alpha=0.2, group m: threshold +inf (it excludes nothing) for all agents",
     ]
-    release = fw.calibrate({"a": TEN}, alpha=0.2)
+    release = fw.calibrate({"a": TEN}, method="fedwq-cp", alpha=0.2)
     by_label = replace(release, outcomes=(SharedThreshold((0.25, 0.5, inf)),))
     assert "threshold 0.25 to +inf (it excludes nothing), by label, for" in str(
         released(by_label)[0]
@@ -47,7 +47,7 @@ def test_thresholds_of_labels_and_of_groups() -> None:
 
 
 def test_two_columns_have_a_threshold_each() -> None:
-    release = fw.calibrate({"a": TEN}, alpha=0.2)
+    release = fw.calibrate({"a": TEN}, method="fedwq-cp", alpha=0.2)
     two = replace(release, outcomes=(SharedThreshold(0.25), SharedThreshold(0.5)))
     assert [str(each) for each in released(two)] == [
         "alpha=0.2: threshold 0.25 and 0.5 for all agents"

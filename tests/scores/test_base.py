@@ -11,6 +11,7 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
 from fedwqcp.scores.raps import RAPS
+from refusals import raises
 from strategies import Labelled, labelled
 
 P = [[0.5, 0.375, 0.125], [0.25, 0.625, 0.125]]
@@ -26,22 +27,22 @@ def test_thresholds_per_label_and_per_row() -> None:
 
 @pytest.mark.parametrize("q", [[0.1, 0.2], np.zeros((2, 3, 1)), [[0.1], [0.2], [0.3]]])
 def test_other_shapes_of_a_threshold_are_refused(q) -> None:
-    with pytest.raises(InputError, match=r"does not fit scores of shape \(2, 3\)"):
+    with pytest.raises(InputError):
         WHOLE.invert(P, q)
 
 
 def test_a_threshold_is_a_number() -> None:
-    with pytest.raises(InputError, match="must be a number or \\+inf, got NaN"):
+    with pytest.raises(InputError):
         WHOLE.invert(P, np.nan)
 
 
 def test_an_unknown_rule_is_refused() -> None:
-    with pytest.raises(InputError, match="rule must be one of leq, leq_top1, until, got 'lt'"):
+    with pytest.raises(InputError):
         WHOLE.invert(P, 0.5, rule="lt")
 
 
 def test_until_needs_an_order() -> None:
-    with pytest.raises(InputError, match="rule 'until' reads labels in order and does not fit LAC"):
+    with pytest.raises(InputError):
         LAC().invert(P, 0.5, rule="until")
 
 
@@ -51,11 +52,11 @@ def test_uniforms_come_exactly_where_they_are_needed() -> None:
         lambda: APS().of_every_label(P),
         lambda: APS().invert(P, 0.5),
     ):
-        with pytest.raises(InputError, match=r"pass u=uniforms\(key, ids\), or use randomized="):
+        with pytest.raises(InputError):
             call()
-    with pytest.raises(InputError, match="not randomised: leave u out"):
+    with pytest.raises(InputError):
         WHOLE.of(P, [0, 0], u=[0.5, 0.5])
-    with pytest.raises(InputError, match=r"u must have shape \(2,\)"):
+    with pytest.raises(InputError):
         APS().of(P, [0, 0], u=[0.5])
 
 
@@ -70,7 +71,7 @@ def test_wrong_probabilities_and_labels_are_refused() -> None:
         WHOLE.of_every_label([[3.0, -1.0]])
     with pytest.raises(InputError, match="not logits"):
         WHOLE.invert([[3.0, 1.0]], 0.5)
-    with pytest.raises(InputError, match="row 1: labels must be integers from 0 to"):
+    with raises(InputError, row=1):
         WHOLE.of(P, [0, 3])
 
 
@@ -106,9 +107,9 @@ def test_lac_compares_probabilities_as_it_would_scores(case: Labelled, q: float)
 
 
 def test_measure_refuses_what_invert_refuses() -> None:
-    with pytest.raises(InputError, match="rule must be one of"):
+    with pytest.raises(InputError):
         LAC().measure(P, [0, 0], 0.5, rule="lt")
-    with pytest.raises(InputError, match="does not fit LAC"):
+    with pytest.raises(InputError):
         LAC().measure(P, [0, 0], 0.5, rule="until")
-    with pytest.raises(InputError, match="row 1: labels must be integers from 0 to"):
+    with raises(InputError, row=1):
         LAC().measure(P, [0, 3], 0.5)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fedwqcp.errors import InputError
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.cqr import CQR
+from refusals import raises
 from strategies import real_arrays
 
 BOTH = CQR()
@@ -64,11 +65,11 @@ def test_the_one_score_is_the_larger_of_the_two(outputs, y) -> None:
 
 
 def test_wrong_input_is_refused() -> None:
-    with pytest.raises(InputError, match=r"must have shape \(n, 2\)"):
+    with pytest.raises(InputError):
         BOTH.of([[1.0, 2.0, 3.0]], [1.0])
-    with pytest.raises(InputError, match="row 0: outputs for CQR must be finite"):
+    with raises(InputError, row=0):
         BOTH.of([[nan, 1.0]], [1.0])
-    with pytest.raises(InputError, match=r"does not fit scores of shape \(1, 1\)"):
+    with pytest.raises(InputError):
         BOTH.invert(OUT, [1.0, 2.0])
     with pytest.raises(InputError, match="got NaN"):
         APART.invert(OUT, [1.0, nan])

@@ -10,5 +10,5 @@ def test_nothing_is_known_of_it() -> None:
     assert Custom().bounds(3) == (-inf, inf)
     assert (Custom().columns, Custom(columns=2).columns) == (1, 2)
     assert not Custom().randomized
-    with pytest.raises(InputError, match="columns must be an integer of at least 1, got 0"):
+    with pytest.raises(InputError):
         Custom(columns=0)

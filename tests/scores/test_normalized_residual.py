@@ -7,6 +7,7 @@ from hypothesis import given
 from fedwqcp.errors import InputError
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.normalized_residual import NormalizedResidual
+from refusals import raises
 from strategies import real_arrays
 
 SCORE = NormalizedResidual()
@@ -49,14 +50,14 @@ def test_a_spread_of_1_gives_the_absolute_residual(f, y) -> None:
 
 @pytest.mark.parametrize("floor", [0, -1.0, inf, nan, True, "1"])
 def test_a_wrong_floor_is_refused(floor) -> None:
-    with pytest.raises(InputError, match=r"floor must be a (positive )?number, got"):
+    with pytest.raises(InputError):
         NormalizedResidual(floor=floor)
 
 
 def test_wrong_outputs_are_refused() -> None:
-    with pytest.raises(InputError, match=r"row 1: .* got a negative spread"):
+    with raises(InputError, row=1):
         SCORE.of([[1.0, 1.0], [1.0, -1.0]], [1.0, 1.0])
-    with pytest.raises(InputError, match="row 0: outputs for NormalizedResidual must be finite"):
+    with raises(InputError, row=0):
         SCORE.invert([[1.0, nan]], 1.0)
-    with pytest.raises(InputError, match=r"must have shape \(n, 2\), got shape \(2,\)"):
+    with pytest.raises(InputError):
         SCORE.of([1.0, 1.0], [1.0, 1.0])

@@ -85,5 +85,5 @@ def test_what_cannot_be_fitted(logits, labels, says):
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_temperature_is_positive(temperature):
-    with pytest.raises(InputError, match="temperature must be a positive number"):
+    with pytest.raises(InputError):
         fw.softmax([[1.0, 2.0]], temperature)

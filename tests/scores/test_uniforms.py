@@ -9,6 +9,7 @@ from scipy import stats
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
+from refusals import raises
 
 MANY = np.arange(100_000)
 FAMILIES = {
@@ -91,9 +92,9 @@ def test_a_key_of_numpy_is_the_same_key(key, same) -> None:
 
 @pytest.mark.parametrize("key", [7.0, None, True, b"k", "\ud800"])
 def test_other_keys_are_refused(key) -> None:
-    with pytest.raises(InputError, match="key must be text or an integer"):
+    with pytest.raises(InputError):
         uniforms(key, [1])
-    with pytest.raises(InputError, match="key must be text or an integer"):
+    with pytest.raises(InputError):
         key_digest(key)
 
 
@@ -108,7 +109,7 @@ def test_ids_as_text() -> None:
 )
 def test_ids_that_are_no_text_are_refused(ids) -> None:
     """7.0 would be another id than 7, and all rows without one would share a uniform."""
-    with pytest.raises(InputError, match="ids must be integers"):
+    with pytest.raises(InputError):
         text_ids(ids)
 
 
@@ -119,7 +120,7 @@ def test_ids_that_are_no_text_are_refused(ids) -> None:
 )  # fmt: skip
 def test_a_missing_id_is_refused_by_its_row(ids) -> None:
     for read in (text_ids, lambda ids: Outputs([[0.5, 0.5]] * len(ids), ids=ids)):
-        with pytest.raises(InputError, match=r"^row 1: ids must .* this one is missing") as caught:
+        with raises(InputError, row=1) as caught:
             read(ids)
         assert caught.value.row == 1
 
@@ -151,12 +152,12 @@ def test_no_rows_have_no_ids(empty) -> None:
 
 
 def test_rows_must_be_numbers() -> None:
-    with pytest.raises(InputError, match="row 1: outputs must be finite numbers"):
+    with raises(InputError, row=1):
         row_ids([[1.0], [np.nan]])
 
 
 @pytest.mark.parametrize("ids", [["a", 1], (1, "a"), np.array(["a", 1], object)])
 def test_ids_of_two_kinds_are_refused(ids) -> None:
     """NumPy would write 1 as "1", which is another id."""
-    with pytest.raises(InputError, match="integers in every row or text in every row, got both"):
+    with pytest.raises(InputError):
         uniforms("k", ids)

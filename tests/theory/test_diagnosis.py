@@ -446,7 +446,7 @@ AGENTS = {
 
 
 def test_groups_without_a_finite_threshold_are_named():
-    release = fw.calibrate(AGENTS, alpha=(0.1, 0.4), by="group", score="lac")
+    release = fw.calibrate(AGENTS, method="fedwq-cp", alpha=(0.1, 0.4), by="group", score="lac")
     found = diagnose_groups(release, 0.1, (0.0, 1.0))
     assert found.infinite == {"m": ("a", "b")}
     assert found.absent == {"m": ("b",)}
@@ -531,7 +531,11 @@ def test_what_the_server_knows_in_part_is_not_shown_as_all():
 def test_by_label_only_that_label_is_in_every_set():
     labels = np.repeat([0, 1], [38, 2])
     cal = fw.Calibration(np.arange(40) / 40, labels=labels, n_classes=3)
-    text = str(diagnose_groups(fw.calibrate({"a": cal, "b": cal}, alpha=0.1, by="label")))
+    text = str(
+        diagnose_groups(
+            fw.calibrate({"a": cal, "b": cal}, method="fedwq-cp", alpha=0.1, by="label")
+        )
+    )
     assert "infinite: the threshold is +inf, and that label is in every set:" in text
     assert "label 1: at a, b\n" in text
     assert "label 2: at a, b, without a point of it\n" in text
@@ -556,4 +560,4 @@ def test_nothing_to_say():
 
 def test_without_groups_there_is_another_function():
     with pytest.raises(InputError, match="no groups"):
-        diagnose_groups(fw.calibrate({"a": [0.1]}, alpha=0.5))
+        diagnose_groups(fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=0.5))

@@ -239,7 +239,7 @@ def test_a_guarded_threshold_lies_where_its_price_says(parts, alpha):
     cals = {f"a{i}": part for i, part in enumerate(parts)}
     release = fw.calibrate(cals, method=FCP(**GUARDED), alpha=alpha)
     pooled = fw.calibrate(cals, method="fcp", alpha=alpha).threshold("a0")
-    mean = fw.calibrate(cals, alpha=alpha).threshold("a0")
+    mean = fw.calibrate(cals, method="fedwq-cp", alpha=alpha).threshold("a0")
     own = {name: float(fw.conformal_quantile(part, alpha)) for name, part in cals.items()}
     exact = fw.calibrate(cals, method=FCP(floor=True, own=True), alpha=alpha)
     for name in cals:

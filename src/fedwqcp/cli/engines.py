@@ -58,7 +58,7 @@ def new(
 @flower.command()
 def demo(
     out: Out = None,
-    method: MethodName = "fedwq-cp",
+    method: MethodName = "auto",
     alpha: Alpha = 0.1,
     deadline: Deadline = 60.0,
     as_json: AsJson = False,
@@ -101,7 +101,7 @@ def allow(
 @nvflare.command("demo")
 def demo_nvflare(
     out: Out = None,
-    method: MethodName = "fedwq-cp",
+    method: MethodName = "auto",
     alpha: Alpha = 0.1,
     deadline: Deadline = 60.0,
     as_json: AsJson = False,

@@ -23,17 +23,8 @@ from fedwqcp import scores as all_scores
 from fedwqcp._io import make_folder, to_toml
 from fedwqcp.cli import agent, engines, monitor, report, server
 from fedwqcp.cli.output import AsJson, Output, run, without_types
-from fedwqcp.demo.demo import (
-    ALPHA,
-    METHODS,
-    RESULTS_FILE,
-    OnStep,
-    over_splits,
-    save_results,
-    save_spread,
-)
-from fedwqcp.demo.demo import run as run_demo
-from fedwqcp.demo.text import demo_text, spread_table
+from fedwqcp.demo import demo as four
+from fedwqcp.demo.hospitals import hospitals
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.kernels import dispatch
 from fedwqcp.methods import Method
@@ -104,52 +95,42 @@ def options(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for figure, report and numbers.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Folder for report and figure.")] = Path("out"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
-    alpha: Annotated[float, typer.Option(help="Miscoverage level.")] = ALPHA,
-    every: Annotated[
-        bool, typer.Option("--all", help="Compare all methods instead of five.")
-    ] = False,
     splits: Annotated[
         int | None,
         typer.Option(help="Repeat on this many random splits; write only their mean and spread."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show four real hospitals: what each sends, what it gets, and which method to use."""
+    """Show four real hospitals: what the default promises, what it costs, and averaging."""
     output = Output(as_json, DEMO_WIDTH)
     if splits is not None:
         make_folder(out)
         with _progress(output.console) as on_step:
-            spread = over_splits(splits, alpha, on_step)
-        save_spread(out / "splits.json", spread)
-        output.say(spread_table(spread))
+            spread = four.many_splits(splits, on_step)
+        four.save_spread(out / "splits.json", spread)
+        output.say(f"{len(spread)} lines in {out / 'splits.json'}")
         output.done(files=[out / "splits.json"], spread=spread)
         return
     from fedwqcp.report import html
 
     require_matplotlib()
     html.require_report()
+    sites, spread = hospitals(seed), four.committed()
     make_folder(out)
-    names = tuple(dict.fromkeys((*METHODS, *all_methods.available()))) if every else METHODS
     with _progress(output.console) as on_step:
-        results = run_demo(seed, alpha, names, on_step)
-    save_results(out / RESULTS_FILE, results)
-    files = (*draw_demo(results, out / "demo"), out / RESULTS_FILE)
-    report = html.write(out, out / "report.html")
-    output.say(demo_text(results))
-    output.say(f"\nFigure: {files[0]}  Numbers: {files[-1]}\nReport: {report}")
-    output.done(
-        files=files,
-        report=report,
-        found=results.found,
-        advised=results.advised,
-        skipped=results.skipped,
-    )
+        found = four.one_split(sites, seed, on_step)
+        release = four.calibrated(sites, "auto", seed)
+        report = release.report(out / "report.html", {site.name: site.test for site in sites})
+    figure = draw_demo(spread, out / "demo.png")
+    output.say(four.screen(sites, release, found, spread))
+    output.say(f"\nFigure: {figure}  Report: {report}")
+    output.done(files=(figure,), report=report, found=found)
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[OnStep]:
+def _progress(console: Console) -> Iterator[four.OnStep]:
     """Show a progress bar, and give what moves it."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -56,7 +56,7 @@ def page(
         Path,
         typer.Argument(
             help="What is shown: the server's record of a round (round-ID.record.json) or a folder "
-            "with one; with --agent the release that the agent got; the folder of `fedwqcp demo`; "
+            "with one; with --agent the release that the agent got; "
             "a monitor's state."
         ),
     ],

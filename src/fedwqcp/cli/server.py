@@ -77,7 +77,7 @@ def open_(
             help="Name of a method (`fedwqcp methods` lists them); `fedwqcp advise` chooses one "
             "from a record."
         ),
-    ] = "fedwq-cp",
+    ] = "auto",
     setting: Annotated[
         list[str] | None,
         typer.Option(

@@ -1,9 +1,10 @@
-"""Four real hospitals with a model of its own kind each, and three clinics for regression."""
+"""Four real hospitals with a model of its own kind each."""
 
 from __future__ import annotations
 
 import io
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,20 +28,12 @@ SITES = {
 }
 """Name and kind of model of each hospital, by its name in the file."""
 
-CLINICS = {
-    "under-45": (0.0, 45.0, "ridge regression"),
-    "45-to-55": (45.0, 55.0, "regression forest"),
-    "over-55": (55.0, 200.0, "nearest neighbours"),
-}
-"""Ages (from, below) and kind of model of each clinic. The division is ours, the data are real."""
-
 
 @dataclass(frozen=True, eq=False)
 class Hospital:
     """One hospital after training: a frozen model's outputs on patients it has not seen.
 
-    ``share`` is that of its patients with disease; of a regression, the mean of the target.
-    ``inputs`` are those of its test patients.
+    ``share`` is that of its patients with disease.
     """
 
     name: str
@@ -50,7 +43,6 @@ class Hospital:
     trained: int
     calibration: Outputs
     test: Outputs
-    inputs: Floats
 
     def with_few(self, n: int) -> Hospital:
         """Keep the first n calibration patients."""
@@ -60,26 +52,34 @@ class Hospital:
 
 def hospitals(seed: int = 0) -> tuple[Hospital, ...]:
     """Split each hospital's patients at random (half, quarter, quarter), and train its model."""
+    return tuple(hospital(name, model, seed) for name, model in SITES.values())
+
+
+def hospital(name: str, model: str, seed: int = 0) -> Hospital:
+    """Split one hospital's patients, and train a model of a kind; kinds are those of `SITES`."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
     site, x, y = read_heart()
-    return tuple(
-        _trained(name, model, np.flatnonzero(site == key), x, y, seed=seed)
-        for key, (name, model) in SITES.items()
+    (key,) = (key for key, (known, _) in SITES.items() if known == name)
+    rows = np.random.default_rng([seed, *name.encode()]).permutation(np.flatnonzero(site == key))
+    train, held, test = np.split(rows, [len(rows) // 2, len(rows) * 3 // 4])
+    trained = _untrained(model, seed).fit(x[train], y[train])
+
+    def part(of: npt.NDArray[np.int64]) -> Outputs:
+        return Outputs(trained.predict_proba(x[of]), y[of], ids=[f"{name}-{row}" for row in of])
+
+    return Hospital(
+        name=name,
+        model=model,
+        patients=len(rows),
+        share=float(np.mean(y[rows])),
+        trained=len(train),
+        calibration=part(held),
+        test=part(test),
     )
 
 
-def clinics(seed: int = 0) -> tuple[Hospital, ...]:
-    """Do the same with scikit-learn's diabetes data, divided by age into three clinics."""
-    try:
-        from sklearn.datasets import load_diabetes
-    except ImportError as error:
-        raise MissingExtraError("the diabetes data of scikit-learn", "demo") from error
-    x, y = load_diabetes(return_X_y=True, scaled=False)
-    return tuple(
-        _trained(name, model, np.flatnonzero((low <= x[:, 0]) & (x[:, 0] < high)), x, y, seed=seed)
-        for name, (low, high, model) in CLINICS.items()
-    )
-
-
+@cache
 def read_heart() -> tuple[npt.NDArray[np.str_], Floats, Labels]:
     """Return hospital, thirteen columns (NaN where missing) and label of 920 patients."""
     text = (files("fedwqcp.demo") / "heart.csv").read_text(encoding="utf-8")
@@ -104,37 +104,10 @@ def write_sites(folder: Path) -> tuple[str, ...]:
     return tuple(one.name for one in found)
 
 
-def _trained(
-    name: str, kind: str, rows: npt.NDArray[np.int64], x: Floats, y: Any, *, seed: int
-) -> Hospital:
-    """Train one model on half of the rows, and predict the other two quarters."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
-    rows = np.random.default_rng([seed, *name.encode()]).permutation(rows)
-    train, held, test = np.split(rows, [len(rows) // 2, len(rows) * 3 // 4])
-    model = _untrained(kind, seed)
-    model.fit(x[train], y[train])
-    predict = model.predict_proba if hasattr(model, "predict_proba") else model.predict
-
-    def part(of: npt.NDArray[np.int64]) -> Outputs:
-        return Outputs(predict(x[of]), y[of], ids=[f"{name}-{row}" for row in of])
-
-    return Hospital(
-        name=name,
-        model=kind,
-        patients=len(rows),
-        share=float(np.mean(y[rows])),
-        trained=len(train),
-        calibration=part(held),
-        test=part(test),
-        inputs=x[test],
-    )
-
-
 def _untrained(kind: str, seed: int) -> Any:
     """Return an untrained model; missing values become the column's median."""
     try:
-        from sklearn import ensemble, linear_model, naive_bayes, neighbors
+        from sklearn import ensemble, linear_model, naive_bayes
         from sklearn.impute import SimpleImputer
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
@@ -148,9 +121,6 @@ def _untrained(kind: str, seed: int) -> Any:
         # smoothed: of 61 patients that train it, some four have no disease
         "naive Bayes": naive_bayes.GaussianNB(var_smoothing=0.01),
         "gradient boosting": ensemble.GradientBoostingClassifier(**boosted),
-        "ridge regression": linear_model.Ridge(),
-        "regression forest": ensemble.RandomForestRegressor(**trees),
-        "nearest neighbours": neighbors.KNeighborsRegressor(10),
     }
     filled = SimpleImputer(strategy="median", keep_empty_features=True)
     return make_pipeline(filled, StandardScaler(), models[kind])

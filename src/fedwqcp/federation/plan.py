@@ -105,6 +105,12 @@ class Plan:
         about = _about_target(self.round.target, self.method)
         return f"{assumed}; {about}" if about else assumed
 
+    def proved(self, n: int, alpha: float) -> float | None:
+        """Return the coverage that n points prove at their agent, over the columns of the score."""
+        columns = self.score.columns
+        found = self.method.proved(n, alpha / columns)
+        return None if found is None else max(0.0, 1 - columns * (1 - found))
+
     @cached_property
     def terms(self) -> str:
         """The short digest of the round's terms, which every answer holds."""
@@ -297,6 +303,8 @@ def _about_target(target: Target, method: Method[Any]) -> str:
     """Say whom thresholds are for; empty for the default target of a method that uses none."""
     if not isinstance(target, str):
         return "target: the distribution that the round names"
+    if method.floors:
+        return ""
     if method.corrects_shift_of is not None:
         return f"target {target!r}: {TARGETS[target]}"
     if target == "own":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import unicodedata
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -28,11 +29,19 @@ from fedwqcp.wire.release import ReleaseRecord, threshold_by
 
 @named_by_line
 def calibration_of(round: Round, outputs: Outputs) -> Calibration:
-    """Score an agent's calibration points with the round's score."""
-    score = Plan.of(round).score
+    """Score an agent's calibration points with the round's score.
+
+    A private round leaves out rows of classes that it does not name: a refusal would tell of them.
+    """
+    plan = Plan.of(round)
+    score, private = plan.score, plan.method.private
+    labels = np.asarray(outputs.labels)
+    if private and round.classes and labels.dtype.kind in "UT":
+        named = [unicodedata.normalize("NFC", str(label)).strip() for label in labels]
+        outputs = outputs.take(np.isin(named, round.classes))
     outputs = outputs.in_classes(round.classes)
     check_classes(round, outputs)
-    if round.by == "group" and outputs.groups is not None:
+    if round.by == "group" and outputs.groups is not None and not private:
         group_places(outputs.groups, round.groups)  # here, where a row is known by its line
     return scored(score, round.key, outputs)
 
@@ -204,6 +213,16 @@ def thresholds(
             f"{release.round.score.name}, or be +inf: it was changed or is of another score"
         )
     return found if found.ndim else float(found)
+
+
+def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | None:
+    """Return the coverage that an agent's points prove, the least over groups that have some."""
+    if cal is None:
+        return None
+    plan = Plan.of(round)
+    sizes = (part_of(round, cal, at).n for at in range(len(round.group_names)) or (None,))
+    found = (plan.proved(n, alpha) for n in sizes if n or round.by is None)
+    return min((each for each in found if each is not None), default=None)
 
 
 def infinite_parts(

@@ -269,7 +269,21 @@ def _check(release: Release, source: str) -> None:
             f"'{guarantee}', the release says '{release.guarantee}': it was changed"
         )
     for task, outcome in enumerate(release.outcomes):
+        nobody_has_points = release.round.by is not None and outcome == SharedThreshold(inf)
+        if type(outcome) not in plan.method.outcomes and not nobody_has_points:
+            known = ", ".join(kind.kind for kind in plan.method.outcomes)
+            raise RecordError(
+                f"{source}: outcomes: must be of the kinds that {release.round.method.name} ends "
+                f"with ({known}), got {getattr(outcome, 'kind', 'none')!r}"
+            )
         there = release.count_in(task)
+        nobody_has_points = release.round.by is not None and outcome == SharedThreshold(inf)
+        if type(outcome) not in plan.method.outcomes and not nobody_has_points:
+            known = ", ".join(kind.kind for kind in plan.method.outcomes)
+            raise RecordError(
+                f"{source}: outcomes: must be of the kinds that {release.round.method.name} ends "
+                f"with ({known}), got {getattr(outcome, 'kind', 'none')!r}"
+            )
         if outcome.agents not in (None, there):
             raise RecordError(
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
@@ -278,11 +292,4 @@ def _check(release: Release, source: str) -> None:
         if plan.method.floors and outcome.threshold(0) not in (None, inf):
             raise RecordError(
                 f"{source}: outcomes: {release.round.method.name} leaves thresholds to the agents"
-            )
-        nobody_has_points = release.round.by is not None and outcome == SharedThreshold(inf)
-        if type(outcome) not in plan.method.outcomes and not nobody_has_points:
-            known = ", ".join(kind.kind for kind in plan.method.outcomes)
-            raise RecordError(
-                f"{source}: outcomes: must be of the kinds that {release.round.method.name} ends "
-                f"with ({known}), got {getattr(outcome, 'kind', 'none')!r}"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from math import floor
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypedDict, TypeVar, Unpack, overload
@@ -104,6 +105,8 @@ class Release(ReleaseRecord):
     signatures : dict
         Where the round names keys, what each used agent signed its answers with, step by step; kept
         by the server.
+    provenance : dict
+        Text by name: when, with which software and model, of which data, until when.
 
     Examples
     --------
@@ -111,11 +114,13 @@ class Release(ReleaseRecord):
     >>> cal = fw.Outputs([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], labels=[1, 0, 1])
     >>> release = fw.calibrate({"a": cal, "b": cal}, score="lac", alpha=0.4)
     >>> print(release)
-    fedwq-cp with score lac, alpha 0.4; 1 round trip
-    guarantee: none
-    agent  status  threshold  bytes up
-    a      used          0.6       198
-    b      used          0.6       198
+    auto with score lac, alpha 0.4; 1 round trip
+    guarantee: coverage at each agent of at least min(1 - alpha, n/(n + 1)), in
+      finite samples, if: its test points are exchangeable with its n calibration
+      points, which nobody knew when choosing score and key
+    agent  status  threshold  proved  bytes up
+    a      used          0.6     0.6       224
+    b      used          0.6     0.6       224
     >>> print(release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]]))
     2 sets, of 2 possible labels; mean size 1.5
     size  1  2
@@ -435,6 +440,31 @@ class Release(ReleaseRecord):
         self._warn_of_calibrated(agent, new, calibration)
         return metrics.measure_risk(_NEW_SITE if agent is None else agent, sets, truth, level)
 
+    def proved(self, agent: str, alpha: float | None = None) -> float | None:
+        """Return the coverage that an agent's own calibration points prove there.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+        alpha : float, optional
+            Which level; by default the one where least is proved.
+
+        Returns
+        -------
+        float or None
+            In a round with groups, the least over those of which it has points. None where its own
+            points prove nothing, or their number is not known here.
+        """
+        answers, plan = self.received.get(agent), Plan.of(self.round)
+        found = []
+        for level in self.round.alphas if alpha is None else (alpha,):
+            for place in range(len(self.round.group_names) or 1):
+                sent = None if answers is None else answers[self.tasks_of(level, place)[0]]
+                if sent is not None:
+                    found.append(plan.proved(sum(sent.sizes()), level))
+        return min((each for each in found if each is not None), default=None)
+
     def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
         """Write one HTML page: who is covered, how large the sets are, what was sent.
 
@@ -602,7 +632,10 @@ class Release(ReleaseRecord):
         """Return the table: who, threshold at each level, bytes."""
         levels = self.round.alphas
         several = [f"at {alpha:g}" for alpha in levels]
-        yield ("agent", "status", *(several if len(levels) > 1 else ["threshold"]), "bytes up")
+        head = several if len(levels) > 1 else ["threshold"]
+        floors = self.census is None and any(self.proved(name) for name in self.used)
+        more = ("proved",) if floors else ()
+        yield ("agent", "status", *head, *more, "bytes up")
         if self.census is not None:
             counted = f"{self.census.used} agents"
             yield (
@@ -613,7 +646,10 @@ class Release(ReleaseRecord):
             )
             return
         for record in self.agents[:_MOST_SHOWN]:
-            shown = (self._shown(record.name, alpha) for alpha in levels)
+            shown = [self._shown(record.name, alpha) for alpha in levels]
+            if more:
+                found = self.proved(record.name)
+                shown.append("" if found is None else f"{floor(found * 1000 + 1e-9) / 1000:g}")
             yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
 
     def _notes(self) -> Iterator[str]:

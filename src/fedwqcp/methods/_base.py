@@ -292,12 +292,36 @@ class Disclosure:
         The class or stratum that the sample is of; None for all points of the agent.
     each_level : bool, optional
         Whether every level of the round discloses other scores, so that they add up.
+    ranks : tuple of int, optional
+        Which they are, where they are order statistics; the same rank again discloses nothing new.
     """
 
     size: int
     scores: int
     part: int | None = None
     each_level: bool = True
+    ranks: tuple[int, ...] = ()
+
+    @classmethod
+    def of_ranks(cls, size: int, ranks: Iterable[int], part: int | None = None) -> Disclosure:
+        """Return what order statistics disclose, from their ranks.
+
+        Parameters
+        ----------
+        size : int
+            Scores of the sample.
+        ranks : iterable of int
+            Their ranks, from 1.
+        part : int or None, optional
+            The class or stratum that the sample is of.
+
+        Returns
+        -------
+        Disclosure
+            One score for each rank.
+        """
+        found = tuple(sorted(set(ranks)))
+        return cls(size, len(found), part, ranks=found)
 
 
 @dataclass(frozen=True)
@@ -526,6 +550,24 @@ class Method(CheckedSettings, ABC, Generic[S]):
         """Whether an agent's own data bound its threshold from below, whatever a release holds."""
         return False
 
+    def proved(self, n: int, alpha: float) -> float | None:
+        """Return the coverage that n points of an agent prove there; None where they prove none.
+
+        Parameters
+        ----------
+        n : int
+            Its calibration points.
+        alpha : float
+            Miscoverage level.
+
+        Returns
+        -------
+        float or None
+            The level.
+        """
+        del n, alpha
+        return None
+
     @property
     def maskable(self) -> bool:
         """Whether sums over the agents are all it needs, so that they can be masked (`Summed`)."""
@@ -630,6 +672,11 @@ class Method(CheckedSettings, ABC, Generic[S]):
             One size for each part, in the order of the cuts; none where nothing is cut.
         """
         del cal
+        return ()
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """Where the round's settings cut a feature; a site answers one set of cuts of its data."""
         return ()
 
     @property
@@ -790,8 +837,9 @@ def one_score(
     cal: Calibration, alpha: float, overflow: Overflow = "propagate"
 ) -> tuple[Disclosure, ...]:
     """Return what a local threshold discloses: one score, or none where it is +inf."""
-    finite = cal.n > 0 and (overflow == "clip" or conformal_rank(cal.n, alpha) <= cal.n)
-    return (Disclosure(cal.n, int(finite)),)
+    rank = conformal_rank(cal.n, alpha)
+    finite = cal.n > 0 and (overflow == "clip" or rank <= cal.n)
+    return (Disclosure.of_ranks(cal.n, (min(rank, cal.n),) if finite else ()),)
 
 
 K = TypeVar("K", bound=Summary)

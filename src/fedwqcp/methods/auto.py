@@ -233,10 +233,11 @@ class Auto(OneShot[PartSketches]):
         labels, C = self._classes(cal)
         counts = np.bincount(labels[labels >= 0], minlength=C).tolist()
         classes = [(c, n) for c, n in enumerate(counts) if n >= HIDDEN]
-        rest = len(sent_ranks(cal.n - sum(n for _, n in classes)))
-        found = [Disclosure(n, len(sent_ranks(n)), c, each_level=False) for c, n in classes]
-        whole = rest + sum(part.scores for part in found)
-        return (*found, Disclosure(cal.n, whole, each_level=False))
+        found = [Disclosure.of_ranks(n, sent_ranks(n), c) for c, n in classes]
+        ranks = sent_ranks(cal.n - sum(n for _, n in classes))
+        if classes:  # these are ranks among the other points alone: not those of all points
+            ranks = tuple(cal.n + rank for rank in ranks)
+        return (*found, Disclosure.of_ranks(cal.n, ranks))
 
     def _classes(self, cal: Calibration) -> tuple[Any, int]:
         """Return the class of each point, -1 where classes do not count, and how many there are."""
@@ -324,8 +325,8 @@ class Auto(OneShot[PartSketches]):
     def assumption(self) -> str:
         if self.target == "own":
             return (
-                "each agent's test points are exchangeable with its own n calibration points, of "
-                "which nobody knew when choosing score and key; others may send what they like"
+                "its test points are exchangeable with its n calibration points, which nobody knew "
+                "when choosing score and key"
             )
         if self.target == "mixture":
             return (
@@ -348,6 +349,12 @@ class Auto(OneShot[PartSketches]):
     @property
     def floors(self) -> bool:
         return self.target == "own"
+
+    def proved(self, n: int, alpha: float) -> float | None:
+        if self.target != "own":
+            return None
+        whole = n and (self.small == "inf" or conformal_rank(n, alpha) <= n)
+        return float(exact_level(alpha)) if whole else n / (n + 1)
 
     def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
         return answer.counts or None if isinstance(answer, PartSketches) else None

@@ -14,8 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from fedwqcp._io import write_atomic
-from fedwqcp.demo.demo import MethodResult, Results
-from fedwqcp.demo.text import row_name
+from fedwqcp.demo.demo import ALPHA, Spread
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
@@ -76,59 +75,24 @@ def draw(name: str, source: FigureSource, path: Path, known: Mapping[str, Draw])
     return files[0]
 
 
-def draw_demo(results: Results, stem: Path) -> tuple[Path, ...]:
-    """Draw the four hospitals: coverage with its interval, and how many answers sets hold."""
-    methods = list(dict.fromkeys(f.method for f in results.of("four")))
-    with new_figure(10.2, 1.9 + 0.44 * len(methods)) as figure:
-        panels = figure.subplots(2, len(results.sites), sharey=True, squeeze=False)
-        for place, site in enumerate(results.sites):
-            found = results.of("four", agent=site.name)
-            _coverage_panel(panels[0][place], found, results)
-            _answers_panel(panels[1][place], found)
-            title = f"{site.name}\n{site.model}, {site.calibration} calibrate"
-            panels[0][place].set_title(title, loc="left", fontsize=9)
-        for row in panels:
-            names = [row_name(results.of("four", method)[0]) for method in methods]
-            row[0].set_yticks(range(len(methods)), names)
-        panels[0][0].invert_yaxis()  # all panels share it
-        return save_all(figure, stem, (".png", ".svg"))
-
-
-def _coverage_panel(panel: Any, found: Sequence[MethodResult], results: Results) -> None:
-    """Draw one hospital's coverage by method: point, exact interval, mean of many splits."""
-    nominal = 100 * (1 - results.alpha)
-    panel.axvline(nominal, color="0.35", linestyle="--", linewidth=1)
-    for place, f in enumerate(found):
-        rate, low = f.rate, f.rate.high < 1 - results.alpha
-        colour = COLOURS[0] if low else COLOURS[1]
-        panel.plot([100 * rate.low, 100 * rate.high], [place, place], color=colour, linewidth=1.6)
-        panel.plot([100 * rate.coverage], [place], "o", color=colour, markersize=5)
-        spread = results.spread_of("four", f.method, f.agent)
-        if spread is not None:
-            panel.plot([100 * spread.mean], [place], "|", color="black", markersize=10)
-        note = f"{100 * rate.coverage:.0f}" + (" low" if low else "")
-        panel.annotate(note, (100 * rate.low, place), (-4, 0), textcoords="offset points",
-                       ha="right", va="center", fontsize=8, color=colour)  # fmt: skip
-    panel.set_xlim(0, 102)
-    panel.set_xlabel(f"coverage, %; asked for {nominal:g}")
-    panel.tick_params(left=False)
-
-
-def _answers_panel(panel: Any, found: Sequence[MethodResult]) -> None:
-    """Draw how many sets of one hospital hold no, one and both answers."""
-    parts = (("none", "0.55", "none"), ("one", COLOURS[2], "one"), ("all", "0.85", "both"))
-    for place, f in enumerate(found):
-        left = 0.0
-        for field, colour, name in parts:
-            share = 100 * getattr(f, field) / f.tested
-            panel.barh(place, share, left=left, color=colour, height=0.72)
-            if share >= 22:
-                panel.text(left + share / 2, place, f"{name} {share:.0f}", ha="center",
-                           va="center", fontsize=7.5)  # fmt: skip
-            left += share
-    panel.set_xlim(0, 100)
-    panel.set_xlabel("answers in a set, % of patients")
-    panel.tick_params(left=False)
+def draw_demo(spread: Sequence[Spread], path: Path) -> Path:
+    """Draw what 200 splits of the four hospitals cover: the mean, and nine splits of ten."""
+    own = {(s.method, s.hospital): s for s in spread if s.act == "all"}
+    methods, names = (list(dict.fromkeys(each)) for each in zip(*own, strict=True))
+    with new_figure(8.4, 2.4) as figure:
+        panels = figure.subplots(1, len(names), sharey=True)
+        for panel, name in zip(panels, names, strict=True):
+            panel.axvline(100 * (1 - ALPHA), color="0.35", linestyle="--", linewidth=1)
+            for place, method in enumerate(methods):
+                s, style = own[method, name], method_style(len(methods) - place)
+                panel.plot([100 * s.low, 100 * s.high], [place] * 2, color=style["color"])
+                panel.plot([100 * s.coverage], [place], **style)
+            panel.set_title(name, loc="left", fontsize=9)
+            panel.set_xlim(20, 102)
+        panels[0].set_yticks(range(len(methods)), methods)
+        panels[0].invert_yaxis()  # all panels share it
+        figure.supxlabel(f"patients covered, %; dashed: {100 * (1 - ALPHA):g}", fontsize=9)
+        return save(figure, path)
 
 
 def draw_scores(

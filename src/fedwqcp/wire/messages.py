@@ -92,6 +92,8 @@ Number: TypeAlias = float | tuple[float, ...]
 
 OPTIONAL = {"optional": True}
 """Metadata of a field, text or object, that is left out of a message where it is empty."""
+PROVENANCE = ("created", "software", "model", "data_period", "valid_until")
+"""What a round or a release may say of where it comes from: times in UTC, versions, names."""
 MOST_TAIL = 16
 """Most order statistics that an agent sends beside its threshold."""
 
@@ -312,7 +314,7 @@ def _check_number(value: Number) -> None:
     check_scores(value if isinstance(value, tuple) else (value,), "threshold")
 
 
-VERSION = 2
+VERSION = 3
 """Version of the wire format; a message of another version is refused."""
 
 Target: TypeAlias = str | tuple[float, ...]
@@ -410,6 +412,8 @@ class Round:
     classes : tuple of str
         Names of the classes, in the order of every model's columns; ``n_classes`` is then their
         number. Empty, and left out, where classes have numbers alone.
+    provenance : dict
+        Text by name, of `PROVENANCE`; left out where empty.
     """
 
     id: str
@@ -430,6 +434,7 @@ class Round:
     version: int = VERSION
     keys: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
     classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    provenance: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
@@ -459,6 +464,7 @@ class Round:
         _check_groups(self)
         _check_keys(self)
         _check_target(self)
+        check_provenance(self.provenance)
 
     def brief(self) -> Round:
         """Return the terms as agents are sent them: more than 256 names as number and digest."""
@@ -669,6 +675,14 @@ def _check_keys(round: Round) -> None:
             )
     if len(set(round.keys.values())) != len(round.keys):
         raise InputError("each agent must have a key of its own", field="keys")
+
+
+def check_provenance(provenance: Mapping[str, str]) -> None:
+    """Refuse names that nobody reads, and texts that cannot be printed."""
+    for name, value in provenance.items():
+        if name not in PROVENANCE:
+            raise InputError(f"must be of {', '.join(PROVENANCE)}", field="provenance")
+        check_printable(value, "provenance")
 
 
 _PRIME = 2**255 - 19

@@ -22,6 +22,7 @@ from fedwqcp.wire.messages import (
     PerAgentThresholds,
     Round,
     Summary,
+    check_provenance,
     unknown_agent,
 )
 
@@ -80,7 +81,7 @@ STRENGTHS: dict[Strength, str] = {
 
 _FOR_WHOM: dict[GuaranteeKind, str] = {
     "none": "none",
-    "agent-floor": "coverage of at least min(1 - alpha, n/(n + 1)) at each agent",
+    "agent-floor": "coverage at each agent of at least min(1 - alpha, n/(n + 1))",
     "marginal-agent": "coverage at each agent",
     "marginal-mixture": "coverage over the mixture of agents",
     "marginal-iid": "coverage where all agents share one distribution",
@@ -223,9 +224,11 @@ class ReleaseRecord:
     census: Census | None = None
     advice: str = ""
     signatures: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
+    provenance: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         SIZE.whole(self.rounds, "rounds")
+        check_provenance(self.provenance)
         if tuple(agent.name for agent in self.agents) != self.round.agents:
             raise InputError("must be the roster of the round, in its order", field="agents")
         groups = len(self.round.group_names) or 1

@@ -61,7 +61,7 @@ def test_a_round_of_files_equals_one_in_process(tmp_path):
     round = read_round(tmp_path / "round.json")
     assert round == ROUND
     closed = close_round(tmp_path / "round.json", write_all(tmp_path), tmp_path / "release.json")
-    direct = calibrate(CALS, alpha=0.2)
+    direct = calibrate(CALS, method="fedwq-cp", alpha=0.2)
     assert closed.release.threshold("a") == direct.threshold("a")
     assert load(tmp_path / "release.json") == closed.release.public()
     assert load(tmp_path / "round.record.json") == closed.release
@@ -139,7 +139,7 @@ def test_another_file_in_the_way_is_never_replaced(tmp_path):
     with pytest.raises(InputError, match="is another answer or file"):
         write_answer(Agent("a", ROUND, CALS["a"]), path)
     assert path.read_text() == "my notes"
-    save(calibrate(CALS, alpha=0.2), tmp_path / "release.json")
+    save(calibrate(CALS, method="fedwq-cp", alpha=0.2), tmp_path / "release.json")
     with pytest.raises(InputError, match="belongs to another round"):
         close_round(opened(tmp_path), [], tmp_path / "release.json")
 
@@ -231,7 +231,9 @@ def test_only_answers_that_could_count_differ(tmp_path):
     more = [tmp_path / f"a-{name}.json" for name in ("spaced", "large", "old")]
     closed = close_round(path, [*more, *answers], tmp_path / "release.json")
     assert closed.release.used == ("a", "b", "c")
-    assert closed.release.threshold("a") == calibrate(CALS, alpha=0.2).threshold("a")
+    assert closed.release.threshold("a") == calibrate(CALS, method="fedwq-cp", alpha=0.2).threshold(
+        "a"
+    )
     assert closed.repeated == (answers[0],)
     assert [refusal.field for refusal in closed.refusals] == ["n", "round"]
 
@@ -548,7 +550,7 @@ def test_what_nobody_foresaw_in_one_file_refuses_that_agent_alone(tmp_path, monk
     assert [refusal.field for refusal in closed.refusals] == ["internal"]
     says = "agent 'b': internal: KeyError while the message"
     with pytest.raises(InputError, match=says) as caught:
-        calibrate(CALS, alpha=0.2)
+        calibrate(CALS, method="fedwq-cp", alpha=0.2)
     assert (caught.value.where, caught.value.field) == ("agent 'b'", "internal")
 
 

@@ -30,7 +30,7 @@ def test_the_example_of_the_specification():
 
 
 def test_several_levels_in_one_call():
-    release = fw.calibrate({"A": A, "B": B, "C": C}, alpha=(0.1, 0.2))
+    release = fw.calibrate({"A": A, "B": B, "C": C}, method="fedwq-cp", alpha=(0.1, 0.2))
     assert release.threshold("A", 0.1) == inf
     assert release.threshold("A", 0.2) == pytest.approx(18.05 / 35)
     assert release.rounds == 1
@@ -43,14 +43,14 @@ def test_nothing_is_sent_for_split_cp():
 
 
 def test_an_empty_agent_has_no_weight():
-    release = fw.calibrate({"A": A, "B": [], "C": C}, alpha=0.2)
+    release = fw.calibrate({"A": A, "B": [], "C": C}, method="fedwq-cp", alpha=0.2)
     assert release.threshold("B") == pytest.approx((9 + 6.8) / 30)
-    assert fw.calibrate({"A": [], "B": []}, alpha=0.2).threshold("A") == inf
+    assert fw.calibrate({"A": [], "B": []}, method="fedwq-cp", alpha=0.2).threshold("A") == inf
 
 
 def test_the_inputs_are_not_changed():
     scores = np.array([0.3, 0.1, 0.2])
-    fw.calibrate({"A": scores}, alpha=0.5)
+    fw.calibrate({"A": scores}, method="fedwq-cp", alpha=0.5)
     np.testing.assert_array_equal(scores, [0.3, 0.1, 0.2])
 
 
@@ -96,13 +96,13 @@ def test_agents_must_agree_on_the_number_of_classes():
     one = fw.Calibration([0.1], labels=[0], n_classes=2)
     other = fw.Calibration([0.1], labels=[0], n_classes=3)
     with pytest.raises(InputError, match="n_classes: must be the same"):
-        fw.calibrate({"a": one, "b": other}, alpha=0.1)
+        fw.calibrate({"a": one, "b": other}, method="fedwq-cp", alpha=0.1)
 
 
 def test_the_number_of_classes_is_found_from_all_labels():
     one = fw.Calibration([0.1], labels=[0])
     other = fw.Calibration([0.1], labels=[4])
-    release = fw.calibrate({"a": one, "b": other}, alpha=0.5)
+    release = fw.calibrate({"a": one, "b": other}, method="fedwq-cp", alpha=0.5)
     assert release.round.n_classes == 5
 
 
@@ -119,11 +119,11 @@ def test_a_registered_method_of_ones_own_class_is_needed():
 )
 def test_a_level_that_is_no_level_is_refused(alpha):
     with pytest.raises(InputError, match="alpha must be strictly between 0 and 1"):
-        fw.calibrate({"a": [0.1]}, alpha=alpha)
+        fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=alpha)
 
 
 def test_levels_may_come_as_an_array():
-    release = fw.calibrate({"A": A}, alpha=np.array([0.2, 0.4]))
+    release = fw.calibrate({"A": A}, method="fedwq-cp", alpha=np.array([0.2, 0.4]))
     assert release.threshold("A", 0.2) == 0.9
 
 
@@ -132,22 +132,27 @@ def test_levels_may_come_as_an_array():
 )
 def test_scores_that_are_no_scores_are_refused(scores):
     with pytest.raises(InputError, match="scores must"):
-        fw.calibrate({"a": scores}, alpha=0.1)
+        fw.calibrate({"a": scores}, method="fedwq-cp", alpha=0.1)
 
 
 @pytest.mark.parametrize("agents", [None, [[0.1, 0.2]], 3])
 def test_agents_must_have_names(agents):
     with pytest.raises(InputError, match="agents must map names to scores"):
-        fw.calibrate(agents, alpha=0.1)
+        fw.calibrate(agents, method="fedwq-cp", alpha=0.1)
 
 
 def test_a_large_level_needs_an_allowance():
-    assert fw.calibrate({"A": A}, alpha=0.9, allow_large_alpha=True).threshold("A") == 0.2
+    assert (
+        fw.calibrate({"A": A}, method="fedwq-cp", alpha=0.9, allow_large_alpha=True).threshold("A")
+        == 0.2
+    )
 
 
 def test_several_columns_belong_to_a_score_that_is_named():
     scores = np.stack([A, A + 1], axis=1)
-    release = fw.calibrate({"A": scores}, alpha=0.4, score=fw.CQR(symmetric=False))
+    release = fw.calibrate(
+        {"A": scores}, method="fedwq-cp", alpha=0.4, score=fw.CQR(symmetric=False)
+    )
     assert release.threshold("A").tolist() == [0.9, 1.9]
 
 
@@ -173,7 +178,7 @@ def test_seed_is_the_old_name_of_rng():
 def test_one_warning_names_every_infinite_threshold():
     small = {f"s{i}": B for i in range(6)}
     with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        release = fw.calibrate({"A": A, **small}, alpha=(0.1, 0.2))
+        release = fw.calibrate({"A": A, **small}, method="fedwq-cp", alpha=(0.1, 0.2))
     assert release.threshold("A", 0.1) == inf
     (only,) = caught
     assert only.filename == __file__
@@ -211,7 +216,7 @@ def test_the_cure_is_the_methods_and_every_level_is_named(method, says, never):
 def test_the_number_of_points_in_the_warning_is_enough_and_no_fewer_are():
     for alpha in (0.05, 0.1, 0.3):
         with pytest.warns(fw.InfiniteThresholdWarning, match="needs at least") as caught:
-            fw.calibrate({"a": [0.1]}, alpha=alpha)
+            fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=alpha)
         needed = int(str(caught[0].message).split("at least ")[1].split()[0])
         assert fw.conformal_quantile(np.arange(needed), alpha) < inf
         assert fw.conformal_quantile(np.arange(needed - 1), alpha) == inf
@@ -225,7 +230,7 @@ def test_the_number_of_points_in_the_warning_is_enough_and_no_fewer_are():
 def test_the_warning_tells_of_classes_and_groups(by, says):
     cal = fw.Calibration(A, labels=[0] * 9 + [1], n_classes=2, groups=["f"] * 9 + ["m"])
     with pytest.warns(fw.InfiniteThresholdWarning, match=says):
-        fw.calibrate({"a": cal}, alpha=0.2, by=by)
+        fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.2, by=by)
 
 
 def of_labels(*counts):
@@ -238,7 +243,7 @@ def of_labels(*counts):
 def test_the_warning_blames_the_classes_that_are_infinite_and_no_others():
     cals = {"large": of_labels(99, 99, 99), "small": of_labels(27, 13, 0)}
     with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        release = fw.calibrate(cals, alpha=0.02, by="label")
+        release = fw.calibrate(cals, method="fedwq-cp", alpha=0.02, by="label")
     assert [q == inf for q in release.threshold("small")] == [True, True, False]
     assert str(caught[0].message).startswith(
         "the threshold of 'large', 'small' is +inf at alpha=0.02 for labels 0, 1: these labels are "
@@ -293,14 +298,14 @@ def test_an_agent_without_a_class_of_its_own_is_offered_no_other_alpha():
 
 def test_classes_that_nobody_has_and_small_ones_get_each_its_cure():
     with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        fw.calibrate({"a": of_labels(50, 3, 0, 0)}, alpha=0.1, by="label")
+        fw.calibrate({"a": of_labels(50, 3, 0, 0)}, method="fedwq-cp", alpha=0.1, by="label")
     text = str(caught[0].message)
     assert "No agent has a point of label 2, 3: collect some, or take these classes out" in text
     assert "'a' has 3 of label 1. Add calibration points, or choose a larger alpha" in text
 
 
 def test_finite_thresholds_raise_no_warning(recwarn):
-    fw.calibrate({"A": A}, alpha=0.2)
+    fw.calibrate({"A": A}, method="fedwq-cp", alpha=0.2)
     assert not recwarn.list
 
 
@@ -371,10 +376,10 @@ def test_a_quantile_of_nothing_sound_is_refused(values, q, says):
 def test_an_error_of_one_agents_data_still_carries_row_field_and_cures():
     probs, few = fw.Outputs([[0.2, 0.8], [0.5, 0.5]]), {name: [0.1, 0.2, 0.3] for name in "abc"}
     calls = {
-        "row": lambda: fw.calibrate({"a": [0.1, np.nan]}, alpha=0.4),
+        "row": lambda: fw.calibrate({"a": [0.1, np.nan]}, method="fedwq-cp", alpha=0.4),
         "values": lambda: fw.federated_quantile({"a": [0.1, np.nan]}, 0.5),
-        "labels": lambda: fw.calibrate({"a": probs}, alpha=0.4, score="lac"),
-        "range": lambda: fw.calibrate(few, alpha=0.3, secure=(1, 2)),
+        "labels": lambda: fw.calibrate({"a": probs}, method="fedwq-cp", alpha=0.4, score="lac"),
+        "range": lambda: fw.calibrate(few, method="fedwq-cp", alpha=0.3, secure=(1, 2)),
     }
     found = {}
     for name, call in calls.items():
@@ -415,18 +420,26 @@ def test_an_agent_with_other_classes_is_refused_by_name(theirs, says, options):
 
 def test_thresholds_and_sets_speak_of_classes():
     agents = {"a": labelled(), "b": labelled(None, seed=1)}
-    release = fw.calibrate(agents, alpha=0.2, by="label", classes=CLASSES)
+    release = fw.calibrate(agents, method="fedwq-cp", alpha=0.2, by="label", classes=CLASSES)
     assert release.round.classes == CLASSES
     assert list(release.by_group("a")) == list(CLASSES)
     plain = fw.calibrate(
         {name: fw.Calibration(cal.scores, cal.labels, n_classes=3) for name, cal in agents.items()},
+        method="fedwq-cp",
         alpha=0.2,
         by="label",
     )
     assert release.threshold("a", group="nevus") == plain.threshold("a", group=1)
-    assert fw.calibrate({"a": [0.1, 0.2]}, alpha=0.5, classes=CLASSES).round.n_classes == 3
+    assert (
+        fw.calibrate(
+            {"a": [0.1, 0.2]}, method="fedwq-cp", alpha=0.5, classes=CLASSES
+        ).round.n_classes
+        == 3
+    )
     with pytest.raises(ClassesError, match=r"agent 'a': n_classes must be 3, .* got 4"):
-        fw.calibrate({"a": fw.Calibration([0.1], n_classes=4)}, alpha=0.5, classes=CLASSES)
+        fw.calibrate(
+            {"a": fw.Calibration([0.1], n_classes=4)}, method="fedwq-cp", alpha=0.5, classes=CLASSES
+        )
 
 
 def test_outputs_with_names_of_classes_become_sets_with_names():
@@ -435,15 +448,15 @@ def test_outputs_with_names_of_classes_become_sets_with_names():
     named = fw.Outputs(probs, labels, classes=CLASSES)
     sites = {"a": named, "b": fw.Outputs(probs, labels)}
     with pytest.raises(ClassesError, match=r"'a' names its classes and 'b' none.* classes=\["):
-        fw.calibrate(sites, alpha=0.1, score="lac")
-    release = fw.calibrate(sites, alpha=0.1, score="lac", classes=CLASSES)
+        fw.calibrate(sites, method="fedwq-cp", alpha=0.1, score="lac")
+    release = fw.calibrate(sites, method="fedwq-cp", alpha=0.1, score="lac", classes=CLASSES)
     sets = release.predict_set("b", [[0.9, 0.05, 0.05], [0.05, 0.05, 0.9]])
     assert [sets.names(row) for row in range(2)] == [("melanoma",), ("other",)]
     assert "row 0: melanoma\n" in str(sets)
     assert release.measure("a", probs, labels).coverage >= 0.9
     other = fw.Outputs(probs, labels, classes=CLASSES[::-1])
     with pytest.raises(ClassesError, match=r"agent 'b': classes: must be in the round's order"):
-        fw.calibrate({"a": named, "b": other}, alpha=0.1, score="lac")
+        fw.calibrate({"a": named, "b": other}, method="fedwq-cp", alpha=0.1, score="lac")
 
 
 def test_labels_of_a_calibration_may_be_names():
@@ -505,7 +518,7 @@ def test_labels_that_do_not_fit_are_warned_of_once():
     values, labels = _answers(rng, 300, 10, 0.9)
     right, wrong = fw.Outputs(values, labels), fw.Outputs(values[:, ::-1], labels)
     with pytest.warns(fw.LabelMismatchWarning) as caught:
-        fw.calibrate({"a": right, "b": wrong}, alpha=[0.1, 0.2], score="lac")
+        fw.calibrate({"a": right, "b": wrong}, method="fedwq-cp", alpha=[0.1, 0.2], score="lac")
     (only,) = caught
     assert only.filename == __file__
     assert str(only.message).startswith("agent 'b':")
@@ -516,7 +529,12 @@ def test_labels_that_fit_the_columns_raise_no_warning(recwarn):
     names = np.array(["x", "y", "z"])[labels]
     good = 0.1 + 0.7 * np.eye(3)[labels]
     for truth in (labels, names):
-        fw.calibrate({"a": fw.Outputs(good, truth, classes=list("xyz"))}, alpha=0.1, score="lac")
+        fw.calibrate(
+            {"a": fw.Outputs(good, truth, classes=list("xyz"))},
+            method="fedwq-cp",
+            alpha=0.1,
+            score="lac",
+        )
     assert not recwarn.list
 
 
@@ -526,7 +544,7 @@ def test_other_numbers_of_columns_name_those_of_the_others():
     sites = {"c": fw.Outputs(nine, np.arange(30) % 10), "a": fw.Outputs(ten, np.arange(30) % 10)}
     sites["b"] = sites["a"]
     with pytest.raises(ClassesError) as refused:
-        fw.calibrate(sites, alpha=0.1, score="lac")
+        fw.calibrate(sites, method="fedwq-cp", alpha=0.1, score="lac")
     assert refused.value.field == "columns"
     assert "10 at 'a', 'b'; 9 at 'c'" in str(refused.value)
 
@@ -550,14 +568,16 @@ def test_columns_found_by_name_do_not_decide_the_order_of_classes(first):
         "b": fw.Outputs(p[:, [2, 0, 1]], y, classes=("z", "x", "y"), by_name=True),
     }
     agents = {name: agents[name] for name in sorted(agents, reverse=first == "b")}
-    release = fw.calibrate(agents, alpha=0.1, score="lac")
+    release = fw.calibrate(agents, method="fedwq-cp", alpha=0.1, score="lac")
     assert release.round.classes == ("x", "y", "z")
     assert release.threshold("a") == release.threshold("b")
     with pytest.raises(ClassesError, match=r"classes: must be passed to calibrate where every"):
-        fw.calibrate({"b": agents["b"]}, alpha=0.1, score="lac")
-    named = fw.calibrate({"b": agents["b"]}, alpha=0.1, score="lac", classes=("x", "y", "z"))
+        fw.calibrate({"b": agents["b"]}, method="fedwq-cp", alpha=0.1, score="lac")
+    named = fw.calibrate(
+        {"b": agents["b"]}, method="fedwq-cp", alpha=0.1, score="lac", classes=("x", "y", "z")
+    )
     assert named.threshold("b") == fw.calibrate(
-        {"a": agents["a"]}, alpha=0.1, score="lac"
+        {"a": agents["a"]}, method="fedwq-cp", alpha=0.1, score="lac"
     ).threshold("a")
 
 
@@ -605,7 +625,7 @@ def test_terms_come_as_any_numbers_of_numpy():
     release = fw.calibrate(sites, target=target, allow_large_alpha=np.bool_(True), **options)
     assert release.round.alphas == (0.2,)
     assert release.round.target == (0.5, 0.25, 0.25)
-    masked = fw.calibrate(sites, alpha=0.2, score="lac", secure=np.bool_(True))
+    masked = fw.calibrate(sites, method="fedwq-cp", alpha=0.2, score="lac", secure=np.bool_(True))
     assert masked.round.secure is not None
     limit = DisclosureLimit(np.float64(0.5), np.int64(3))
     assert (type(limit.share), type(limit.min_class)) == (float, int)

@@ -45,7 +45,7 @@ def test_empty_sets_can_be_forbidden():
 
 def test_what_is_left_out_has_a_default():
     round = round_of(BASE)
-    assert (round.method.name, round.score.name, round.quorum) == ("fedwq-cp", "aps", 2)
+    assert (round.method.name, round.score.name, round.quorum) == ("auto", "aps", 2)
     assert round.n_classes is None
     assert round.id != round_of(BASE).id
 
@@ -67,7 +67,7 @@ def test_a_large_level_needs_an_allowance():
 def test_settings_may_be_a_table_as_over_flare():
     flat = {"method-setting.overflow": "clip", "score-setting.randomized": False}
     table = {"method-setting": {"overflow": "clip"}, "score-setting": {"randomized": False}}
-    of_both = [round_of({**BASE, **stated}) for stated in (flat, table)]
+    of_both = [round_of({**BASE, "method": "fedwq-cp", **stated}) for stated in (flat, table)]
     assert of_both[0].method.settings["overflow"] == "clip"
     assert of_both[0].method == of_both[1].method
     assert of_both[0].score == of_both[1].score

@@ -2,10 +2,8 @@ import pytest
 
 from fedwqcp.report.html.page import (
     Bar,
-    ExampleSet,
     against_nominal,
     counted,
-    distinct,
     number,
     threshold_range,
     verdict_rule,
@@ -27,19 +25,6 @@ from fedwqcp.report.html.page import (
 def test_coverages_are_judged(low, high, nominal, judged):
     assert against_nominal(low, (low + high) / 2, high, nominal, 0.82) == judged
     assert judged[1] in verdict_rule(nominal).lower()
-
-
-def test_sets_that_methods_share_are_drawn_once():
-    drawn = [
-        ExampleSet(("a",), [("0", False)]),
-        ExampleSet(("b",), [("1", True)]),
-        ExampleSet(("c",), [("0", False)]),
-    ]
-    assert distinct(drawn) == [
-        ExampleSet(("a", "c"), [("0", False)]),
-        ExampleSet(("b",), [("1", True)]),
-    ]
-    assert [one.covered for one in distinct(drawn)] == [False, True]
 
 
 def test_numbers_are_short():

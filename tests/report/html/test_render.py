@@ -7,10 +7,8 @@ from fedwqcp.metrics import Histogram
 from fedwqcp.report.html import render as module
 from fedwqcp.report.html.charts import (
     HistoryStep,
-    answers_chart,
     coverage_chart,
     history_chart,
-    interval_chart,
     score_chart,
     threshold_chart,
 )
@@ -45,8 +43,6 @@ def every_block(name):
     bar = Bar(0.8, 0.9, 1, 0.9, 0)
     card = Card(name, "good", name, "0.9", name, ((name, name),), name, bar, name)
     point = {"method": name, "agent": name, "coverage": 0.9, "low": 0.8, "high": 1.0, "size": 2.0}
-    wide = {"method": name, "agent": name, "low": 80.0, "coverage": 90.0, "high": 99.0}
-    wide |= {"splits": None, "tone": "good", "says": name}
     blocks = [
         Text([name], "bad", name),
         Text([name], title=name),
@@ -55,8 +51,6 @@ def every_block(name):
         score_chart(name, Histogram((0.0, 1.0), (12,)), 0.4, [0.5], name),
         threshold_chart([(name, "", 12, 0.5, 0.6)], None),
         threshold_chart([(name, name, 12, 0.5, 0.6)], "group"),
-        answers_chart([(name, name, 0.0, 60.0, 40.0)], method=name),
-        interval_chart([wide], nominal=90.0, method=name),
         history_chart(
             name, [HistoryStep(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)], 0.9, 0.5, ([12], [15])
         ),
@@ -89,7 +83,7 @@ def test_whatever_a_name_says_it_stays_text():
 def test_charts_hold_the_name_as_data_alone():
     read = Read(to_html(every_block(HOSTILE)))
     specs = [json.loads(text) for text in read.scripts if text.startswith("{")]
-    assert len(specs) == 14  # seven charts in each of two views
+    assert len(specs) == 10  # five charts in each of two views
     assert any(
         HOSTILE in json.dumps(spec, ensure_ascii=False).replace('\\"', '"') for spec in specs
     )
@@ -108,10 +102,10 @@ def test_the_page_may_load_nothing_and_names_no_address():
 def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
     read = Read(to_html(every_block("st-mary")))
     plots = [found for _, found in read.tags if found.get("class") == "plot"]
-    assert len(plots) == 14
+    assert len(plots) == 10
     assert all(found["role"] == "img" and "st-mary" in found["aria-label"] for found in plots)
     saved = [found["download"] for _, found in read.tags if "download" in found]
-    assert len(saved) == 2 * (7 + 1)  # and the table
+    assert len(saved) == 2 * (5 + 1)  # and the table
 
 
 def test_a_page_of_three_megabytes_is_refused(monkeypatch):

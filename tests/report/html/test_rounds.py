@@ -248,7 +248,9 @@ def test_a_release_writes_its_report_from_python(tmp_path):
         probs = rng.dirichlet([1, 2, 3], size=n)
         return fw.Outputs(probs, [rng.choice(3, p=p) for p in probs], ids=np.arange(n))
 
-    release = fw.calibrate({name: outputs(80) for name in NAMES}, alpha=[0.1, 0.4])
+    release = fw.calibrate(
+        {name: outputs(80) for name in NAMES}, method="fedwq-cp", alpha=[0.1, 0.4]
+    )
     tests = {name: outputs(150) for name in NAMES[:2]}
     page = release.report(tmp_path / "page.html", tests)
     assert page == tmp_path / "page.html"
@@ -307,7 +309,9 @@ def test_coverage_by_class_where_labels_are_known(tmp_path):
     sure = np.full((len(labels), 5), 0.1)
     sure[np.arange(len(labels)), np.where(labels == 1, 0, labels)] = 0.6  # a nevus is missed
     outputs = fw.Outputs(sure, labels)
-    release = fw.calibrate({"st-mary": outputs}, alpha=0.3, score="lac", classes=names)
+    release = fw.calibrate(
+        {"st-mary": outputs}, method="fedwq-cp", alpha=0.3, score="lac", classes=names
+    )
     page = html.rounds.release_page(release, {"st-mary": outputs})
     (table,) = class_tables(page)
     # the small ones have seven people together, so the next larger class joins them
@@ -332,7 +336,7 @@ def test_coverage_by_class_where_labels_are_known(tmp_path):
 def test_classes_of_too_few_people_have_no_table_and_many_are_cut(monkeypatch):
     rng = np.random.default_rng(0)
     few = fw.Outputs(rng.dirichlet([1, 1, 1], size=12), rng.integers(0, 3, 12))
-    release = fw.calibrate({"st-mary": few}, alpha=0.3, score="lac")
+    release = fw.calibrate({"st-mary": few}, method="fedwq-cp", alpha=0.3, score="lac")
     assert not class_tables(html.rounds.release_page(release, {"st-mary": few}))
     many = fw.Outputs(rng.dirichlet([1, 1, 1], size=90), np.repeat([0, 1, 2], 30))
     monkeypatch.setattr(html.rounds, "LINES", 2)
@@ -463,7 +467,9 @@ def test_by_label_only_that_label_is_in_every_set(tmp_path):
         return fw.Outputs(0.1 + 0.7 * np.eye(3)[labels], labels)
 
     with pytest.warns(fw.InfiniteThresholdWarning):
-        release = fw.calibrate({"a": outputs(60)}, alpha=0.1, score="lac", by="label")
+        release = fw.calibrate(
+            {"a": outputs(60)}, method="fedwq-cp", alpha=0.1, score="lac", by="label"
+        )
     verdict, _, _ = server_page(release)
     assert "+inf in label 2: that label is in every set." in verdict.text
     (view,) = html.rounds.release_page(release, {"a": outputs(301)}).views
@@ -567,7 +573,7 @@ def test_a_report_names_no_command_that_would_fail(tmp_path):
 
 def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
     site = fw.Outputs([[0.2, 0.8], [0.7, 0.3]], [1, 0], ids=["a", "b"])
-    release = fw.calibrate({"st-mary": site}, alpha=0.4, classes=["ill", "well"])
+    release = fw.calibrate({"st-mary": site}, method="fedwq-cp", alpha=0.4, classes=["ill", "well"])
     named = fw.Outputs([[0.2, 0.8]], ["well"], ids=["c"])
     assert "ill, well" in release.report(tmp_path / "named.html", {"st-mary": named}).read_text()
     for tests, why in (
@@ -597,7 +603,7 @@ def test_a_report_says_that_test_rows_also_calibrated(tmp_path):
     rng = np.random.default_rng(5)
     probs = rng.dirichlet([1, 2, 3], size=60)
     site = fw.Outputs(probs, [rng.choice(3, p=p) for p in probs], ids=np.arange(60))
-    release = fw.calibrate({"a": site, "b": site}, alpha=0.2)
+    release = fw.calibrate({"a": site, "b": site}, method="fedwq-cp", alpha=0.2)
     with pytest.warns(fw.CalibrationRowsWarning, match="^a: 60 of 60 test rows have the id"):
         release.report(tmp_path / "page.html", {"a": site})
     said = " ".join(Read((tmp_path / "page.html").read_text()).words)

@@ -75,7 +75,7 @@ OnExchange: TypeAlias = Callable[[int, str, int, int], None]
 def calibrate(
     agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
     *,
-    method: str | Method[Any] = "fedwq-cp",
+    method: str | Method[Any] = "auto",
     alpha: float | Sequence[float],
     score: str | Score | None = None,
     rule: Rule = "leq",
@@ -175,7 +175,7 @@ def calibrate(
     --------
     >>> release = calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=0.4)
     >>> round(release.threshold("a"), 3), str(release.guarantee), release.rounds
-    (0.333, 'none', 1)
+    (0.3, 'agent-floor, finite-sample', 1)
 
     From a model's outputs to sets:
 

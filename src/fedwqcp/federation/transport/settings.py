@@ -77,7 +77,7 @@ class RunConfig(msgspec.Struct, frozen=True, rename="kebab"):
 
     agents: _Names = ""
     alpha: _Numbers = 0.1
-    method: _Text = "fedwq-cp"
+    method: _Text = "auto"
     score: _Text = "aps"
     rule: _Text = "leq"
     by: _Text = ""

@@ -1,8 +1,8 @@
 """Reports as one HTML file: what was agreed, who is covered, what was sent.
 
-`load_page` turns a round, a monitor or the demo's folder into a `Page` (``rounds``, ``monitor``,
-``demo``); ``render`` turns a page into HTML and knows nothing of where it came from. A new kind of
-report is one module and one line in `KINDS`.
+`load_page` turns a round or a monitor into a `Page` (``rounds``, ``monitor``); ``render`` turns a
+page into HTML and knows nothing of where it came from. A new kind of report is one module and one
+line in `KINDS`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fedwqcp._io import exists, is_file, read, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.release import Release
-from fedwqcp.report.html import demo, monitor, rounds
+from fedwqcp.report.html import monitor, rounds
 from fedwqcp.report.html.charts import require_report, unchecked
 from fedwqcp.report.html.page import Page, ReportOptions
 from fedwqcp.report.html.render import to_html
@@ -22,14 +22,13 @@ from fedwqcp.wire.codec import mistaken_for
 
 KINDS: dict[str, Callable[[Path, ReportOptions], Page | None]] = {
     "a closed round (its release or record, or a folder with a record)": rounds.round_page,
-    "the demo's folder": demo.demo_page,
     "a monitor's state or log": monitor.monitor_page,
 }
 """What a report can be made of, tried in this order: None where a path holds something else."""
 
 
 def write(source: Path, out: Path, options: ReportOptions | None = None) -> Path:
-    """Write the report of a round, a monitor or the demo.
+    """Write the report of a round or a monitor.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, fields
-from itertools import accumulate, combinations, pairwise
+from itertools import combinations, pairwise
 from math import floor, isfinite, log
 from typing import Any
 
@@ -223,112 +223,6 @@ def threshold_chart(rows: Sequence[tuple[str, str, int, float, float]], by: str 
 def _line(agent: str, part: str) -> str:
     """Name a line of the chart: an agent, and its label or group where there are any."""
     return f"{agent}, {part}" if part else agent
-
-
-def interval_chart(rows: Sequence[dict[str, Any]], *, nominal: float, method: str) -> Chart:
-    """Draw each agent's coverage with its interval under the chosen method, in per cent.
-
-    ``rows`` hold method, agent, low, coverage, high, splits (the mean over many splits, or None),
-    tone, and what the label says.
-    """
-    import altair as alt
-
-    chosen = chart_of(rows).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
-    scale = alt.Scale(domain=[0, 100], nice=False)
-    tones = ("good", "caution", "bad", "plain")
-    colour = alt.Color(
-        "tone:N",
-        scale=alt.Scale(domain=tones, range=[f"var(--{tone})" for tone in tones]),
-        legend=None,
-    )
-    place = alt.Y("agent:N", sort=None, title=None)
-    base = chosen.encode(y=place)
-    lines = base.mark_rule(strokeWidth=4, opacity=0.45).encode(
-        x=alt.X("low:Q", title="coverage, %", scale=scale, axis=alt.Axis(tickCount=5)),
-        x2="high:Q",
-        color=colour,
-    )
-    points = base.mark_circle(size=130, opacity=1).encode(x="coverage:Q", color=colour)
-    names = base.mark_text(dy=-15, align="right", fontWeight=600).encode(
-        x="high:Q", text="says:N", color=colour
-    )
-    splits = base.mark_tick(thickness=2, height=18, color="var(--ink)").encode(x="splits:Q")
-    asked = chart_of([{"asked": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
-    agents = len({row["agent"] for row in rows})
-    said = "; ".join(
-        f"{row['method']} at {row['agent']} {row['coverage']:.0f} ({row['low']:.0f} to "
-        f"{row['high']:.0f})"
-        for row in rows
-    )
-    known = any(row["splits"] is not None for row in rows)
-    tick = " The black tick is the mean over many splits." if known else ""
-    columns = ("method", "agent", "low", "coverage", "high")
-    return Chart(
-        name="coverage",
-        title=f"Coverage of the chosen method; the dashed line is the {nominal:g} % asked for",
-        alt=f"Coverage in per cent with exact intervals, where {nominal:g} was asked for: {said}.",
-        spec=spec_of(
-            alt.layer(asked.encode(x="asked:Q"), lines, points, names, splits),
-            height=58 * agents,
-            method=method,
-        ),
-        columns=(*columns, "mean over splits"),
-        rows=[
-            [*(row[key] for key in columns), "" if row["splits"] is None else row["splits"]]
-            for row in rows
-        ],
-        note=f"The dot is the coverage, the line its exact 95 % interval.{tick}",
-    )
-
-
-def answers_chart(rows: Sequence[tuple[str, str, float, float, float]], *, method: str) -> Chart:
-    """Draw the shares of sets with no, one and both answers: method, agent, three per cents."""
-    import altair as alt
-
-    kinds = ("no", "one", "both")
-    values: list[dict[str, Any]] = []
-    for name, agent, *shares in rows:
-        ends = pairwise(accumulate(shares, initial=0.0))
-        for kind, share, (start, end) in zip(kinds, shares, ends, strict=True):
-            values.append(
-                {
-                    "method": name,
-                    "agent": agent,
-                    "answers": kind,
-                    "start": round(start, 2),
-                    "end": round(end, 2),
-                    "middle": round((start + end) / 2, 2),
-                    "says": f"{kind} {share:.0f} %" if share >= 24 else "",
-                }
-            )
-    chosen = chart_of(values).transform_filter(METHOD_FILTER).transform_filter(AGENT_FILTER)
-    base = chosen.encode(y=alt.Y("agent:N", sort=None, title=None))
-    scale = alt.Scale(domain=[0, 100], nice=False)
-    backs = ["var(--bad-bg)", "var(--good-bg)", "var(--caution-bg)"]
-    bars = base.mark_bar(height=30, stroke="var(--line)").encode(
-        x=alt.X("start:Q", title="patients, %", scale=scale, axis=alt.Axis(tickCount=5)),
-        x2="end:Q",
-        color=alt.Color(
-            "answers:N", sort=None, scale=alt.Scale(domain=kinds, range=backs), legend=None
-        ),
-        tooltip=["method:N", "agent:N", "answers:N", "start:Q", "end:Q"],
-    )
-    names = base.mark_text().encode(x="middle:Q", text="says:N")
-    said = "; ".join(
-        f"{name} at {agent}: no answer {none:.0f}, one {one:.0f}, both {both:.0f}"
-        for name, agent, none, one, both in rows
-    )
-    return Chart(
-        name="answers",
-        title="Answers in a set under the chosen method",
-        alt=f"Shares of patients in per cent, by the answers in their set. {said}.",
-        spec=spec_of(
-            alt.layer(bars, names), height=44 * len({agent for _, agent, *_ in rows}), method=method
-        ),
-        columns=("method", "agent", "no answer, %", "one answer, %", "both answers, %"),
-        rows=rows,
-        note="From left to right: no answer, one, both. Narrow parts have no label.",
-    )
 
 
 @dataclass(frozen=True)

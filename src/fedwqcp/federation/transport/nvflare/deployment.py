@@ -78,7 +78,7 @@ def check_flare() -> None:
 
 
 def allow(kit: Path) -> tuple[Path, ...]:
-    """Let a startup kit run two classes of this package, no others, and no code of a job.
+    """Let a startup kit run one class of this package, no other, and no code of a job.
 
     Writes ``local/resources.json`` (the allow-list, and no streaming of logs to the coordinator)
     and ``local/authorization.json`` (nobody may bring code, or list and read the kit's files from
@@ -112,7 +112,7 @@ def _lock(kit: Path) -> list[Path]:
     held = _own_json(current if exists(current) else given, _Resources)
     held |= {
         "class_list_enforcement_mode": "enforce",
-        "class_allow_list": [CONTROLLER, EXECUTOR],
+        "class_allow_list": [EXECUTOR if _is_site(kit) else CONTROLLER],
         "allow_log_streaming": False,
     }
     dropped = ("site_log_streamer", _LOCK["id"])
