@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib import metadata
 
 from fedwqcp.kernels.dispatch import backend
 
@@ -20,6 +19,8 @@ def show_versions() -> None:
     >>> fw.show_versions()  # doctest: +ELLIPSIS
     python  ...
     """
+    from importlib import metadata  # a tenth of importing the package
+
     lines = {"python": sys.version.split()[0], "platform": platform.platform()}
     for name in _SHOWN:
         try:

@@ -52,7 +52,7 @@ class Ranked(NamedTuple):
         return Ranked(self.before, self.before, self.rank - 1, self.top)
 
 
-class Formula(NamedTuple):
+class KernelFormula(NamedTuple):
     """A score of places, twice: for numpy, and as the numbers that the compiled loops take."""
 
     of: Callable[[Ranked, Floats | float], Floats]

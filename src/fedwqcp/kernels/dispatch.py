@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities, as_probabilities
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import Formula, Given, Integers, Sets
+from fedwqcp.kernels import KernelFormula, Given, Integers, Sets
 from fedwqcp.kernels import numpy as reference
 from fedwqcp.kernels.numpy import PACKED, of_labels, rank_labels, surely_probabilities
 
@@ -139,7 +139,7 @@ def check(probs: Probabilities) -> None:
 
 
 def score_labels(
-    probs: Probabilities, labels: Labels, formula: Formula, u: Floats | None
+    probs: Probabilities, labels: Labels, formula: KernelFormula, u: Floats | None
 ) -> Floats:
     """Check probabilities and score one label of each row by where it stands."""
     loops, scores = backend().loops, np.empty(len(probs))
@@ -159,7 +159,11 @@ def score_labels(
 
 
 def find_sets(
-    probs: Probabilities, formula: Formula, u: Floats | None, given: Given, labels: Labels | None
+    probs: Probabilities,
+    formula: KernelFormula,
+    u: Floats | None,
+    given: Given,
+    labels: Labels | None,
 ) -> Sets:
     """Check probabilities and find sets: masks, or with true labels coverage and sizes."""
     loops, (n, n_classes) = backend().loops, probs.shape

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import SUM_TOLERANCE, Bools, Floats, Labels, Probabilities
-from fedwqcp.kernels import Formula, Given, Integers, Ranked, Sets
+from fedwqcp.kernels import KernelFormula, Given, Integers, Ranked, Sets
 
 ONE = np.int64(2**52)
 BLOCK = 2**16
@@ -168,7 +168,11 @@ PACKED = 2**BITS
 
 
 def sets(
-    probs: Probabilities, formula: Formula, u: Floats | None, given: Given, labels: Labels | None
+    probs: Probabilities,
+    formula: KernelFormula,
+    u: Floats | None,
+    given: Given,
+    labels: Labels | None,
 ) -> Sets:
     """Find the sets of checked rows: masks, or without labels' masks coverage and sizes."""
     n, n_classes = probs.shape
@@ -180,7 +184,7 @@ def sets(
     return out
 
 
-def _within(formula: Formula, place: Ranked, u: Floats | None, given: Given) -> Bools:
+def _within(formula: KernelFormula, place: Ranked, u: Floats | None, given: Given) -> Bools:
     """Tell which labels belong to their sets; arrays have one column per row."""
     within = formula.of(place, 1.0 if u is None else u) <= given.q.T
     if given.rule != "leq":
@@ -192,7 +196,7 @@ def _within(formula: Formula, place: Ranked, u: Floats | None, given: Given) -> 
 
 def _sets_by_value(
     probs: Probabilities,
-    formula: Formula,
+    formula: KernelFormula,
     u: Floats | None,
     given: Given,
     labels: Labels | None,
@@ -233,7 +237,7 @@ def _sets_by_value(
 
 def _sets_in_order(
     probs: Probabilities,
-    formula: Formula,
+    formula: KernelFormula,
     u: Floats | None,
     given: Given,
     labels: Labels | None,

@@ -30,7 +30,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import Formula, Given, Integers, Ranked, Sets, dispatch
+from fedwqcp.kernels import KernelFormula, Given, Integers, Ranked, Sets, dispatch
 from fedwqcp.kernels.numpy import blocks, rank_every_label
 from fedwqcp.sets import Intervals, LabelSets
 
@@ -277,7 +277,7 @@ class LabelScore(Score):
 
 GrowsWith: TypeAlias = Literal["mass", "top"]
 """What a score grows with, beside the rank: the mass up to the label, or the largest probability of
-the row. The formula is one of the two that `Formula` names."""
+the row. The formula is one of the two that `KernelFormula` names."""
 
 
 class RankedScore(LabelScore):
@@ -342,12 +342,12 @@ class RankedScore(LabelScore):
 
 
 @lru_cache(maxsize=64)
-def _kernel_formula(score: RankedScore, n_classes: int) -> Formula:
+def _kernel_formula(score: RankedScore, n_classes: int) -> KernelFormula:
     """Return a score as kernels take it."""
     nothing, ranks = np.zeros(n_classes + 1), np.arange(n_classes + 1)
     penalties = score._formula(Ranked(nothing, nothing, ranks, nothing), 1.0)
     penalties.flags.writeable = False
-    return Formula(score._formula, penalties, score._grows_with == "top")
+    return KernelFormula(score._formula, penalties, score._grows_with == "top")
 
 
 def check_penalty(penalty: float) -> None:
