@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities, as_probabilities
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import KernelFormula, Given, Integers, Sets
+from fedwqcp.kernels import Given, Integers, KernelFormula, Sets
 from fedwqcp.kernels import numpy as reference
 from fedwqcp.kernels.numpy import PACKED, of_labels, rank_labels, surely_probabilities
 

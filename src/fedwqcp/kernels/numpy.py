@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import SUM_TOLERANCE, Bools, Floats, Labels, Probabilities
-from fedwqcp.kernels import KernelFormula, Given, Integers, Ranked, Sets
+from fedwqcp.kernels import Given, Integers, KernelFormula, Ranked, Sets
 
 ONE = np.int64(2**52)
 BLOCK = 2**16

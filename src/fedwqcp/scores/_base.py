@@ -30,7 +30,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import KernelFormula, Given, Integers, Ranked, Sets, dispatch
+from fedwqcp.kernels import Given, Integers, KernelFormula, Ranked, Sets, dispatch
 from fedwqcp.kernels.numpy import blocks, rank_every_label
 from fedwqcp.sets import Intervals, LabelSets
 
