@@ -799,10 +799,15 @@ def test_an_interval_below_the_level_is_called_so(three_sites):
     released("fedwq-cp")
     probs = np.load("new.npz")["probs"]
     np.savez("wrong.npz", probs=probs, labels=probs.argmin(axis=1))
-    asked = "the whole interval lies below the 0.9 that was asked for"
-    assert asked in predict("--outputs", "wrong.npz")
-    np.savez("right.npz", probs=probs, labels=probs.argmax(axis=1))
-    assert asked not in predict("--outputs", "right.npz")
+    few = probs.copy()
+    few[:, :] = np.where(np.arange(3) == probs.argmax(axis=1)[:, None], 0.98, 0.01)
+    for name, values, labels in (
+        ("wrong", few, probs.argmin(axis=1)),
+        ("right", probs, probs.argmax(axis=1)),
+    ):
+        np.savez(f"{name}.npz", probs=values, labels=labels)
+    assert "too low" in predict("--outputs", "wrong.npz")
+    assert "lies below" not in predict("--outputs", "right.npz")
 
 
 def test_an_agent_that_did_not_answer_is_told_that_it_does_not_count(three_sites):

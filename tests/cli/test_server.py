@@ -802,6 +802,11 @@ def test_points_are_shown_where_agents_send_no_threshold_of_their_own(method):
     assert rows == {"a": "20", "b": "31"}
 
 
+def test_agents_whose_labels_nobody_has_seen_are_named(folder):
+    said, _ = closed(folder, "--method", "fedls-cp", "--alpha", 0.1, "--setting", "min_class=40")
+    assert "agents 'a', 'b', 'c', 'd': more than alpha of the labels" in said[-1]
+
+
 def test_counts_with_noise_are_not_shown_as_points():
     method = DPFedCP(count_noise=2.0)
     text = shown(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2, rng=0))

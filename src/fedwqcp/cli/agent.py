@@ -320,7 +320,7 @@ def predict(
     output.say(_promised(terms, level, proved, new_site=new_site))
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
-    _say_rates(found, level, output)
+    _say_rates(found, level, output, None if cal is None else cal.n)
     if note:
         output.say(f"note: {note}", style="yellow")
     ends = [threshold.min(), threshold.max()] if threshold.size else []
@@ -589,8 +589,8 @@ def _rates(
     return tuple(found)
 
 
-def _say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
-    """Print rates, each with a bar."""
+def _say_rates(found: Sequence[SetRate], alpha: float, output: Output, points: int | None) -> None:
+    """Print rates, each with a bar; ``points`` are those that calibrated, where they are known."""
     if not found:
         return
     nominal = 1 - alpha if found[0].what == "coverage" else alpha
@@ -608,6 +608,10 @@ def _say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
     for each in found:
         of = "" if each.group is None else f" of {each.group}"
         if each.what == "coverage" and each.high < nominal:
-            output.say(f"the whole interval{of} lies below the {nominal:g} that was asked for")
+            n = points if each.group is None else None
+            why = "too low"
+            if each.rate >= metrics.explained(each.n, n, alpha):
+                why = "watch: chance of the calibration points explains it"
+            output.say(f"the whole interval{of} lies below {nominal:g}: {why}")
         if each.what != "coverage" and each.low > nominal:
             output.say(f"the whole interval{of} lies above the {nominal:g} that was allowed")

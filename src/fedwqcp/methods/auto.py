@@ -191,8 +191,10 @@ class Auto(OneShot[PartSketches]):
 
     def __post_init__(self) -> None:
         check_label_target(self.target)
-        if not (isfinite(self.enough) and self.enough > 1):
-            raise InputError(f"must be a finite number above 1, got {self.enough!r}", "enough")
+        if not (isfinite(self.enough) and self.enough >= 1.1):
+            raise InputError(
+                f"must be a finite number of at least 1.1, got {self.enough!r}", "enough"
+            )
 
     # ---- at the agent
 

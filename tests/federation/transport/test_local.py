@@ -538,6 +538,12 @@ def test_labels_that_fit_the_columns_raise_no_warning(recwarn):
     assert not recwarn.list
 
 
+def test_sites_that_send_nothing_are_not_asked():
+    release = fw.calibrate({"a": np.arange(20.0)}, method="split-cp", alpha=0.1)
+    assert release.agents[0].status == "not asked"
+    assert release.used == ("a",)
+
+
 def test_other_numbers_of_columns_name_those_of_the_others():
     rng = np.random.default_rng(0)
     ten, nine = rng.dirichlet(np.ones(10), 30), rng.dirichlet(np.ones(9), 30)
