@@ -111,7 +111,7 @@ def reconstructed(seed: int, n: int, coordinator: str, rounds: int, remember: bo
         for i in range(rounds):
             try:
                 plan = Plan.of(drawn_round(rng, i, coordinator))
-                score = scores.get(plan.round.score.name)
+                score: Any = scores.get(plan.round.score.name)
                 u = scores.uniforms(plan.round.key, ids)
                 own = score.of(probs, labels, u) if score.randomized else score.of(probs, labels)
                 cal = Calibration(own, labels, age, 3, groups=groups)
