@@ -513,7 +513,7 @@ def test_every_site_is_sent_a_few_hundred_bytes(tmp_path):
     assert found.release.used == names
     assert list(found.unknown_nodes) == [SITES], "the server alone knows who is in the roster"
     known = {name: data[name] for name in names}
-    assert found.release.outcomes == fw.calibrate(known, alpha=0.2).outcomes
+    assert found.release.outcomes == fw.calibrate(known, method="fedwq-cp", alpha=0.2).outcomes
     assert audit(tmp_path / "record").matches
     at_site = fw.load(tmp_path / "seven" / "release.json")
     assert at_site.threshold("agent-7") == found.release.threshold("agent-7")
