@@ -15,6 +15,7 @@ import fedwqcp as fw
 from command_line import OPEN, call, call_json, call_process, refusal
 from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import ClassesError, FedwqcpError, InputError
+from fedwqcp.federation.site_folder import check_site_folder
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, Round
@@ -402,6 +403,13 @@ def test_classes_on_the_command_line_and_coverage_by_name(three_sites):
     with raises(InputError, field="classes"):
         call(*OPEN, "--alpha", 0.1, "--agents", "roster.toml", "--classes", "a,b,c",
              "--score", "cqr", "--out", "other.json")  # fmt: skip
+
+
+def test_a_person_makes_the_folder_of_a_site(tmp_path):
+    for new in (True, False):
+        made = call_json("agent", "folder", tmp_path / "kept")
+        assert made["new"] is new
+    check_site_folder(tmp_path / "kept")
 
 
 # ---- agent calibrate --privacy-budget: kept beside the outputs from one process to the next

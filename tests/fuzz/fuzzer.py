@@ -53,6 +53,7 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
+from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.privacy_budget import Budget
@@ -513,7 +514,7 @@ def fuzz_kept(case: Case) -> None:
     """Change what a site or a monitor keeps for itself: it must be read, or refused by name."""
     random = case.random
     with _scratch() as where:
-        read, path, data = random.choice((_kept_monitor, _kept_rounds, _kept_budget))(where)
+        read, path, data = random.choice(KEPT)(where)
         changed = case.mutated(data, [data])
         path.write_bytes(changed)
         case.sent.append((0, path.name, changed))
@@ -565,6 +566,29 @@ def _kept_budget(where: Path) -> tuple[Callable[[], object], Path, bytes]:
     answer("r1")
     path = where / "000001.json"
     return read, path, path.read_bytes()
+
+
+def _kept_ledger(where: Path) -> tuple[Callable[[], object], Path, bytes]:
+    """What was told of a data set; what is read back never raises the limit."""
+    ledger, cal = DisclosureLedger(where), calibrations()["west"]
+
+    def answer(id: str, alpha: float) -> None:
+        terms = Round(id, Choice("fedwq-cp"), Choice("custom"), (alpha,), NAMES, 2, max_n=1000)
+        Agent("west", terms, cal, ledger=ledger).answer()
+
+    def read() -> None:
+        for at in range(8):
+            with contextlib.suppress(InputError):
+                answer(f"r{at}", 0.1 + at / 20)
+        if any(each.told < 0 for each in ledger.accounts):
+            raise Finding("the ledger of what was told counts less than nothing")
+
+    answer("r", 0.2)
+    path = where / "000001.json"
+    return read, path, path.read_bytes()
+
+
+KEPT = (_kept_monitor, _kept_rounds, _kept_budget, _kept_ledger)
 
 
 # --- files -----------------------------------------------------------------------------------

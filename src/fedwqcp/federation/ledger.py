@@ -9,6 +9,7 @@ from decimal import Decimal
 from hashlib import sha256
 from math import inf
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -34,7 +35,7 @@ class _Part(msgspec.Struct, frozen=True):
     accounts: dict[str, int]
     sample: str
     ranks: list[int]
-    count: int
+    count: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Told(Entry, frozen=True):
