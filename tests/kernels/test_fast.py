@@ -1,9 +1,9 @@
 """The compiled loops give the reference's numbers to the last bit."""
 
-import equality
 import numpy as np
 import pytest
 
+import equality
 import fedwqcp as fw
 from fedwqcp.kernels import dispatch
 
