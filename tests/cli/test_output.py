@@ -23,7 +23,6 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
-from fedwqcp.kernels import compilation, dispatch
 from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
 from four_hospitals import SITES, results
@@ -227,22 +226,6 @@ def test_the_demo(folder, monkeypatch):
     facts = call_json("demo", "--out", "out")
     assert (facts["report"], facts["files"]) == ("out/report.html", ["out/demo.png"])
     assert facts["found"][0]["coverage"] == results()[0].coverage
-
-
-def test_warm_up(monkeypatch):
-    """Compiling itself is tested with the kernels."""
-    pytest.importorskip("numba")
-    monkeypatch.setattr(dispatch, "warm_up", lambda classes: {f"APS of {classes}": 0.5})
-    facts = call_json("warm-up", "--classes", "3")
-    assert facts["seconds"] == {"APS of [3]": 0.5}
-    assert Path(facts["folder"]).is_absolute()
-    monkeypatch.setattr(dispatch, "warm_up", lambda classes: {"each float64 3": 20.4, "count": 1.2})
-    said = call("warm-up", "--classes", "3")
-    assert f"{facts['folder']}" in said
-    assert "float64" not in said
-    monkeypatch.setattr(compilation, "cache_folder", lambda: None)
-    with pytest.raises(InputError):
-        call_json("warm-up", "--classes", "3")
 
 
 def test_a_site_sees_what_it_told_and_what_waits(tmp_path):

@@ -208,7 +208,6 @@ def terms(method, alphas=(0.1,), **settings):
     return Round("r1", Choice(method, settings), Choice("lac"), alphas, ("a", "b"), 2, **more)
 
 
-@pytest.mark.guarantee("SECURITY.md", "Of n scores at most a fifth")
 @pytest.mark.parametrize(
     ("round", "count"),
     [
@@ -300,7 +299,6 @@ def test_a_feature_is_not_read_in_strata_of_a_small_group():
         Agent("a", by_label, cal).answer()
 
 
-@pytest.mark.guarantee("SECURITY.md", "A cut of its points that the round chooses counts as one")
 @given(
     st.lists(st.integers(0, 60), min_size=20, max_size=120),
     st.sets(st.integers(-1, 61), min_size=1, max_size=4),
