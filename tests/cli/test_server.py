@@ -17,7 +17,7 @@ import fedwqcp as fw
 from command_line import OPEN, call, call_json, refusal
 from fedwqcp import methods, scores
 from fedwqcp.cli.server import agents_table
-from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
@@ -31,7 +31,6 @@ from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.report.html.page import ReportOptions
 from fedwqcp.report.html.rounds import round_page
 from fedwqcp.scores.aps import APS
-from fedwqcp.scores.raps import RAPS
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Ask, Begin, Round
 
@@ -220,32 +219,7 @@ def opened(output, folder):
 
 PAPER = APS(randomized=False, precision="float32")
 CLIP = methods.get("fedwq-cp", overflow="clip", tail=16)
-GUARDED = methods.get("fcp", sketch="order", floor=True, own=True)
 SPLIT_CLIP = methods.get("split-cp", overflow="clip")
-
-
-@pytest.mark.parametrize(
-    ("score", "options", "method"),
-    [
-        (PAPER, {"method": CLIP, "rule": "leq_top1"}, SPLIT_CLIP),
-        (PAPER, {"rule": "leq_top1", "spread": False}, GUARDED),
-        (APS(), {"alpha": 0.0123456789}, GUARDED),
-        (RAPS(penalty=0.1, k_reg=2), {"alpha": (0.1, 0.3)}, GUARDED),
-        (APS(), {"spread": False, "rule": "until"}, GUARDED),
-        (APS(), {"spread": False, "target": "mixture"}, GUARDED),
-    ],
-)
-def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp_path):
-    release = made(score, **options)
-    path = saved(release, tmp_path)
-    (tmp_path / "round.json").write_text("the first round")
-    found = opened(call("advise", path), tmp_path)
-    before = fw.load(path).round
-    assert found.method == choose_method(method)
-    for term in ("score", "rule", "alphas", "agents", "quorum", "max_n", "n_classes", "target"):
-        assert getattr(found, term) == getattr(before, term), term
-    assert found.id != before.id
-    assert (tmp_path / "round.json").read_text() == "the first round"
 
 
 def test_the_next_round_has_the_same_groups(tmp_path):
@@ -298,20 +272,6 @@ def test_the_old_setting_of_a_target_says_what_to_write(tmp_path):
     assert "must hold 3 numbers" in refusal(*words, "--method", "fedls-cp", *strata, code=2)
     numbers = refusal(*words, "--method", "fedwq-cp", "--target", "0.5,0.5", code=2)
     assert "a distribution in numbers is for methods that correct a shift" in numbers
-
-
-def test_a_round_says_how_to_find_out_and_then_does(tmp_path):
-    two = call("advise", saved(made("lac"), tmp_path))
-    assert "use fcp with sketch=order, floor=true, own=true for score lac" in two
-    assert "open a round of fedwq-cp with tail=16" in two
-    assert "predicts with --calibration" in two
-    more = made("lac", methods.get("fedwq-cp", tail=16))
-    found = call("advise", saved(more, tmp_path, "more.record.json"))
-    assert "use split-cp for score lac. Averaging is unsafe" in found
-    assert found.splitlines()[-1] == (
-        "This method was chosen from these data: with the same calibration points its guarantee is "
-        "approximate at most, whatever the next release says; with new points it holds as stated"
-    )
 
 
 def test_what_is_in_use_needs_no_new_round(tmp_path):
@@ -701,28 +661,6 @@ def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
     said = refusal("agent", "calibrate", "--round", "one.json", "--outputs", "a.npz", "--agent",
                    "a", "--ask", "two.ask-1.json", "--allow-samples", code=3)  # fmt: skip
     assert said.startswith("the server's message: round: the question is of round")
-
-
-def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkeypatch):
-    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
-         "--quorum", 3)  # fmt: skip
-    for name in NAMES[:3]:
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-             "--agent", name)  # fmt: skip
-    (folder / "c.json").write_text("{}")
-    with pytest.raises(
-        QuorumError, match=r"refused: c \(message: .*\); no answer: d\. .* --quorum"
-    ):
-        call("server", "close", "round.json", "a.json", "b.json", "c.json")
-    (folder / "c.json").unlink()
-    call("agent", "calibrate", "--round", "round.json", "--outputs", "c.npz", "--agent", "c")
-    monkeypatch.setenv("COLUMNS", "80")
-    said = call("server", "close", "round.json", "a.json", "b.json", "c.json")
-    assert re.search(r"│ d +│ no answer │", said)
-    assert "missing" not in said
-    assert max(len(line) for line in said.splitlines() if line[:1] in "┏│└") <= 80
-    assert "floor=true, own=true" in said
-    assert not re.search(r"=(True|False|None)\b", said)
 
 
 def test_a_site_that_joins_later_gets_a_round_of_its_own_kind(tmp_path):

@@ -24,7 +24,7 @@ from fedwqcp.methods.cphet.densities import FeatureDensities
 from fedwqcp.methods.dp_fedcp import CountFirst, CountsAt, DescendFrom, LabelCounts
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedcp_qq import RankOf
-from fedwqcp.methods.fedls_cp import ClassSketches, SketchesAndThreshold
+from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
@@ -241,7 +241,7 @@ def test_scores_of_single_people_stay_home_whatever_the_settings(round, count):
         terms("guarded-median-cp"),
         terms("fcp", sketch="order", points=10**5),
         terms("fcp", count_gap=5, probes=10**5),
-        terms("fcp", count_gap=5, floor=True),
+        terms("fcp", count_gap=5),
         terms("fcp", (0.05, 0.1, 0.2), count_gap=5),  # every level asks of the same points
         terms("fedls-cp"),
         terms("fed-crc", min_gap=5),
@@ -261,18 +261,6 @@ def test_one_score_is_told_of_a_sample_of_any_size_but_of_no_small_group():
     assert Agent("a", by_label, five, limit=DisclosureLimit(min_class=5)).answer()
     too_few = replace(by_label, alphas=(0.1,))
     assert Agent("a", too_few, five).answer(), "+inf is the score of nobody"
-
-
-def test_with_a_floor_each_level_tells_one_score_more_than_the_classes_do():
-    def disclosed(levels):
-        alphas = tuple((i + 1) / 100 for i in range(levels))
-        agent = Agent("a", terms("fedls-cp", alphas, points=2, floor=True), HALVES)
-        said = decode(agent.answer(), Answer, (SketchesAndThreshold,)).answers
-        return sum(1 + sum(map(len, each.values)) for each in said)
-
-    assert disclosed(5) == 20 + 5  # a fifth of each class
-    with pytest.raises(InputError, match="can reveal 12 of 50 scores"):
-        disclosed(6)
 
 
 def test_of_a_small_class_only_its_size_is_sent():

@@ -517,8 +517,6 @@ def test_both_columns_of_a_score_are_judged():
         ("fedwq-cp", 99, "its coverage varies from 0.834 to 0.950 (95 %) over calibration samples"),
         ("fedwq-cp", 5, "too few points for a finite threshold"),
         (fw.methods.get("fedwq-cp", overflow="clip"), 5, "clipped: covers 5/6 on average, 0.833"),
-        (fw.methods.get("fcp", floor=True), 99, "its coverage varies from 0.834 to 0.950 (95 %)"),
-        (fw.methods.get("fcp", floor=True, count_gap=5), 99, ""),
         (fw.methods.get("private-fedwq-cp", epsilon=50.0), 500, ""),
         (fw.methods.get("fedcp-qq", selection="fixed_local"), 99, "its coverage varies from 0.834"),
         (fw.methods.get("new-agent-cp", form="confident"), 99, "its coverage varies from 0.834"),
