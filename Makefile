@@ -3,17 +3,18 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 TORCH  ?= torch==2.13.0
+FAST   := src/fedwqcp/kernels/_fast.cpp hatch_build.py  # compiled when the package is installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes; each would compile the package anew
 
-.PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-browser test-docs docs nightly fuzz check slow paper bench-peers clean
+.PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-browser test-docs docs nightly fuzz check slow fast kernels sanitize paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
 	$(BIN)/fedwqcp demo --out out
 
 test test-lowest test-torch slow: export OMP_NUM_THREADS = 1  # two workers, one core each: threads of a model only wait
-test: $(VENV)/.dev  ## the quick suite
+test: $(VENV)/.fast  ## the quick suite
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not flower and not nvflare and not nightly" \
 	  --ignore lab/tests/models --ignore tests/flower --ignore tests/nvflare --ignore tests/test_torch.py --ignore tests/browser \
 	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch.py --ignore src/fedwqcp/federation/transport/flower \
@@ -23,8 +24,7 @@ test-lowest: $(VENV)/.lowest  ## the quick suite of the core on the oldest suppo
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nvflare and not nightly" tests/scores tests/methods tests/wire \
 	  tests/federation tests/theory tests/conformance tests/streaming tests/test_quantile.py tests/test_sets.py tests/test_metrics.py \
 	  tests/test_sklearn.py
-	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow" tests/kernels \
-	  -k "not python and not stay_within and not test_vectors"  # loops run as Python need the integers of numpy 2; compiled ones do not
+	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow" tests/kernels
 
 check: $(VENV)/.dev  ## format, lint, types, imports between packages, docstrings
 	$(BIN)/ruff format --check .
@@ -78,7 +78,7 @@ slow: $(VENV)/.dev  ## coverage against exact distributions
 $(VENV)/.lowest: $(VENV)/bin/python pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1" uv
-	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct -e ".[fast,parquet,sklearn,report]"
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python --resolution lowest-direct -e ".[parquet,sklearn,report]"
 	$(VENV)-lowest/bin/python -m pip freeze --exclude-editable > $(VENV)-lowest/oldest.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --group test --constraint $(VENV)-lowest/oldest.txt  # test tools upgrade nothing
 	touch $@
@@ -118,6 +118,23 @@ $(VENV)/.torch: $(VENV)/.dev
 	$(PIP) install --quiet -e lab
 	touch $@
 
+fast: $(VENV)/.fast  ## compile the loops anew where their source changed
+$(VENV)/.fast: $(VENV)/.dev $(FAST)
+	$(PIP) install --quiet --no-deps -e .
+	touch $@
+
+CASES ?= 50000
+kernels: $(VENV)/.fast  ## the compiled loops beside numpy, to the last bit: make kernels CASES=50000 SEED=1
+	FEDWQCP_BACKEND=compiled PYTHONPATH=tests $(BIN)/python tests/equality.py --cases $(CASES) $(if $(SEED),--seed $(SEED))
+
+SANITIZED := -g -fsanitize=address,undefined -fno-sanitize-recover=all
+sanitize: $(VENV)/.dev  ## the same under the address and undefined-behaviour sanitizers
+	CXXFLAGS="$(SANITIZED)" $(PIP) install --quiet --no-deps -e .
+	FEDWQCP_BACKEND=compiled PYTHONPATH=tests ASAN_OPTIONS=detect_leaks=0 \
+	  LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libstdc++.so)" \
+	  $(BIN)/python tests/equality.py --cases 5000
+	$(PIP) install --quiet --no-deps -e .
+
 bench-peers:  ## times beside other libraries, in an environment of their own
 	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page
 
@@ -129,11 +146,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --upgrade "pip>=25.1"
 
-$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml $(FAST)
 	$(PIP) install --quiet -e ".[demo]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml lab/pyproject.toml
-	$(PIP) install --quiet -e ".[fast,parquet,sklearn,demo,sign]" --group dev
+	$(PIP) install --quiet -e ".[parquet,sklearn,demo,sign]" --group dev
 	$(PIP) install --quiet --no-deps -e lab  # torch comes with test-torch and paper
 	touch $@

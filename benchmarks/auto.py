@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import lzma
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -358,8 +359,9 @@ def append(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return records, numbers as floats."""
-    with path.open(newline="") as file:
+    """Return the records of a file or of its packed copy, numbers as floats."""
+    packed = path.with_suffix(".csv.xz")
+    with lzma.open(packed, "rt") if packed.exists() else path.open(newline="") as file:
         return [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)]
 
 

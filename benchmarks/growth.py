@@ -115,7 +115,6 @@ CASES: dict[str, tuple[list[int], Callable[[int], Callable[[], object]]]] = {
 
 def main(page: bool = True) -> dict[str, float]:
     """Print the slopes, put them into the documentation where wanted, and return them."""
-    fw.warm_up(classes=[100])
     slopes: dict[str, float] = {}
     lines = ["| time against | slope | sizes | seconds |", "|---|---|---|---|"]
     for name, (sizes, make) in CASES.items():

@@ -37,7 +37,7 @@ SHORT = {
     "dp-fedcp": {"rounds": 2},
     "cphet": {"solver": "rounds", "rounds": 1},
     "rob-fcp": {"probes": 4095},
-    "private-fedwq-cp": {"epsilon": 25.0},
+    "private-fedwq-cp": {"epsilon": 10.0},
     "fedls-cp": {"floor": True},
 }
 """Settings of methods that keep the dialogue between processes short."""

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import fedwqcp as fw
 from fedwqcp.demo.demo import Found, calibrated, one_split
 from fedwqcp.demo.hospitals import hospitals
 
@@ -18,3 +19,10 @@ def results() -> list[Found]:
 def release():
     """Return the demo's default round."""
     return calibrated(SITES(0), "auto", 0)
+
+
+@cache
+def two_levels():
+    """Return a round at two levels, for a report of two views."""
+    cals = {site.name: site.calibration for site in SITES(0)}
+    return fw.calibrate(cals, method="split-cp", alpha=(0.1, 0.2), key="browser")

@@ -4,10 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
-from fedwqcp.kernels import dispatch
-from fedwqcp.scores._base import _limits
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
@@ -58,18 +55,6 @@ def rows(kind: str, n: int, C: int, seed: int = 0) -> Rows:
         "changing": np.exp(rng.choice([0, 0.01, 2, 30], (n, 1)) * logits),
     }[kind]
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def assert_sets_by_sorting(score: APS | RAPS, p: Rows, q: float) -> None:
-    """Compare sets, coverage and sizes with those by sorting."""
-    C = p.shape[1]
-    limits, y = _limits(score, q, C), np.arange(len(p)) % C
-    found = dispatch.mask_within(p, limits), *dispatch.count_within(p, limits, y)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FEDWQCP_BACKEND", "numpy")
-        wanted = dispatch.mask_within(p, limits), *dispatch.count_within(p, limits, y)
-    for one, other in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 def many_rows(C: int, n: int = 70) -> Iterator[Rows]:

@@ -3,7 +3,7 @@
     python benchmarks/peers/run.py --setup build/peers   # installs them there, then runs
     build/peers/bin/python benchmarks/peers/run.py       # runs again
 
-One thread, steady state: loops are compiled before (first calls: first_call.py). Repeats are
+One thread, steady state: loops are compiled before. Repeats are
 interleaved; medians and minima are shown. Extra memory is the peak of the process above what it
 held before. "One read" is a sum of the input, plus one write of the output where there is
 one; while time is measured, freed memory stays with the process, for all alike.
@@ -54,7 +54,7 @@ def set_up(folder: Path) -> Path:
     if not python.exists():
         venv.create(folder, with_pip=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, TORCH, *PEERS[:3], "-e", f"{ROOT}[fast]"], check=True)
+    subprocess.run([*pip, TORCH, *PEERS[:3], "-e", str(ROOT)], check=True)
     # what TorchCP needs for training is not used here, and does not install everywhere
     subprocess.run([*pip, "--no-deps", PEERS[3]], check=True)
     return python
@@ -319,7 +319,7 @@ def machine() -> dict[str, Any]:
         for line in Path("/proc/cpuinfo").read_text().splitlines()
         if line.startswith("model name")
     ]
-    names = ("fedwqcp", "numpy", "numba", "torch", "torchcp", "mapie", "puncc", "crepes")
+    names = ("fedwqcp", "numpy", "torch", "torchcp", "mapie", "puncc", "crepes")
     return {
         "cpu": f"{cpu[0]}, {len(cpu)} cores",
         "python": platform.python_version(),
@@ -475,9 +475,7 @@ def main() -> None:
         raise SystemExit(
             subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
         )
-    import fedwqcp as fw
 
-    fw.warm_up(classes=options.classes)
     threads = two_threads(  # before peers are loaded, which bring pools of their own
         SHARED,
         [C for C in options.classes if C >= 100 and not options.few],

@@ -6,6 +6,7 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
+from fedwqcp._versions import show_versions
 from fedwqcp.errors import (
     CalibrationRowsWarning,
     InfiniteThresholdWarning,
@@ -17,7 +18,6 @@ from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport.local import calibrate, federated_quantile
-from fedwqcp.kernels.dispatch import warm_up
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
 from fedwqcp.scores import fit_temperature, softmax, uniforms
@@ -62,8 +62,8 @@ __all__ = [
     "preset",
     "save",
     "scores",
+    "show_versions",
     "softmax",
     "uniforms",
-    "warm_up",
     "weighted_quantile",
 ]

@@ -94,6 +94,18 @@ def make_folder(folder: Path) -> None:
         sync_folder(each.parent)
 
 
+def move(path: Path, to: Path) -> bool:
+    """Give a file another name, and tell whether there was one; of several movers one succeeds."""
+    try:
+        os.replace(path, to)
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        raise _cannot("write", to, error) from None
+    sync_folder(to.parent)
+    return True
+
+
 def sync_folder(folder: Path) -> None:
     """Bring the names of a folder's files to the disk, where the system can."""
     with contextlib.suppress(OSError):  # some systems open no folders

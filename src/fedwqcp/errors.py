@@ -5,6 +5,7 @@
     FedwqcpError
     ├── InputError (also ValueError)        an argument, array, file or setting is wrong
     │   ├── BudgetError                     an answer would pass the agent's privacy budget
+    │   ├── DisclosureError                 an answer would pass the agent's limit on what it tells
     │   ├── ClassesError                    classes are others than the round's, or in another order
     │   ├── OutOfRangeError                 a size or score lies outside the range of the round
     │   ├── UnfitAnswerError                an agent's answer does not fit a method's question
@@ -120,6 +121,10 @@ class InputError(FedwqcpError, ValueError):
 
 class BudgetError(InputError):
     """An answer would spend more than is left of the agent's privacy budget."""
+
+
+class DisclosureError(InputError):
+    """An answer would tell more people's scores than the agent's own limit allows."""
 
 
 class ClassesError(InputError):

@@ -28,6 +28,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import InputError
+from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.sets import Intervals, LabelSets
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "by_class",
     "by_group",
     "by_size",
+    "explained",
     "false_negatives",
     "histogram",
     "measure",
@@ -137,6 +139,34 @@ def band(m: int, rank: int, n: int, level: float = 0.95) -> tuple[int, int]:
     mass = _beta_binomial(m, rank, n + 1 - rank)
     below, above = np.cumsum(mass), np.cumsum(mass[::-1])
     return int(np.searchsorted(below, tail)), m - int(np.searchsorted(above, tail, side="right"))
+
+
+def explained(m: int, n: int | None, alpha: float) -> float:
+    """Return the least coverage that chance explains where split conformal prediction is valid.
+
+    Chance of calibration and test points together gives less once in forty times (`band`).
+
+    Parameters
+    ----------
+    m : int
+        Test points, at least 1.
+    n : int or None
+        Calibration points; where they are not known, the fewest with a finite threshold.
+    alpha : float
+        Miscoverage level.
+
+    Returns
+    -------
+    float
+        A share of the test points.
+
+    Examples
+    --------
+    >>> explained(100, 60, alpha=0.1)
+    0.79
+    """
+    n = n or least_sample(alpha)
+    return band(m, min(n, conformal_rank(n, alpha)), n)[0] / m
 
 
 def _beta_binomial(m: int, a: int, b: int) -> Floats:

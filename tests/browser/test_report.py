@@ -7,11 +7,10 @@ import io
 
 import pytest
 
-from conftest import released
 from fedwqcp.report.html.charts import coverage_chart
 from fedwqcp.report.html.page import Page, Section, View, ViewVerdict
 from fedwqcp.report.html.render import to_html
-from four_hospitals import SITES
+from four_hospitals import SITES, two_levels
 from opened import DESKTOP, PHONE, Opened, grave
 
 NAMES = ["Cleveland", "Budapest", "Zurich-Basel", "Long-Beach"]
@@ -74,7 +73,7 @@ def test_the_cards_tell_the_numbers_of_the_results(opened):
     cards = opened.cards()
     assert list(cards) == NAMES
     for site in SITES(0):
-        found = released().measure(site.name, site.test, alpha=0.1)
+        found = two_levels().measure(site.name, site.test, alpha=0.1)
         said = cards[site.name]
         assert said["coverage"] == f"{found.coverage:.3f}"
         assert f"{found.low:.3f} to {found.high:.3f}" in said["interval"]

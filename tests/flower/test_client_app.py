@@ -119,7 +119,7 @@ def test_files_give_the_same_release_as_arrays(tmp_path):
     where = InProcessGrid(dict.fromkeys(configs, client_app(watchdog=True)), configs)
     round = replace(terms(), score=choose_score(score))
     found = calibrate(where, round, timeouts=Timeouts(deadline=20, grace=1))
-    expected = fw.calibrate(scores, alpha=0.2, score=score)
+    expected = fw.calibrate(scores, method="fedwq-cp", alpha=0.2, score=score)
     assert found.release.outcomes == expected.outcomes
 
 
@@ -131,7 +131,9 @@ def test_outputs_and_labels_are_enough(tmp_path):
     app = client_app(lambda context: (probs, labels), watchdog=False)
     where = InProcessGrid({7: app}, {7: {**NORTH, "folder": ""}})
     found = calibrate(where, round, timeouts=QUICK)
-    expected = fw.calibrate({"north": score.of(probs, labels)}, alpha=0.2, score=score)
+    expected = fw.calibrate(
+        {"north": score.of(probs, labels)}, method="fedwq-cp", alpha=0.2, score=score
+    )
     assert found.release.threshold("north") == expected.threshold("north")
 
 
@@ -148,7 +150,7 @@ def test_a_release_of_other_terms_than_were_answered_is_refused(tmp_path):
     config = {**NORTH, "folder": str(tmp_path)}
     round = terms()
     assert reply_to(ASK, first(round), config)[0] == "ok"
-    ours = replace(fw.calibrate(calibrations(), alpha=0.2).public(), round=round)
+    ours = replace(fw.calibrate(calibrations(), method="fedwq-cp", alpha=0.2).public(), round=round)
     for other in (replace(round, alphas=(0.5,)), replace(round, max_n=7)):
         handed = Request("n", b"", encode(replace(ours, round=other)), 9.0)
         assert reply_to(RELEASE, handed, config) == ("round", b"")
@@ -169,7 +171,7 @@ def test_a_release_that_passes_by_the_guard_is_refused(tmp_path):
 def test_a_release_is_stored_once(tmp_path):
     config = {**NORTH, "folder": str(tmp_path)}
     round = terms()
-    release = fw.calibrate(calibrations(), alpha=0.2)
+    release = fw.calibrate(calibrations(), method="fedwq-cp", alpha=0.2)
     ours = replace(release.public(), round=round)
     handed = Request("n", b"", encode(ours), 9.0)
     status, digest = reply_to(RELEASE, handed, config)

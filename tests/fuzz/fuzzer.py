@@ -32,7 +32,9 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cache
+from itertools import product
 from math import inf
 from pathlib import Path
 from random import Random
@@ -42,18 +44,28 @@ import numpy as np
 
 import fedwqcp as fw
 from engine import hold
-from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RecordError, RoundError
+from fedwqcp.errors import (
+    FedwqcpError,
+    InputError,
+    QuorumError,
+    RecordError,
+    RoundError,
+)
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.plan import Plan, choose_method, choose_score
+from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of
 from fedwqcp.federation.predict import thresholds
+from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import Ledger, parse
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local
 from fedwqcp.methods import Summed
+from fedwqcp.monitor import Monitor, MonitorTerms, changing, load_monitor, save_monitor
+from fedwqcp.monitor.state import claim_round
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
-from fedwqcp.wire.messages import Answer, Round
+from fedwqcp.wire.messages import Answer, Choice, Round
 from fuzz import model
 from fuzz.mutations import mutate
 
@@ -64,6 +76,7 @@ LONGEST = 60
 MEMORY = 512 * 2**20
 """A message that raises the memory by more bytes is a finding."""
 SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
+    "auto": ({}, {"small": "inf"}, {"enough": 2.0}),
     "fedwq-cp": ({}, {"overflow": "clip"}, {"overflow": "exclude"}),
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
     "fcp": ({}, {"floor": True}, {"sketch": "order"}, {"sketch": "exact"}),
@@ -81,6 +94,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
 }  # fmt: skip
 """Settings that other code reads; a method that is not named here has its own."""
+TARGETED: dict[str, tuple[Any, ...]] = {"auto": ("own", "mixture", (0.2, 0.3, 0.5))}
+"""Whom thresholds are for; a method that is not named here has one for each agent's own people."""
 
 
 class Finding(AssertionError):  # noqa: N818  # not an error of the program that runs
@@ -168,7 +183,9 @@ def setups() -> tuple[Setup, ...]:
     """Every method with its settings, by label and group too, with scores of two ranges."""
     found = []
     for method in fw.methods.built_in():
-        for settings in SETTINGS.get(method, ({},)):
+        for settings, target in product(
+            SETTINGS.get(method, ({},)), TARGETED.get(method, ("own",))
+        ):
             for by, alphas, score in (
                 (None, (0.2,), Custom()),
                 (None, (0.3, 0.2), fw.scores.get("lac")),
@@ -187,6 +204,7 @@ def setups() -> tuple[Setup, ...]:
                     n_classes=3,
                     by=by,
                     groups=("f", "m") if by == "group" else (),
+                    target=target,
                 )
                 with contextlib.suppress(InputError):  # not every method goes by group
                     plan = Plan.of(round)
@@ -385,6 +403,13 @@ def _check_threshold(release: fw.Release, name: str, alpha: float, group: str | 
     found = thresholds(release, name, alpha, calibrations()[name], group=group)
     if np.isnan(np.asarray(found, dtype=float)).any():
         raise Finding("a threshold is NaN")
+    round = release.round
+    if round.method.name == "auto" and round.target == "own":
+        at = None if group is None else round.group_names.index(group)
+        own = part_of(round, calibrations()[name], at).scores.tolist()
+        low, high = model.floor_range(own, alpha)
+        if not low <= float(found) <= high:
+            raise Finding("a release moves an agent beyond what its own data allow")
 
 
 def _compare(setup, release, agents, used, byzantine, pristine) -> None:
@@ -483,6 +508,87 @@ def fuzz_release(case: Case) -> None:
                 _check_threshold(release, name, release.round.alphas[0], group)
     except FedwqcpError as error:
         case.refused(error)
+
+
+def fuzz_kept(case: Case) -> None:
+    """Change what a site or a monitor keeps for itself: it must be read, or refused by name."""
+    random = case.random
+    with _scratch() as where:
+        read, path, data = random.choice(KEPT)(where)
+        changed = case.mutated(data, [data])
+        path.write_bytes(changed)
+        case.sent.append((0, path.name, changed))
+        case.setup = path.name
+        try:
+            with case.message(f"{path.name}: {case.done[-1]}"):
+                read()
+        except FedwqcpError as error:
+            case.refused(error)
+
+
+def _kept_monitor(where: Path) -> tuple[Callable[[], object], Path, bytes]:
+    """A monitor's state with an alarm."""
+    path, watch = where / "state.json", Monitor(MonitorTerms(0.1, ("a", "b"), 2))
+    watch.update("a", [1, 0] * 20, [0, 1] * 20, batch="one")
+    save_monitor(watch, path)
+
+    def read() -> None:
+        with changing(path, where / "state.log") as found:
+            found.update("a", [1, 0], [0, 1])
+            for each in found.standings():
+                str(each)
+        load_monitor(path)
+
+    return read, path, path.read_bytes()
+
+
+def _kept_rounds(where: Path) -> tuple[Callable[[], object], Path, bytes]:
+    """The rounds that alarms opened."""
+    path, now = where / "rounds", datetime(2026, 11, 1, tzinfo=UTC)
+    claim_round(path, {"a"}, now, 7.0)
+    return lambda: claim_round(path, {"a", "b"}, now, 7.0), path, path.read_bytes()
+
+
+def _kept_budget(where: Path) -> tuple[Callable[[], object], Path, bytes]:
+    """What was spent of a privacy budget; nothing is answered beyond what is left."""
+    terms = Round("r", Choice("private-fedwq-cp"), Choice("custom"), (0.2,), NAMES, 2, max_n=1000)
+
+    def answer(id: str) -> bytes:
+        side = replace(terms, id=id)
+        return Agent("north", side, calibrations()["north"], budget=Budget(where, 2.0)).answer()
+
+    def read() -> None:
+        left = Budget(where, 2.0).left
+        answer("r2")
+        if left < 1 or Budget(where, 2.0).left > left - 0.999:
+            raise Finding("an answer left beyond the budget, or spent nothing")
+
+    answer("r1")
+    path = where / "000001.json"
+    return read, path, path.read_bytes()
+
+
+def _kept_ledger(where: Path) -> tuple[Callable[[], object], Path, bytes]:
+    """What was told of a data set; what is read back never raises the limit."""
+    ledger, cal = DisclosureLedger(where), calibrations()["west"]
+
+    def answer(id: str, alpha: float) -> None:
+        terms = Round(id, Choice("fedwq-cp"), Choice("custom"), (alpha,), NAMES, 2, max_n=1000)
+        Agent("west", terms, cal, ledger=ledger).answer()
+
+    def read() -> None:
+        for at in range(8):
+            with contextlib.suppress(InputError):
+                answer(f"r{at}", 0.1 + at / 20)
+        if any(each.told < 0 for each in ledger.accounts):
+            raise Finding("the ledger of what was told counts less than nothing")
+
+    answer("r", 0.2)
+    path = where / "000001.json"
+    return read, path, path.read_bytes()
+
+
+KEPT = (_kept_monitor, _kept_rounds, _kept_budget, _kept_ledger)
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -985,6 +1091,7 @@ TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
     "release": (10, fuzz_release),
     "folder": (8, fuzz_folder),
     "record": (5, fuzz_record),
+    "kept": (5, fuzz_kept),
     "flower": (8, fuzz_flower),
     "secure": (4, fuzz_secure),
     "site": (6, fuzz_site),

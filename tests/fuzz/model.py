@@ -119,6 +119,19 @@ def released(
     raise KeyError(method)
 
 
+def floor_range(own: Sequence[float], alpha: float) -> tuple[float, float]:
+    """Return between which two numbers `auto` keeps an agent with these scores, whatever it reads.
+
+    With r = ceil((n + 1)(1 - alpha)) at most n: its r-th smallest score and its largest; else at
+    least its largest.
+    """
+    scores, n = sorted(own), len(own)
+    r = ceil((n + 1) * (1 - Fraction(str(alpha))))
+    if not n:
+        return -inf, inf
+    return (scores[r - 1], scores[-1]) if r <= n else (scores[-1], inf)
+
+
 def agrees(found: float, exact: Fraction | float) -> bool:
     """Tell whether a float is an exact number but for a rounding of each of four terms."""
     if exact == inf or found == inf:

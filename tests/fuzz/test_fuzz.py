@@ -8,11 +8,14 @@ from fractions import Fraction
 from math import inf
 from random import Random
 
+import numpy as np
 import pytest
 
 from fedwqcp import methods
 from fedwqcp.errors import MalformedMessageError
 from fedwqcp.federation.server import Server
+from fedwqcp.methods import auto
+from fedwqcp.quantile import conformal_quantile
 from fuzz import fuzzer, model
 from fuzz.mutations import dump, load, mutate
 
@@ -105,6 +108,30 @@ def test_it_finds_signatures_that_nobody_checks(monkeypatch):
     pytest.importorskip("cryptography")
     monkeypatch.setattr("fedwqcp.federation.server.check_signature", lambda *_: None)
     assert "passes as signed" in found_by("signed")
+
+
+@pytest.fixture
+def default(monkeypatch):
+    """Rounds of the default method alone."""
+    few = tuple(s for s in fuzzer.setups() if s.plan.round.method.name == "auto")
+    monkeypatch.setattr(fuzzer, "setups", lambda: few)
+
+
+@pytest.mark.usefixtures("default")
+@pytest.mark.parametrize("fault", [lambda own, borrowed: borrowed, max], ids=["floor", "ceiling"])
+def test_it_finds_a_default_that_follows_others_beyond_its_own_data(monkeypatch, fault):
+    def localize(self, outcome, cal, position, alpha, features=None):
+        borrowed = auto._borrowed(outcome, position)
+        return np.asarray(fault(conformal_quantile(cal.scores, alpha), borrowed))
+
+    monkeypatch.setattr(auto.Auto, "localize", localize)
+    assert "beyond what its own data allow" in found_by("release", 400)
+
+
+@pytest.mark.usefixtures("default")
+def test_it_finds_a_default_that_takes_scores_of_any_number(monkeypatch):
+    monkeypatch.setattr(auto.Auto, "check", lambda self, question, answer, earlier, terms: None)
+    assert found_by("server", 100)
 
 
 def test_the_model_computes_what_the_papers_say():

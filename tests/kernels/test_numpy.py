@@ -5,7 +5,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -133,30 +132,6 @@ def test_networks_sort() -> None:
             for a, b in reference.network(n):
                 row[a], row[b] = max(row[a], row[b]), min(row[a], row[b])
             assert row == sorted(row, reverse=True)
-
-
-def test_limits_by_hand() -> None:
-    half = int(reference.ONE) // 2
-
-    def within(mass):
-        return mass + np.arange(4) * half <= 2 * half + 7
-
-    for guess in (np.zeros(4), np.ones(4), np.array([1.0, 0.5, 0.0, 0.0])):
-        limits = reference.limits_of(within, guess, by_top=False)
-        assert limits.at.tolist() == [reference.ONE, reference.ONE, half + 7, 7, -1]
-    mass, top = reference.Limits(limits.at, by_top=True).pair()
-    assert top is limits.at
-    assert (mass > reference.ONE).all()
-
-
-def test_limits_as_numbers() -> None:
-    one, half = int(reference.ONE), int(reference.ONE) // 2
-    limits = reference.Limits(np.array([one, one, half + 1, -1]), by_top=False)
-    assert limits.reals().tolist() == [np.inf, np.inf, float(Fraction(half + 1, one)), -np.inf]
-    assert not limits.none
-    assert reference.Limits(limits.at, by_top=True).reals()[-1] == -(2.0**-52)
-    assert reference.Limits(np.full(4, one), by_top=False).reals().tolist() == [np.inf] * 4
-    assert reference.Limits(np.full(4, one), by_top=False).none
 
 
 def test_a_sum_of_very_many_is_not_guessed() -> None:

@@ -26,7 +26,6 @@ SAMPLES = {
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "SAMPLE", 100)
     monkeypatch.setattr(selection, "LARGE", 200)
-    monkeypatch.setattr(selection, "BLOCK", 500)
     monkeypatch.setattr(selection, "SPARSE", 30)
 
 
@@ -37,21 +36,6 @@ def test_it_is_the_value_at_that_place(backend: str, kind: str) -> None:
     ordered = np.sort(values)
     for rank in (1, 2, 30, 1500, 2700, 2999, 3000):
         assert selection.order_statistic(values, rank) == ordered[rank - 1]
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("kind", ["normal", "ordered", "tied", "equal", "steep"])
-def test_counting_is_enough(backend: str, kind: str) -> None:
-    values = SAMPLES[kind]
-    for rank in (1, 30, 1500, 2500, 3000):
-        assert selection._by_counting(values, rank) == np.partition(values, rank - 1)[rank - 1]
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("rank", [1, 500, 1500])
-def test_a_sample_that_misleads_is_noticed(backend: str, rank: int) -> None:
-    values = np.tile(np.arange(30.0), 100)  # the sample holds zeros only
-    assert selection._by_counting(values, rank) == (0 if rank == 1 else None)
 
 
 @pytest.mark.usefixtures("small")
@@ -70,7 +54,6 @@ def test_any_sample(values, share: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "SAMPLE", 4)
         patch.setattr(selection, "LARGE", 8)
-        patch.setattr(selection, "BLOCK", 7)
         ordered = np.sort(values)
         rank = 1 + int(share * (len(values) - 1))
         assert selection.order_statistic(values, rank) == ordered[rank - 1]

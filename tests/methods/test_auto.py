@@ -152,6 +152,7 @@ def test_an_agent_without_a_point_of_a_group_borrows_there() -> None:
     assert 0.8 < release.threshold("b", group="m") < 1
 
 
+@pytest.mark.guarantee("auto", 'Toward ``"mixture"`` and a distribution the guarantees are those')
 def test_toward_the_mixture_it_is_never_below_fcp() -> None:
     sites = federation(5)
     for alpha in (0.1, 0.2, 0.3):
@@ -172,6 +173,8 @@ def test_masked_and_risk_rounds_are_refused() -> None:
     sites = federation(0)
     with pytest.raises(InputError):
         fw.calibrate(sites, method="auto", alpha=0.1, secure=(0.0, 1.0))
+    with pytest.raises(InputError):  # found when the round opens, not when an agent predicts
+        Auto(enough=1.05)
     weighted = fw.Calibration(np.ones((3, 2)), weights=np.ones((3, 2)) / 2)
     with pytest.raises(InputError):
         fw.calibrate({"a": weighted}, method="auto", alpha=0.1)

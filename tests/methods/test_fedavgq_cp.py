@@ -64,7 +64,7 @@ def test_one_round_of_one_pair() -> None:
 
 
 def test_unknown_overflow_rule() -> None:
-    with pytest.raises(InputError, match="overflow must be one of"):
+    with pytest.raises(InputError):
         FedAvgQCP(overflow="ignore")  # type: ignore[arg-type]
 
 

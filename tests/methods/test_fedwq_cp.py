@@ -15,6 +15,7 @@ from fedwqcp.methods import Terms
 from fedwqcp.methods.fedavgq_cp import FedAvgQCP
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.wire.messages import Begin, LocalQuantile, QuantileAndTail
+from refusals import raises
 from strategies import alphas
 from worked import ABC, EMPTY, A, B, C, samples, threshold
 
@@ -75,14 +76,14 @@ def test_negative_scores() -> None:
 def test_an_answer_with_other_order_statistics_than_were_asked_for_is_refused() -> None:
     bare, more = LocalQuantile(0.9, 50), QuantileAndTail(0.9, 50, (10,), (0.2,))
     FedWQCP(tail=16).check(Begin(), more, None, Terms(0.1))  # a small sample sends fewer
-    with pytest.raises(InputError, match="must hold up to 16 more order statistics"):
+    with raises(InputError, field="answers"):
         FedWQCP(tail=16).check(Begin(), bare, None, Terms(0.1))
-    with pytest.raises(InputError, match="must hold no more order statistics"):
+    with raises(InputError, field="answers"):
         FedWQCP().check(Begin(), more, None, Terms(0.1))
 
 
 def test_unknown_overflow_rule() -> None:
-    with pytest.raises(InputError, match="overflow must be one of"):
+    with pytest.raises(InputError):
         FedWQCP(overflow="ignore")  # type: ignore[arg-type]
 
 

@@ -22,6 +22,7 @@ from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Begin, Choice, LocalQuantile, Round, SharedThreshold
+from refusals import raises
 from worked import ask_agent
 
 MANY = Calibration(np.random.default_rng(0).uniform(size=2000))
@@ -81,13 +82,13 @@ def test_a_summary_that_contradicts_itself_cannot_be_built(wrong):
 def test_an_answer_that_spent_otherwise_is_refused():
     (cheap,), (dear,) = summaries((0.9, 10)), summaries((0.9, 10), epsilon=9.0)
     PrivateFedWQCP().check(Begin(), cheap, None, Terms(0.1))
-    with pytest.raises(InputError, match="epsilon: must be the round's 1, 0 of it on n"):
+    with raises(InputError, field="epsilon"):
         PrivateFedWQCP().check(Begin(), dear, None, Terms(0.1))
 
 
 @pytest.mark.parametrize("combine", ["fcp", "fedcp-qq", "split-cp", "dp-fedcp", "private-fedwq-cp"])
 def test_only_methods_that_need_thresholds_alone_combine(combine):
-    with pytest.raises(InputError, match=r"combine must be .*fedavgq-cp, .*fedwq-cp.* got"):
+    with pytest.raises(InputError):
         PrivateFedWQCP(combine=combine)
 
 
@@ -132,7 +133,7 @@ def test_too_few_points_for_epsilon():
 
 def test_a_large_alpha_has_no_proof():
     assert answer(PrivateFedWQCP(), alpha=0.5).threshold < inf
-    with pytest.raises(InputError, match=r"alpha must be at most 0\.5"):
+    with pytest.raises(InputError):
         answer(PrivateFedWQCP(), alpha=0.51)
 
 

@@ -25,6 +25,7 @@ from fedwqcp.methods.rob_fcp import (
     vectors,
 )
 from fedwqcp.wire.messages import Begin
+from refusals import raises
 from strategies import alphas
 from worked import ABC, EMPTY, A, samples, threshold
 
@@ -222,12 +223,12 @@ def test_an_agent_is_bound_to_its_histogram() -> None:
     bound = method.check(Begin(), SPANS[0], None, Terms(0.1))
     edges = CountAt((0.1, 0.9))
     for counts in ((ranks[0] - 1, 46), (5, ranks[1] - 1), (46, 46)):  # not the ranks of the span
-        with pytest.raises(InputError, match="must fit those given before"):
+        with raises(InputError, field="counts"):
             method.check(edges, Counts(50, counts), bound, Terms(0.1))
     bound = method.check(edges, Counts(50, (5, 46)), bound, Terms(0.1))
-    with pytest.raises(InputError, match="n: must be 50 as in the first answer, got 49"):
+    with raises(InputError, field="n"):
         method.check(CountAt((0.05,)), Counts(49, (5,)), bound, Terms(0.1))
-    with pytest.raises(InputError, match="must fit those given before"):
+    with raises(InputError, field="counts"):
         method.check(CountAt((0.05,)), Counts(50, (6,)), bound, Terms(0.1))
     method.check(CountAt((0.05,)), Counts(50, (4,)), bound, Terms(0.1))
 
@@ -239,7 +240,7 @@ def test_answers_at_an_agent() -> None:
         0.2, 0.9, 10
     )
     assert RobFCP().answer(cal, CountAt((0.15, 0.9)), 0.2, RNG) == Counts(10, (1, 9))
-    with pytest.raises(InputError, match="the server must ask at most 4 probes at a time, got 5"):
+    with pytest.raises(InputError):
         RobFCP(bins=5, probes=3).answer(cal, CountAt((0.1, 0.2, 0.3, 0.4, 0.5)), 0.2, RNG)
 
 

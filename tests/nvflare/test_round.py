@@ -242,7 +242,7 @@ def test_a_job_that_is_stopped_ends_the_round_and_the_record_says_so(tmp_path):
 def test_a_round_on_the_terms_of_a_job(tmp_path):
     settings = {"method-setting": {"overflow": "clip"}}
     config = settings | {"agents": "n,s", "nodes": "n=north,s=south", "alpha": 0.2, "score": "lac"}
-    config |= {"n-classes": 3, "quorum": 1, "deadline": 3.0, "grace": 0.3}
+    config |= {"n-classes": 3, "quorum": 1, "deadline": 3.0, "grace": 0.3, "method": "fedwq-cp"}
     sites = {name: data()[name] for name in SOUND}
     with federation(tmp_path, sites, config, settings='agent = "n"\n') as (controller, context):
         controller.control_flow(Signal(), context)

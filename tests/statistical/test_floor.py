@@ -129,6 +129,9 @@ def hostile(by: str | None, n: int) -> Iterator[fw.Release]:
                 yield replace(without, outcomes=outcomes)
 
 
+@pytest.mark.guarantee("auto", "coverage of at least min(1 - alpha, n/(n + 1)) at each agent")
+@pytest.mark.guarantee("auto", "Within each label or group the same holds")
+@pytest.mark.guarantee("auto", "A Byzantine agent cannot raise the threshold")
 @pytest.mark.parametrize("by", [None, "classes", "label", "group"])
 @pytest.mark.parametrize("n", SIZES)
 def test_no_release_lowers_the_floor_or_blows_up_a_finite_threshold(n, by):
@@ -147,6 +150,7 @@ def test_a_hostile_release_gives_nothing_without_the_agents_own_data():
             thresholds(release, "a", 0.1)
 
 
+@pytest.mark.guarantee("auto", "Of a score of two columns it is min(1 - alpha, (n - 1)/(n + 1))")
 @pytest.mark.parametrize("alpha", [0.1, 0.5])
 @pytest.mark.parametrize("n", range(1, 6))
 def test_misses_of_two_columns_add_up(n, alpha):

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from fedwqcp.errors import InputError
-from fedwqcp.metrics import Rate
+from fedwqcp.metrics import Rate, explained
 from fedwqcp.report.html import save
 from fedwqcp.report.html.charts import AGENT_FILTER, METHOD_FILTER, chart_of, spec_of, unchecked
 from fedwqcp.report.html.page import (
@@ -151,8 +151,9 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
     if len(own) == 1:
         rate = Rate(n=first.n_test, hits=first.hits)
         low, high, text = rate.low, rate.high, interval(rate)
+        least = explained(first.n_test, first.n_cal, first.alpha)
     else:
-        half = half_width(seen)
+        half, least = half_width(seen), 1.0  # seeds draw calibration points too
         low, high = max(0.0, median(seen) - half), min(1.0, median(seen) + half)
         text = f"{low:.3f} to {high:.3f}, median ± {INTERVAL}"
     thresholds = [r.threshold for r in own if isinstance(r.threshold, float)]
@@ -173,6 +174,7 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
         rounds=max(r.rounds for r in own),
         guarantee=first.guarantee,
         note=f"{first.model} model",
+        explained=least,
     )
 
 

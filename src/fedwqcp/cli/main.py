@@ -25,9 +25,8 @@ from fedwqcp.cli import agent, engines, monitor, report, server
 from fedwqcp.cli.output import AsJson, Output, run, without_types
 from fedwqcp.demo import demo as four
 from fedwqcp.demo.hospitals import hospitals
-from fedwqcp.errors import InputError
 from fedwqcp.federation.signing import SigningKey, new_key
-from fedwqcp.kernels import compilation, dispatch
+from fedwqcp.kernels import dispatch
 from fedwqcp.methods import Method
 from fedwqcp.registry import settings_of, typed
 from fedwqcp.report.figures import draw_demo, require_matplotlib
@@ -78,7 +77,7 @@ def main() -> None:
 
 def _version(show: bool) -> None:
     if show:
-        typer.echo(f"fedwqcp {__version__}")
+        typer.echo(f"fedwqcp {__version__}\nkernels: {dispatch.backend().name}")
         raise typer.Exit
 
 
@@ -91,7 +90,7 @@ def options(
 ) -> None:
     """Federated conformal prediction: agree on thresholds while data stay where they are."""
     del version, debug  # both are read before a command runs
-    compilation.wanted_backend()  # what the environment says is refused now, not on large data
+    dispatch.backend()  # what the environment says is refused now, not on large data
     dispatch.threads()
 
 
@@ -241,30 +240,6 @@ def _with_imports(kind: type, text: str) -> str:
     return f"{head}{line}{''.join(lines)}{example}"
 
 
-def warm_up(
-    classes: Annotated[
-        list[int],
-        typer.Option(
-            min=2,
-            help="Number of classes of your model; repeat for several. Up to 15 each has loops of "
-            "its own; 30 stands for 16 to 48, 100 for all above.",
-        ),
-    ] = [2, 10, 100],  # noqa: B006  # never changed
-    as_json: AsJson = False,
-) -> None:
-    """Compile the fast loops for your numbers of classes ahead; needs numba (extra fast)."""
-    output = Output(as_json)
-    seconds = dispatch.warm_up(classes)
-    folder = compilation.cache_folder()
-    if folder is None:
-        raise InputError(
-            "the loops cannot be kept: no folder can be written to; set NUMBA_CACHE_DIR to one "
-            "that can"
-        )
-    output.say(f"{len(seconds)} loops ready in {sum(seconds.values()):.0f} s, kept in {folder}")
-    output.done(seconds=seconds, folder=folder)
-
-
-for command in (demo, server.advise, server.audit, certs, methods, scores, warm_up):
+for command in (demo, server.advise, server.audit, certs, methods, scores):
     app.command()(command)
 without_types(app)

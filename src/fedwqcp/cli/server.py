@@ -32,6 +32,7 @@ from fedwqcp.federation.plan import (
     named_classes,
     new_id,
     set_rule,
+    shared_key,
     target_line,
 )
 from fedwqcp.federation.plan import preset as find_preset
@@ -170,7 +171,7 @@ def open_(
         quorum=_first_given(quorum, roster.quorum, len(roster.agents)),
         max_n=_first_given(roster.max_n, Round.max_n),
         rule=set_rule(rule or "leq", allow_empty),
-        key=new_id(),
+        key=shared_key(roster.agents),
         n_classes=n_classes,
         classes=names,
         by=by,

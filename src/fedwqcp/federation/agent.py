@@ -17,6 +17,7 @@ from fedwqcp.federation.disclosure import (
     DisclosureLimit,
     too_little_noise,
 )
+from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, Task, part_of
 from fedwqcp.federation.privacy_budget import LEAST_EPSILON, Budget
 from fedwqcp.federation.signing import SigningKey
@@ -43,6 +44,8 @@ class Agent:
     budget : Budget, optional
         Differential privacy that its data may spend. With it only private methods are answered;
         what they spend is on disk before the answer leaves.
+    ledger : DisclosureLedger, optional
+        What was told of its data in all rounds; with it the limit holds over all of them.
     rng : numpy.random.Generator, optional
         Source of noise; by default from the operating system, so that nobody can predict it.
     sign_key : SigningKey, optional
@@ -64,6 +67,7 @@ class Agent:
         allow_samples: bool = False,
         limit: DisclosureLimit | None = USUAL_LIMIT,
         budget: Budget | None = None,
+        ledger: DisclosureLedger | None = None,
         rng: Random | None = None,
         sign_key: SigningKey | None = None,
     ) -> None:
@@ -90,6 +94,7 @@ class Agent:
         self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
         self._limit = None if allow_samples else limit
         self._budget = budget
+        self._ledger = ledger if budget is None else None  # a budget counts for itself
         self._sign_key = sign_key
         self._answered: dict[int, tuple[Ask, bytes]] = {}
 
@@ -196,6 +201,15 @@ class Agent:
         )
         if limit is not None and private:
             answers = self._without_small_groups(answers, limit.min_class)
+        if self._ledger is not None and any(asked.questions):
+            self._ledger.charge(
+                self.plan,
+                self._calibration,
+                asked,
+                answers,
+                limit=limit,
+                epsilon=self.spends,
+            )
         answer = self.plan.answer(self.name, answers, asked.step)
         if self._sign_key is not None:
             ask = encode(asked) if asked.step else b""

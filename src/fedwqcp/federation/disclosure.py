@@ -1,27 +1,32 @@
-"""How much of its own data an agent reveals in one round: the limit that a site sets for itself."""
+"""How much of its own data an agent reveals: the limit that a site sets for itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from hashlib import sha256
+
+import numpy as np
 
 from fedwqcp._validation import CheckedSettings, check_least
-from fedwqcp.errors import InputError
+from fedwqcp.errors import DisclosureError, InputError
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.methods import Calibration
+from fedwqcp.wire.messages import Round
 
 
 @dataclass(frozen=True)
 class DisclosureLimit(CheckedSettings):
-    """How much of its own data an agent reveals in one round, whatever the round asks for.
+    """How much of its own data an agent reveals, whatever rounds ask for.
 
     Parameters
     ----------
     share : float, optional
-        Of a sample of n scores at most floor(share n) become known, and always one: a local
-        threshold is one score. The round cuts n points (strata of a feature) in no more places.
+        Of a sample of n people the scores of at most floor(share n) become known, and always of
+        one: a local threshold is one score. With a `DisclosureLedger` this holds over all rounds.
+        The round cuts n points (strata of a feature) in no more places.
     min_class : int, optional
         No score is revealed of a class, stratum or group with fewer points. Where the round itself
         cuts the points, no part has fewer, unless it has none.
@@ -52,21 +57,34 @@ class DisclosureLimit(CheckedSettings):
         return max(1, int(Fraction(str(self.share)) * size))
 
     def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
-        """Refuse a round whose answers would reveal more than the limit."""
+        """Refuse a round whose answers would by themselves reveal more than the limit."""
         name = plan.round.method.name
         for group in range(len(plan.round.group_names)) or (None,):
             self._check_cells(name, plan.method.cells(part_of(plan.round, cal, group)))
-        for (group, part), (size, revealed) in _disclosed(plan, cal, steps).items():
-            whole = part is None and group is None
-            if revealed and not whole and size < self.min_class:
+        self.allow(name, told(plan, cal, steps))
+
+    def allow(
+        self, name: str, parts: Iterable[Told], before: Mapping[str, int] | None = None
+    ) -> None:
+        """Refuse scores that would be too many, together with what each account told before."""
+        total, sizes = Counter(before), dict[str, int]()
+        for part in parts:
+            if part.scores:
+                total.update(dict.fromkeys(part.accounts, part.scores))
+                sizes.update(part.accounts)
+        for account, size in sizes.items():
+            if account != EVERYBODY and size < self.min_class:
                 raise _too_much(
                     f"{name} with these settings sends scores of a class or group of which this "
                     f"agent has {size} points; it reveals none of fewer than {self.min_class}"
                 )
-            if revealed > self.scores_of(size):
+            if total[account] > self.scores_of(size):
+                told_before = (before or {}).get(account, 0)
+                now = min(size, total[account] - told_before)
+                more = f" beside {told_before} told before" if told_before else ""
                 raise _too_much(
-                    f"{name} with these settings can reveal {revealed} of {size} scores of single "
-                    f"people; {self._at_most(size)}"
+                    f"{name} with these settings can reveal {now} of {size} scores of single "
+                    f"people{more}; {self._at_most(size)}"
                 )
 
     def _check_cells(self, name: str, cells: Sequence[int]) -> None:
@@ -97,9 +115,9 @@ USUAL_LIMIT = DisclosureLimit()
 """Holds unless a site says otherwise; benchmarks/disclosure.py measures what it costs."""
 
 
-def _too_much(what: str) -> InputError:
+def _too_much(what: str) -> DisclosureError:
     """Say that a round would learn too much, and what to do."""
-    return InputError(
+    return DisclosureError(
         what,
         cure=(
             "choose settings that reveal less (SECURITY.md lists from how many points each is "
@@ -124,23 +142,86 @@ def too_little_noise(epsilon: float) -> InputError:
     )
 
 
-def _disclosed(
-    plan: Plan, cal: Calibration, steps: int
-) -> dict[tuple[int | None, int | None], tuple[int, int]]:
-    """Return, for each group and class, its size and how many of its scores all levels reveal."""
-    sizes: dict[tuple[int, int | None, int | None], int] = {}
-    once, added = dict[Any, int](), dict[Any, int]()
+EVERYBODY = "everybody"
+"""The account of all people of a data set."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """Scores of one sample that a round tells.
+
+    Each counts as one person in every account: of the class or group, and of everybody.
+    """
+
+    accounts: dict[str, int]  # their sizes
+    sample: str  # digest of the scores
+    ranks: frozenset[int]
+    count: int  # scores that are not known by their rank
+
+    @property
+    def scores(self) -> int:
+        """How many they are."""
+        return len(self.ranks) + self.count
+
+
+_Key = tuple[int, int | None, int | None]
+"""A sample: column, group, class or stratum."""
+
+
+def told(plan: Plan, cal: Calibration, steps: int) -> list[Told]:
+    """Return what all levels of a round tell of each class and group."""
+    samples: dict[_Key, tuple[Calibration, int]] = {}
+    ranks, once, added = dict[_Key, set[int]](), Counter[_Key](), Counter[_Key]()
     for task in plan.tasks:
         own = part_of(plan.round, cal.column(task.column), task.group)
-        same = dict[Any, int]()
+        same = Counter[_Key]()
         for found in plan.method.reveals(own, task.alpha, steps=steps):
             key = (task.column, task.group, found.part)
-            sizes[key] = found.size
-            here = added if found.each_level else same
-            here[key] = here.get(key, 0) + found.scores
-        once.update({key: max(revealed, once.get(key, 0)) for key, revealed in same.items()})
-    most: dict[tuple[int | None, int | None], tuple[int, int]] = {}
-    for key, size in sizes.items():  # columns are different scores of the same people
-        revealed = min(size, once.get(key, 0) + added.get(key, 0))
-        most[key[1:]] = max(most.get(key[1:], (0, 0)), (size, revealed))
-    return most
+            samples[key] = own, found.size
+            if found.ranks:
+                ranks.setdefault(key, set()).update(found.ranks)
+            else:
+                (added if found.each_level else same)[key] += found.scores
+        once |= same  # the larger of each
+    parts = []
+    for key, (own, size) in samples.items():
+        by_rank = frozenset(ranks.get(key, ()))
+        count = min(size - len(by_rank), once[key] + added[key])
+        accounts = _accounts(plan, cal, *key[1:], size)
+        parts.append(Told(accounts, _digest(own), by_rank, count))
+    return parts
+
+
+def _accounts(
+    plan: Plan, cal: Calibration, group: int | None, part: int | None, size: int
+) -> dict[str, int]:
+    """Return the accounts of a sample and their sizes, the smallest first."""
+    round, found = plan.round, dict[str, int]()
+    kind = "stratum" if plan.method.corrects_shift_of == "strata" else "class"
+    named = "" if group is None else f"{_kind(round.by)} {_name(round, group)}"
+    if part is not None and group is None:
+        found[f"{kind} {part}"] = size
+    elif part is not None:
+        found[f"{kind} {part} of {named}"] = size
+        if kind == "class" and cal.labels is not None:
+            found[f"class {part}"] = int((cal.labels == part).sum())
+    if group is not None:
+        found[named] = part_of(round, cal, group).n
+    return {**found, EVERYBODY: cal.n}
+
+
+def _kind(by: str | None) -> str:
+    return "class" if by == "label" else "group"
+
+
+def _name(round: Round, group: int) -> str:
+    """Return the name of a group, which stays the same from round to round."""
+    return str(group) if round.by == "label" else round.groups[group]
+
+
+def _digest(cal: Calibration) -> str:
+    """Return a digest by which the same sample is known again; it stays at the agent."""
+    found = sha256()
+    for values in (cal.scores, cal.labels, cal.features, cal.weights):
+        found.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
+    return found.hexdigest()

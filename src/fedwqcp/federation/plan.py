@@ -254,6 +254,15 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
+def shared_key(agents: Sequence[str]) -> str:
+    """Return the key of a roster's uniforms, the same in all its rounds.
+
+    With a new key each round would ask for other random scores of the same people, which count
+    against what a site tells; with the same one a second round like the first tells nothing new.
+    """
+    return sha256("\n".join(sorted(agents)).encode()).hexdigest()[:16]
+
+
 def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
     """Refuse a rule, groups or a method that do not fit the score."""
     labels = isinstance(score, LabelScore)

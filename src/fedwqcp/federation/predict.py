@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import unicodedata
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -28,11 +29,19 @@ from fedwqcp.wire.release import ReleaseRecord, threshold_by
 
 @named_by_line
 def calibration_of(round: Round, outputs: Outputs) -> Calibration:
-    """Score an agent's calibration points with the round's score."""
-    score = Plan.of(round).score
+    """Score an agent's calibration points with the round's score.
+
+    A private round leaves out rows of classes that it does not name: a refusal would tell of them.
+    """
+    plan = Plan.of(round)
+    score, private = plan.score, plan.method.private
+    labels = np.asarray(outputs.labels)
+    if private and round.classes and labels.dtype.kind in "UT":
+        named = [unicodedata.normalize("NFC", str(label)).strip() for label in labels]
+        outputs = outputs.take(np.isin(named, round.classes))
     outputs = outputs.in_classes(round.classes)
     check_classes(round, outputs)
-    if round.by == "group" and outputs.groups is not None:
+    if round.by == "group" and outputs.groups is not None and not private:
         group_places(outputs.groups, round.groups)  # here, where a row is known by its line
     return scored(score, round.key, outputs)
 

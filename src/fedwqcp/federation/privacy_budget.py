@@ -1,9 +1,7 @@
 """An agent's privacy budget, kept on disk and spent before an answer leaves.
 
-A folder with one numbered file for each answer: what it spent, and the answer itself. A file is
-written whole, and a number only once, also where two processes write at the same time; so neither a
-crash nor a race gives budget back, and the same question gets the same answer again, free of cost.
-``count.json`` says how many there are, so that one that is lost is missed, the last one too.
+An entry of its `SpendingLog` holds the answer too, so that the same question gets it again for
+nothing.
 """
 
 from __future__ import annotations
@@ -12,32 +10,15 @@ from collections.abc import Callable
 from decimal import Decimal
 from math import inf
 from pathlib import Path
-from typing import Annotated
 
-import msgspec
-from msgspec import Meta
-
-from fedwqcp._io import (
-    exists,
-    from_json,
-    in_folder,
-    locked,
-    make_folder,
-    read,
-    sync_folder,
-    to_json,
-    write_atomic,
-)
-from fedwqcp.errors import BudgetError, InputError, RecordError
+from fedwqcp.errors import BudgetError, InputError
+from fedwqcp.federation.spending_log import Entry, SpendingLog
 
 LEAST_EPSILON = 0.01
 """What an answer spends at the least, however little a round asks for."""
 
-_COUNT = "count.json"
-"""How many answers were ever given."""
 
-
-class _Spending(msgspec.Struct, frozen=True):
+class _Spending(Entry, frozen=True):
     """One answer that left: what it spent of which budget, and what was sent."""
 
     round: str
@@ -51,10 +32,6 @@ class _Spending(msgspec.Struct, frozen=True):
         """Whether the numbers can be what an answer spent."""
         both = (self.epsilon, self.total)
         return all(each.is_finite() and 0 < float(each) < inf for each in both)
-
-
-class _Count(msgspec.Struct):
-    answers: Annotated[int, Meta(ge=0)]
 
 
 class Budget:
@@ -77,13 +54,13 @@ class Budget:
     def __init__(self, folder: Path, total: float) -> None:
         if not 0 < total < inf:
             raise InputError(f"the privacy budget must be a positive number, got {total!r}")
-        self.folder = folder
+        self._log = SpendingLog(folder, _Spending)
         self.total = Decimal(str(total))
 
     @property
     def left(self) -> float:
         """What is left; below 0 if the budget was lowered after it was spent."""
-        before = self._read()
+        before = self._log.read()
         return float(min((self.total, *(each.total for each in before))) - _spent(before))
 
     def answer(
@@ -97,31 +74,20 @@ class Budget:
         nothing may leave: the budget is spent, or its folder is damaged or cannot be written.
         """
         answer: bytes | None = None
-        while True:
-            before = self._read()
+
+        def _charge(before: list[_Spending]) -> _Spending | None:
+            nonlocal answer
             known = next((each.answer for each in before if each.question == question), None)
             if known is not None:
-                self._count_up(len(before))  # a crash may have come before it was counted
-                return known.encode()
+                answer = known.encode()
+                return None
             self._check(round, epsilon, before)
-            if answer is None:
-                answer = compute()
-                make_folder(self.folder)
-            path = self.folder / f"{len(before) + 1:06d}.json"
-            spent = Decimal(str(epsilon))
-            entry = _Spending(round, spent, self.total, question, answer.decode())
-            if not before:
-                write_atomic(self.folder / _COUNT, to_json(_Count(0)), replace=False)
-            if write_atomic(path, to_json(entry, indent=1), replace=False):
-                self._count_up(len(before) + 1)
-                sync_folder(self.folder)
-                return answer  # else another process took this number: look again
+            answer = compute() if answer is None else answer
+            return _Spending(round, Decimal(str(epsilon)), self.total, question, answer.decode())
 
-    def _count_up(self, answers: int) -> None:
-        """Keep how many answers there are; it never falls."""
-        with locked(self.folder):
-            if _count(self.folder / _COUNT) < answers:
-                write_atomic(self.folder / _COUNT, to_json(_Count(answers)))
+        self._log.append(_charge)
+        assert answer is not None
+        return answer
 
     def _check(self, round: str, epsilon: float, before: list[_Spending]) -> None:
         """Refuse an answer that would spend more than is left."""
@@ -144,41 +110,6 @@ class Budget:
                 f"{epsilon:g}, and {left:f} of {self.total:f} is left; ask the server for a "
                 "smaller epsilon or fewer levels, or calibrate on new data"
             )
-
-    def _read(self) -> list[_Spending]:
-        """Return everything that was spent, in order; a gap or a damaged file is refused.
-
-        The count is read first: another process writes its answer before it counts it.
-        """
-        count = _count(self.folder / _COUNT) if exists(self.folder / _COUNT) else None
-        paths = in_folder(self.folder, "[0-9]*.json")
-        for at, path in enumerate(paths, 1):
-            if path.name != f"{at:06d}.json":
-                raise _missing(self.folder, f"{at:06d}.json")
-        found = [_spending(path) for path in paths]
-        if count is None and paths and not exists(self.folder / _COUNT):
-            raise _missing(self.folder, _COUNT)
-        if count is not None and count > len(paths):
-            raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
-        return found
-
-
-def _missing(folder: Path, name: str) -> RecordError:
-    return RecordError(f"{folder} is damaged: {name} is missing; restore it")
-
-
-def _count(path: Path) -> int:
-    found = from_json(read(path), _Count)
-    if found is None:
-        raise RecordError(f"{path} is damaged: it must say how many answers left; restore it")
-    return found.answers
-
-
-def _spending(path: Path) -> _Spending:
-    found = from_json(read(path), _Spending)
-    if found is None or not found.sound:
-        raise RecordError(f"{path} is damaged: it must say what an answer spent; restore it")
-    return found
 
 
 def _spent(spendings: list[_Spending]) -> Decimal:

@@ -1,21 +1,20 @@
-"""The reference passes, in numpy: ranks, limits of a threshold, crossings by sorting, intervals.
+"""The reference, in numpy: ranks, sets by sorting, intervals.
 
-Every other path must give these numbers to the last bit. They also serve inputs that are too small
-for a compiler, and machines without numba. Rows are worked on in blocks that stay in cache.
+The compiled loops must give these numbers to the last bit; where they are not built, this serves.
+Rows are worked on in blocks that stay in cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import SUM_TOLERANCE, Bools, Floats, Labels, Probabilities
-from fedwqcp.kernels import Crossings, Integers, Ranked
+from fedwqcp.kernels import Given, Integers, KernelFormula, Ranked, Sets
 
 ONE = np.int64(2**52)
 BLOCK = 2**16
@@ -161,119 +160,49 @@ def _scatter(values: npt.NDArray[G], order: Integers) -> npt.NDArray[G]:
     return out
 
 
-# What a threshold allows at each rank -------------------------------------------------------------
-
-NO_LIMIT = np.int64(2**62)
-NEAR = 64
-"""How far a guessed limit may be off, in units of 2^-52, before the whole range is searched."""
-
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """How much mass each rank may have: labels up to the first one beyond its limit are in."""
-
-    at: Integers
-    """Shape (C + 1,): largest mass within the threshold at ranks 0 to C, in fixed point."""
-    by_top: bool
-    """Whether the mass is the largest probability of the row, or the mass up to the label."""
-
-    def pair(self) -> tuple[Integers, Integers]:
-        """Return limits on the mass up to the label, and on the largest probability or none."""
-        none = np.empty(0, np.int64)
-        return (np.full_like(self.at, NO_LIMIT), self.at) if self.by_top else (self.at, none)
-
-    def reals(self, randomized: bool = False) -> Floats:
-        """Return the limits as floats: +inf from mass 1 on, where masses are capped.
-
-        The mass up to the last label is 1 by definition, so its limit is +inf or -inf, unless only
-        a random part of its own mass counts.
-        """
-        return self._reals[randomized]
-
-    @cached_property
-    def _reals(self) -> tuple[Floats, Floats]:
-        whole = self.at >= ONE
-        randomized = np.where(whole, np.inf, np.ldexp(self.at.astype(np.float64), -52))
-        reals = randomized.copy()
-        if not self.by_top and not whole[-1]:
-            reals[-1] = -np.inf
-        return reals, randomized
-
-    @cached_property
-    def none(self) -> bool:
-        """Whether all labels fit, whatever they weigh."""
-        return bool((self.at >= ONE).all())
-
-
-def limits_of(within: Callable[[Integers], Bools], guess: Floats, by_top: bool) -> Limits:
-    """Return the largest mass within a threshold at each rank, -1 where there is none.
-
-    ``within`` tells, for one mass at each rank from 1 to C, whether scores are within the
-    threshold; it is true for small masses. ``guess`` is about where it ends, as floats.
-    """
-    middle = np.ldexp(np.clip(guess, 0, 1), 52).astype(np.int64)
-    low, high = np.maximum(middle - NEAR, 0), np.minimum(middle + NEAR, ONE)
-    low = np.where(within(low), low, -1)
-    high = np.where(~within(high), high, np.where(within(np.full_like(high, ONE)), ONE + 1, ONE))
-    while (wide := high - low > 1).any():  # bisection, all ranks at once
-        middle = np.where(wide, (low + high) // 2, np.maximum(low, 0))
-        inside = within(middle)
-        low = np.where(wide & inside, middle, low)
-        high = np.where(wide & ~inside, middle, high)
-    return Limits(np.concatenate([[ONE], low]), by_top)
-
-
-class RandomPart(NamedTuple):
-    """What scores are made of, and compared with; without penalties, `Limits` decide instead."""
-
-    u: Floats
-    """Shape (n,), or (0,) where nothing is random, which means 1."""
-    penalties: Floats
-    """Shape (C + 1,): the score at ranks 0 to C where all masses are 0; or (0,)."""
-    threshold: Floats
-    """Shape (1,) for all rows, (n,) by row, or (C,) by label, which no crossing loop reads."""
-    by_row: bool = False
-    """Whether each row has its own."""
-
-    def of(self, rows: slice | Integers) -> RandomPart:
-        """Return the part of some rows."""
-        if not self.penalties.size:
-            return self
-        own = self.threshold[rows] if self.by_row else self.threshold
-        return self._replace(u=self.u[rows] if self.u.size else self.u, threshold=own)
-
-    def fits(self, place: Ranked, by_top: bool) -> Bools:
-        """Tell which labels are within the threshold: of one row each, or of one row a column.
-
-        Operations are those of the scores' own formulas, in their order, and of the exact loops.
-        """
-        before, upto, rank, top = place
-        u = self.u if self.u.size else 1.0
-        if by_top:
-            steps = top + (rank - 2 + u) * self.penalties[min(2, len(self.penalties) - 1)]
-            return np.where(rank == 1, u * top, steps) <= self.threshold
-        mass = before + u * (upto - before)
-        return mass + self.penalties[np.minimum(rank, len(self.penalties) - 1)] <= self.threshold
-
-
-_NOTHING = np.empty(0)
-_NOTHING.flags.writeable = False
-_NO_THRESHOLD = np.array([np.nan])
-_NO_THRESHOLD.flags.writeable = False
-NOT_RANDOM = RandomPart(_NOTHING, _NOTHING, _NO_THRESHOLD)
-
-
-# Crossings by sorting -----------------------------------------------------------------------------
+# Sets by sorting ----------------------------------------------------------------------------------
 
 BITS = 10
 PACKED = 2**BITS
 """With at most so many labels, probability and index are one integer of 63 bits."""
 
 
-def cross_by_value(
-    probs: Probabilities, labels: Labels, limits: Limits, random: RandomPart, out: Crossings
+def sets(
+    probs: Probabilities,
+    formula: KernelFormula,
+    u: Floats | None,
+    given: Given,
+    labels: Labels | None,
+) -> Sets:
+    """Find the sets of checked rows: masks, or without labels' masks coverage and sizes."""
+    n, n_classes = probs.shape
+    out = Sets.allocate(n, n_classes, labels is not None)
+    for rows in blocks(n, n_classes):
+        y = None if labels is None else labels[rows]
+        find = _sets_in_order if given.by_label else _sets_by_value
+        find(probs[rows], formula, None if u is None else u[rows], given.of(rows), y, out.of(rows))
+    return out
+
+
+def _within(formula: KernelFormula, place: Ranked, u: Floats | None, given: Given) -> Bools:
+    """Tell which labels belong to their sets; arrays have one column per row."""
+    within = formula.of(place, 1.0 if u is None else u) <= given.q.T
+    if given.rule != "leq":
+        within |= place.rank == 1
+    if given.rule == "until":
+        within |= formula.of(place.previous(), 1.0) < given.q.T
+    return within
+
+
+def _sets_by_value(
+    probs: Probabilities,
+    formula: KernelFormula,
+    u: Floats | None,
+    given: Given,
+    labels: Labels | None,
+    out: Sets,
 ) -> None:
-    """Fill in all but the places of a block of checked rows, by sorting values without labels."""
+    """Fill in a block of rows, whose sets are their first few labels, by sorting values alone."""
     n, C = probs.shape
     ordered = np.sort(probs, axis=1)[:, ::-1].T if C > SHORT else np.array(probs.T, order="C")
     if C <= SHORT:
@@ -283,84 +212,60 @@ def cross_by_value(
         mass[k] += mass[k - 1]
     if C > SHORT:
         np.cumsum(mass, axis=0, out=mass)
-    if random.penalties.size:
-        fitting = _count_random(mass, limits, random)
-    else:
-        fitting = ((mass[0] if limits.by_top else mass) <= limits.reals()[1:, None]).sum(axis=0)
+    top = np.minimum(mass[0], 1.0)
+    fitting = _within(formula, _places(mass, top), u, given).sum(axis=0)
     rows, last = np.arange(n), np.minimum(fitting, C - 1)
     least = np.where(fitting > 0, ordered[fitting - 1, rows], np.inf).astype(probs.dtype)
     out.sizes[:] = fitting
-    if out.covered.size:
-        out.covered[:] = probs[rows, labels] >= least
-    if out.mask.size:
+    if labels is None:
         np.greater_equal(probs, least[:, None], out=out.mask)
+    else:
+        out.covered[:] = probs[rows, labels] >= least
     tied = _rounded(least) == _rounded(ordered[last, rows])
     tied &= (fitting > 0) & (fitting < C)
-    if tied.any():  # around the crossing: the smaller index comes first
+    if tied.any():  # around the end of the set: the smaller index comes first
         some = np.flatnonzero(tied)
-        wanted = C if out.mask.size else 0
-        part = Crossings.allocate(len(some), wanted, False, out.covered.size > 0)
-        y = labels[some] if labels.size else labels
-        cross_by_order(probs[some], y, limits, random.of(some), part)
-        out.put(some, part)
+        part = Sets.allocate(len(some), C, labels is not None)
+        y = None if labels is None else labels[some]
+        _sets_in_order(
+            probs[some], formula, None if u is None else u[some], given.of(some), y, part
+        )
+        for whole, found in zip(out, part, strict=True):
+            if found.size:
+                whole[some] = found
 
 
-def _count_random(mass: Floats, limits: Limits, random: RandomPart) -> Integers:
-    """Return how many labels fit, given the mass up to each rank, one row a column."""
-    upto = np.minimum(mass, 1.0)
-    upto[-1] = 1.0
-    before = np.zeros_like(upto)
-    before[1:] = np.minimum(mass[:-1], 1.0)
-    place = Ranked(before, upto, np.arange(1, len(mass) + 1)[:, None], upto[0])
-    found: Integers = random.fits(place, limits.by_top).sum(axis=0)
-    return found
-
-
-def cross_by_order(
-    probs: Probabilities, labels: Labels, limits: Limits, random: RandomPart, out: Crossings
+def _sets_in_order(
+    probs: Probabilities,
+    formula: KernelFormula,
+    u: Floats | None,
+    given: Given,
+    labels: Labels | None,
+    out: Sets,
 ) -> None:
-    """Fill in a block of checked rows by sorting their labels; there may be no true labels."""
-    C, rows = probs.shape[1], np.arange(len(probs))  # arrays here have one column per row
-    p = fixed_point(np.ascontiguousarray(probs.T)) if C <= SHORT else fixed_point(probs).T
-    p = np.minimum(p, ONE)  # as everywhere: a number may pass 1 within the tolerance
-    order, ordered = _descending(p)
-    upto = np.empty_like(ordered, shape=(C + 1, len(probs)))  # in the same layout
-    upto[0] = 0
-    np.cumsum(ordered, axis=0, out=upto[1:])
-    np.minimum(upto, ONE, out=upto)
-    upto[C] = ONE
-    top = np.minimum(ordered[0], ONE)
-    if random.penalties.size:
-        n = _count_random(_real(upto[1:]), limits, random)
-    else:
-        n = ((top if limits.by_top else upto[1:]) <= limits.at[1:, None]).sum(axis=0)
-    last = np.minimum(n, C - 1)
-    label = np.where(n < C, order[last, rows], -1)
-    value = np.where(n < C, ordered[last, rows], -1)
-    out.sizes[:] = n
-    if out.label.size:
-        out.label[:] = label
-        out.masses[:] = np.stack([upto[n, rows], upto[last + 1, rows], top]) * 2.0**-52
-    if out.covered.size:
-        out.covered[:] = p[labels, rows] > value - (labels < label)
-    if out.mask.size:
-        out.mask[:] = (p > value - (np.arange(C)[:, None] < label)).T
-
-
-def mask_by_label(probs: Probabilities, q: Floats, random: RandomPart, by_top: bool) -> Bools:
-    """Mark the labels of a block of checked rows that are within thresholds of their own."""
+    """Fill in a block of rows by the order of their labels."""
     n, C = probs.shape  # arrays here have one column per row
     p = fixed_point(np.ascontiguousarray(probs.T)) if C <= SHORT else fixed_point(probs).T
     order, ordered = _descending(np.minimum(p, ONE))
-    upto = np.minimum(np.cumsum(ordered, axis=0), ONE)
-    upto[-1] = ONE
-    upto = _real(upto)
-    before = np.zeros_like(upto)
-    before[1:] = upto[:-1]
-    place = Ranked(before, upto, np.arange(1, C + 1)[:, None], _real(ordered[0]))
+    mass = _real(np.cumsum(ordered, axis=0))
+    own = given.read_in(order)
+    within = _within(formula, _places(mass, _real(ordered[0])), u, own)
     mask = np.empty((n, C), np.bool_)
-    mask[np.arange(n), order] = random._replace(threshold=q[order]).fits(place, by_top)
-    return mask
+    mask[np.arange(n), order] = within
+    out.sizes[:] = np.count_nonzero(mask, axis=1)
+    if labels is None:
+        out.mask[:] = mask
+    else:
+        out.covered[:] = mask[np.arange(n), labels]
+
+
+def _places(mass: Floats, top: Floats) -> Ranked:
+    """Return where the labels of sorted columns stand, given the mass up to each."""
+    upto = np.minimum(mass, 1.0)
+    upto[-1] = 1.0
+    before = np.zeros_like(upto)
+    np.minimum(mass[:-1], 1.0, out=before[1:])
+    return Ranked(before, upto, np.arange(1, len(mass) + 1)[:, None], top)
 
 
 def _descending(p: Integers) -> tuple[Integers, Integers]:

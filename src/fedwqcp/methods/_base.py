@@ -292,12 +292,36 @@ class Disclosure:
         The class or stratum that the sample is of; None for all points of the agent.
     each_level : bool, optional
         Whether every level of the round discloses other scores, so that they add up.
+    ranks : tuple of int, optional
+        Which they are, where they are order statistics; the same rank again discloses nothing new.
     """
 
     size: int
     scores: int
     part: int | None = None
     each_level: bool = True
+    ranks: tuple[int, ...] = ()
+
+    @classmethod
+    def of_ranks(cls, size: int, ranks: Iterable[int], part: int | None = None) -> Disclosure:
+        """Return what order statistics disclose, from their ranks.
+
+        Parameters
+        ----------
+        size : int
+            Scores of the sample.
+        ranks : iterable of int
+            Their ranks, from 1.
+        part : int or None, optional
+            The class or stratum that the sample is of.
+
+        Returns
+        -------
+        Disclosure
+            One score for each rank.
+        """
+        found = tuple(sorted(set(ranks)))
+        return cls(size, len(found), part, ranks=found)
 
 
 @dataclass(frozen=True)
@@ -651,6 +675,11 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return ()
 
     @property
+    def cuts(self) -> tuple[float, ...]:
+        """Where the round's settings cut a feature; a site answers one set of cuts of its data."""
+        return ()
+
+    @property
     def sends_samples(self) -> bool:
         """Whether scores of single people leave an agent, which it must allow."""
         return False
@@ -808,8 +837,9 @@ def one_score(
     cal: Calibration, alpha: float, overflow: Overflow = "propagate"
 ) -> tuple[Disclosure, ...]:
     """Return what a local threshold discloses: one score, or none where it is +inf."""
-    finite = cal.n > 0 and (overflow == "clip" or conformal_rank(cal.n, alpha) <= cal.n)
-    return (Disclosure(cal.n, int(finite)),)
+    rank = conformal_rank(cal.n, alpha)
+    finite = cal.n > 0 and (overflow == "clip" or rank <= cal.n)
+    return (Disclosure.of_ranks(cal.n, (min(rank, cal.n),) if finite else ()),)
 
 
 K = TypeVar("K", bound=Summary)

@@ -55,12 +55,16 @@ def order_sketch(scores: Floats, points: int, min_gap: int) -> WeightedPoints:
 
     m is ``points``, or less where a point would stand for fewer than ``min_gap`` scores. The last
     point is the largest score."""
-    n = len(scores)
-    m = sketch_size(n, points, min_gap)
-    ranks = [-(-j * n // m) for j in range(1, m + 1)]
+    ranks = sketch_ranks(len(scores), points, min_gap)
     ordered = np.sort(scores)
     gaps = np.diff([0, *ranks])
     return weighted_points(((ordered[r - 1], gap) for r, gap in zip(ranks, gaps, strict=True)), 1)
+
+
+def sketch_ranks(n: int, points: int, min_gap: int) -> tuple[int, ...]:
+    """Return the ranks of the order statistics in a sketch of n scores."""
+    m = sketch_size(n, points, min_gap)
+    return tuple(-(-j * n // m) for j in range(1, m + 1))
 
 
 def sketch_size(n: int, points: int, min_gap: int) -> int:

@@ -191,8 +191,10 @@ class Auto(OneShot[PartSketches]):
 
     def __post_init__(self) -> None:
         check_label_target(self.target)
-        if not (isfinite(self.enough) and self.enough > 1):
-            raise InputError(f"must be a finite number above 1, got {self.enough!r}", "enough")
+        if not (isfinite(self.enough) and self.enough >= 1.1):
+            raise InputError(
+                f"must be a finite number of at least 1.1, got {self.enough!r}", "enough"
+            )
 
     # ---- at the agent
 
@@ -233,10 +235,11 @@ class Auto(OneShot[PartSketches]):
         labels, C = self._classes(cal)
         counts = np.bincount(labels[labels >= 0], minlength=C).tolist()
         classes = [(c, n) for c, n in enumerate(counts) if n >= HIDDEN]
-        rest = len(sent_ranks(cal.n - sum(n for _, n in classes)))
-        found = [Disclosure(n, len(sent_ranks(n)), c, each_level=False) for c, n in classes]
-        whole = rest + sum(part.scores for part in found)
-        return (*found, Disclosure(cal.n, whole, each_level=False))
+        found = [Disclosure.of_ranks(n, sent_ranks(n), c) for c, n in classes]
+        ranks = sent_ranks(cal.n - sum(n for _, n in classes))
+        if classes:  # these are ranks among the other points alone: not those of all points
+            ranks = tuple(cal.n + rank for rank in ranks)
+        return (*found, Disclosure.of_ranks(cal.n, ranks))
 
     def _classes(self, cal: Calibration) -> tuple[Any, int]:
         """Return the class of each point, -1 where classes do not count, and how many there are."""

@@ -31,7 +31,7 @@ from fedwqcp.methods._sketches import (
     order_sketch,
     pooled_quantile,
     pooled_scores,
-    sketch_size,
+    sketch_ranks,
 )
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_rank
@@ -193,13 +193,13 @@ class FCP(Summed, Method[Summary]):
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         n = cal.n
         if self.sends_samples:
-            return (Disclosure(n, n, each_level=False),)
+            return (Disclosure.of_ranks(n, range(1, n + 1)),)
         if self.sketch == "bisection" and self.count_gap == 1:
             questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
             return (Disclosure(n, min(n, self.probes * questions)),)
         if self.sketch == "bisection":  # whatever is asked, counts follow from these scores
-            return (Disclosure(n, sketch_size(n, n, self.count_gap), each_level=False),)
-        return (Disclosure(n, sketch_size(n, self.points, self.min_gap), each_level=False),)
+            return (Disclosure.of_ranks(n, sketch_ranks(n, n, self.count_gap)),)
+        return (Disclosure.of_ranks(n, sketch_ranks(n, self.points, self.min_gap)),)
 
     @property
     def sends_samples(self) -> bool:

@@ -248,8 +248,10 @@ class FedCPQQ(Method[Summary]):
         return f"{iid}; coverage then reaches 1 - alpha with probability {1 - self.delta:g}"
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        questions = 1 if self.selection == "fixed_local" else max(1, steps - 1)
-        return (Disclosure(cal.n, min(cal.n, questions)),)
+        if self.selection == "fixed_local":
+            ranks = (_local_rank(cal.n, alpha),) if cal.n else ()
+            return (Disclosure.of_ranks(cal.n, ranks),)
+        return (Disclosure(cal.n, min(cal.n, max(1, steps - 1))),)
 
     @property
     def ranked_threshold(self) -> bool:

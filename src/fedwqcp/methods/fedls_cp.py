@@ -313,9 +313,14 @@ class FedLSCP(OneShot[ClassSketches]):
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         labels, C = self._classes(cal)
         return tuple(
-            Disclosure(n, len(ranks_of(n, alpha, *self._limits)), part)
+            Disclosure.of_ranks(n, ranks_of(n, alpha, *self._limits), part)
             for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
         )
+
+    @property
+    def cuts(self) -> tuple[float, ...]:
+        """The values between the strata."""
+        return self.strata
 
     def cells(self, cal: Calibration) -> tuple[int, ...]:
         if not self.strata:

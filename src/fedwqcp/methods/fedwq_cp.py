@@ -114,8 +114,8 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         (own,) = one_score(cal, alpha, self.overflow)
-        tail = len(tail_ranks(cal.n, alpha, self.tail)) if self.tail else 0
-        return (Disclosure(cal.n, own.scores + tail),)
+        tail = tail_ranks(cal.n, alpha, self.tail) if self.tail else ()
+        return (Disclosure.of_ranks(cal.n, (*own.ranks, *tail)),)
 
     @property
     def maskable(self) -> bool:

@@ -26,7 +26,7 @@ from fedwqcp.methods._base import (
     one_score,
 )
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
-from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_size
+from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_ranks
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level, least_sample
 from fedwqcp.wire.limits import POINTS
@@ -201,8 +201,8 @@ class NewAgentCP(Summed, Method[Summary]):
         if self.form == "confident":
             return one_score(cal, alpha)
         if self.sketch == "order":
-            disclosed = sketch_size(cal.n, self.points, self.min_gap)
-            return (Disclosure(cal.n, disclosed, each_level=False),)
+            ranks = sketch_ranks(cal.n, self.points, self.min_gap)
+            return (Disclosure.of_ranks(cal.n, ranks),)
         questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
         return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
 

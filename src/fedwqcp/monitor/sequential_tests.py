@@ -50,7 +50,7 @@ _LOG_ZERO = -1e300
 """The logarithm of no wealth: JSON has no -inf, and adding exp(-1e300) changes nothing."""
 
 
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**52)]
 """A number of rows, checked where it is read."""
 
 

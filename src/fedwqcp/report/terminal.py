@@ -29,7 +29,8 @@ class LevelThresholds:
 
     ``whose`` says whether all agents have this threshold, each was sent one, or each finds its own.
     ``thresholds`` are those that all share, one for each column of the score (a number, or one for
-    each label); ``proposed`` a value near which agents find their own. ``left_out`` are used agents that the thresholds do not rest on.
+    each label); ``proposed`` a value near which agents find their own. ``left_out`` are used
+    agents that the thresholds do not rest on.
     ``loss`` is the most coverage that Byzantine agents cost (1 says nothing), ``withstands`` how
     many of them are withstood, where the method says so.
     """

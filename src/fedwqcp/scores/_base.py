@@ -30,16 +30,8 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import Integers, Ranked, Sets, dispatch
-from fedwqcp.kernels.dispatch import Crossing
-from fedwqcp.kernels.numpy import (
-    NOT_RANDOM,
-    Limits,
-    RandomPart,
-    blocks,
-    limits_of,
-    rank_every_label,
-)
+from fedwqcp.kernels import Given, Integers, KernelFormula, Ranked, Sets, dispatch
+from fedwqcp.kernels.numpy import blocks, rank_every_label
 from fedwqcp.sets import Intervals, LabelSets
 
 
@@ -285,8 +277,7 @@ class LabelScore(Score):
 
 GrowsWith: TypeAlias = Literal["mass", "top"]
 """What a score grows with, beside the rank: the mass up to the label, or the largest probability of
-the row. The formula is ``before + u (upto - before) + penalty(rank)``, or ``u top`` at rank 1 and
-``top + (rank - 2 + u) penalty`` from rank 2 on; `numpy.RandomPart` computes the same."""
+the row. The formula is one of the two that `KernelFormula` names."""
 
 
 class RankedScore(LabelScore):
@@ -313,68 +304,31 @@ class RankedScore(LabelScore):
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
         if self._grows_with is None:
             return super()._of_labels(p, y, u)
-        return dispatch.score_labels(
-            p, y, lambda place, rows: self._formula(place, 1.0 if u is None else u[rows])
-        )
+        return dispatch.score_labels(p, y, _kernel_formula(self, p.shape[1]), u)
 
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
-        if self._has_own_thresholds(p, q, rule):
-            return self._within_each(p, None, q, u).mask
-        if q.ndim or self._grows_with is None:
+        if self._grows_with is None:
             return super()._mask(p, q, rule, u)
-        limit = _limits(self, float(q), p.shape[1])
-        if rule == "leq":
-            random = NOT_RANDOM if u is None else self._random_part(q, p.shape[1], u)
-            return dispatch.mask_within(p, limit, random)
-        found = dispatch.find_crossings(p, limit, masked=True)
-        assert found.mask is not None  # it was asked for
-        rows = np.flatnonzero(self._includes_crossing(found, float(q), rule, u))
-        found.mask[rows, found.label[rows]] = True
-        return found.mask
+        return self._sets(p, None, q, rule, u).mask
 
     def _measure(
         self, p: Probabilities, y: Labels, q: Floats, rule: Rule, u: Floats | None
     ) -> tuple[Bools, Integers]:
-        if self._has_own_thresholds(p, q, rule):
-            sets = self._within_each(p, y, q, u)
-            return sets.covered, sets.sizes
-        if q.ndim or self._grows_with is None:
+        if self._grows_with is None:
             return super()._measure(p, y, q, rule, u)
-        limit = _limits(self, float(q), p.shape[1])
-        if rule == "leq":
-            random = NOT_RANDOM if u is None else self._random_part(q, p.shape[1], u)
-            return dispatch.count_within(p, limit, y, random)
-        found = dispatch.find_crossings(p, limit, labels=y)
-        assert found.covered is not None  # labels were given
-        more = self._includes_crossing(found, float(q), rule, u)
-        return found.covered | (more & (found.label == y)), found.place.rank - 1 + more
+        sets = self._sets(p, y, q, rule, u)
+        return sets.covered, sets.sizes
 
-    def _has_own_thresholds(self, p: Probabilities, q: Floats, rule: Rule) -> bool:
-        """Tell whether each label, or each row, has a threshold that a loop can take."""
-        by_label_or_row = q.shape in ((p.shape[1],), (len(p), 1))
-        return by_label_or_row and rule == "leq" and self._grows_with is not None
-
-    def _within_each(self, p: Probabilities, y: Labels | None, q: Floats, u: Floats | None) -> Sets:
-        """Find the sets, or coverage and sizes, where thresholds differ by label or by row."""
-        random = self._random_part(q, p.shape[1], u)
-        return dispatch.within_each(p, q, random, self._grows_with == "top", y)
-
-    def _random_part(self, q: Floats, n_classes: int, u: Floats | None) -> RandomPart:
-        """Return what a kernel needs to compute scores: u, and what each rank adds."""
-        nothing = np.zeros(n_classes + 1)
-        ranks = np.arange(n_classes + 1)
-        penalties = self._formula(Ranked(nothing, nothing, ranks, nothing), 1.0)
-        return RandomPart(NOT_RANDOM.u if u is None else u, penalties, q.reshape(-1), q.ndim == 2)
-
-    def _includes_crossing(self, found: Crossing, q: float, rule: Rule, u: Floats | None) -> Bools:
-        """Tell where the crossing label, the first beyond its limit, belongs to the set."""
-        place = found.place
-        more: Bools = place.rank == 1
-        if u is not None:
-            more |= self._formula(place, u) <= q
-        if rule == "until":
-            more |= self._formula(place.previous(), 1.0) < q
-        return more & (found.label >= 0)
+    def _sets(
+        self, p: Probabilities, y: Labels | None, q: Floats, rule: Rule, u: Floats | None
+    ) -> Sets:
+        """Find the masks, or with true labels coverage and sizes."""
+        if q.size == 1:
+            q = q.reshape(())
+        elif q.ndim == 2 and len(q) == 1 < len(p):  # the same for all rows
+            q = q[0]
+        formula = _kernel_formula(self, p.shape[1])
+        return dispatch.find_sets(p, formula, u, Given(q, rule), y)
 
     def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         mask = super()._block(p, q, rule, u)
@@ -388,16 +342,12 @@ class RankedScore(LabelScore):
 
 
 @lru_cache(maxsize=64)
-def _limits(score: RankedScore, q: float, n_classes: int) -> Limits:
-    """Return what one threshold allows at each rank, by the score's own formula."""
-    ranks = np.arange(1, n_classes + 1)
-
-    def scores(mass: Integers) -> Floats:
-        m = np.ldexp(mass.astype(np.float64), -52)
-        return score._formula(Ranked(m, m, ranks, m), 1.0)
-
-    guess = np.nan_to_num(q - scores(np.zeros_like(ranks)))
-    return limits_of(lambda mass: scores(mass) <= q, guess, score._grows_with == "top")
+def _kernel_formula(score: RankedScore, n_classes: int) -> KernelFormula:
+    """Return a score as kernels take it."""
+    nothing, ranks = np.zeros(n_classes + 1), np.arange(n_classes + 1)
+    penalties = score._formula(Ranked(nothing, nothing, ranks, nothing), 1.0)
+    penalties.flags.writeable = False
+    return KernelFormula(score._formula, penalties, score._grows_with == "top")
 
 
 def check_penalty(penalty: float) -> None:
@@ -441,13 +391,12 @@ class IntervalScore(Score):
                 return self._of(out, as_floats(y, "y", (len(out),)))
             out = as_floats(outputs, *self._expected(), checked=False)
             values = as_floats(y, "y", (len(out),), checked=False)
-
-            def plain(rows: slice) -> Floats:
-                _check_finite(out, rows, *self._expected())
-                _check_finite(values, rows, "y", (None,))
-                return self._of(out[rows], values[rows])
-
-            return dispatch.interval_scores(out, values, plain)
+            found = dispatch.interval_scores(out, values)
+            return (
+                found
+                if found is not None
+                else self._of(self._outputs(out), as_floats(values, "y", (len(out),)))
+            )
 
     def invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals:
         """Return the prediction intervals {y : V(x, y) <= threshold}.
@@ -471,13 +420,11 @@ class IntervalScore(Score):
             if not self._is_distance or q.ndim == 2:
                 return self._invert(self._outputs(out), q_low, q_high)
 
-            def plain(rows: slice) -> tuple[Floats, Floats]:
-                _check_finite(out, rows, *self._expected())
-                found = self._invert(out[rows], q_low[rows], q_high[rows])
-                return found.lower, found.upper
-
             low, high = np.broadcast_to(q, 2).tolist()
-            return Intervals(*dispatch.interval_ends(out, (low, high), plain))
+            found = dispatch.interval_ends(out, (low, high))
+            if found is None:
+                return self._invert(self._outputs(out), q_low, q_high)
+            return Intervals(*found)
 
     @abstractmethod
     def _of(self, out: Floats, y: Floats) -> Floats:
@@ -495,15 +442,6 @@ class IntervalScore(Score):
         """Return how errors call the outputs, and the shape that they must have."""
         shape = (None,) if self.width == 1 else (None, self.width)
         return f"outputs for {type(self).__name__}", shape
-
-
-def _check_finite(array: Floats, rows: slice, what: str, shape: tuple[int | None, ...]) -> None:
-    """Refuse some rows that are not finite; the error counts from the first row of all."""
-    try:
-        as_floats(array[rows], what, shape)
-    except InputError:
-        as_floats(array, what, shape)
-        raise
 
 
 def as_threshold(threshold: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

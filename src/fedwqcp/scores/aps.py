@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedwqcp._validation import Floats, Labels, Probabilities
-from fedwqcp.kernels import Ranked, dispatch
+from fedwqcp._validation import Floats, Probabilities
+from fedwqcp.kernels import Ranked
 from fedwqcp.kernels.numpy import rank_every_label, rank_in_float32
 from fedwqcp.scores._base import GrowsWith, RankedScore
 
@@ -51,11 +51,6 @@ class APS(RankedScore):
     @property
     def _grows_with(self) -> GrowsWith | None:
         return "mass" if self.precision == "exact" else None
-
-    def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
-        if u is None and self.precision == "exact":
-            return dispatch.masses_upto(p, y)
-        return super()._of_labels(p, y, u)
 
     def _formula(self, place: Ranked, u: Floats | float) -> Floats:
         if isinstance(u, float) and u == 1:

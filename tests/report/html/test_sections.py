@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.report.html.page import against_nominal, explained
+from fedwqcp.metrics import explained
+from fedwqcp.report.html.page import against_nominal
 from fedwqcp.report.html.sections import AgentCoverage, coverage_verdict
 
 

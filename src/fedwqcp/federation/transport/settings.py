@@ -21,6 +21,7 @@ from fedwqcp.federation.plan import (
     named_classes,
     new_id,
     set_rule,
+    shared_key,
 )
 from fedwqcp.registry import Setting
 from fedwqcp.wire.messages import Round
@@ -130,7 +131,7 @@ def round_of(config: Mapping[str, object]) -> Round:
     Returns
     -------
     Round
-        With a fresh id and key.
+        With a fresh id, and the key of its roster.
 
     Raises
     ------
@@ -155,7 +156,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         quorum=given.quorum or len(agents),
         max_n=given.max_n,
         rule=set_rule(given.rule, given.allow_empty),
-        key=new_id(),
+        key=shared_key(agents),
         n_classes=n_classes,
         classes=classes,
         by=given.by or None,

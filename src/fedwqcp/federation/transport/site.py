@@ -47,7 +47,9 @@ from fedwqcp.errors import (
     traced,
 )
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.approval import is_approved
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
+from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_same_round
@@ -72,7 +74,7 @@ SiteOutputs: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayL
 Work: TypeAlias = Callable[[], tuple[str, bytes]]
 """Returns a status and the bytes that go with it."""
 _FILES = ("outputs", "labels", "folder", "sign-key")
-_ROUND_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_ROUND_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 _Positive: TypeAlias = Annotated[float, Meta(gt=0)]
@@ -103,10 +105,18 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
     """Longest computation that the site allows, whatever the server asks for."""
     privacy_budget: Annotated[_Positive | None, Meta(description="a number above 0")] = None
     """Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``."""
+    data_set: Annotated[
+        str, Meta(pattern=_ROUND_ID.pattern, description="a name of letters, digits, '_', '-'")
+    ] = "calibration"
+    """Whose scores count together, kept in ``ledger/NAME``: of the same people the same name."""
+    approve: _Flag = False
+    """Whether each new round waits for `fedwqcp agent approve`."""
+    honest_others: Annotated[int, Meta(ge=0, description="an integer of at least 0")] = 0
+    """How many other agents of a secure round the site trusts not to help the server."""
 
 
 _KEYS = SiteSettings.__struct_encode_fields__
-_LIMITS = tuple(key for key in _KEYS if "-" in key)
+_LIMITS = ("approve", *(key for key in _KEYS if "-" in key))
 """Keys whose misspelling is refused: it would silently switch a limit off."""
 _HERE = "the site's settings"
 
@@ -154,6 +164,26 @@ class Site:
         if kept is None:
             raise InputError("a privacy budget must be kept: give this agent a folder")
         return Budget(kept, self.settings.privacy_budget)
+
+    @property
+    def ledger(self) -> DisclosureLedger | None:
+        """What was told of the site's data set, where it has a folder."""
+        kept = None if self.folder is None else self.folder / "ledger" / self.settings.data_set
+        return None if kept is None else DisclosureLedger(kept)
+
+    def hides(self, round: Round) -> bool:
+        """Whether each masked sum surely holds an honest agent's numbers besides the site's own."""
+        return self.settings.honest_others > len(round.agents) - round.quorum
+
+    def check_approved(self, round: Round, terms: bytes) -> None:
+        """Refuse a round that no person approved, where the site asks for that."""
+        if not self.settings.approve:
+            return
+        kept = self._round_folder(round.id)
+        if kept is None or self.folder is None:
+            raise InputError("must be named where rounds wait for approval", field="folder")
+        if not is_approved(self.folder, kept, round, terms):
+            raise RefusedError("approval")
 
     def previous_answer(self, round: Round, terms: bytes, name: str) -> bytes | None:
         """Return what was answered before (``step-0``, ``step-1``, ..., ``ready``).
@@ -263,7 +293,8 @@ def answer(
 ) -> bytes:
     """Answer one question, or give again what was answered before.
 
-    A masked answer stays at the site and only a masked sum leaves, so no disclosure limit applies.
+    A masked answer stays at the site and only a masked sum leaves: the same limit applies, unless
+    the site trusts so many others that the sum hides it.
     """
     with refuse_with("terms"):
         plan = plan_of(request.round)
@@ -279,14 +310,18 @@ def answer(
         before = site.previous_answer(round, request.round, f"step-{step}")
     if before is not None:
         return before
+    with refuse_with("approval"):
+        site.check_approved(round, request.round)
+    hidden = masked and site.hides(round)
     with refuse_with("data"), refuse_with("classes", ClassesError):
         agent = Agent(
             site.agent,
             plan,
             _calibration(round, outputs()),
             allow_samples=own.allow_samples,
-            limit=None if masked else DisclosureLimit(own.max_share, own.min_class),
+            limit=None if hidden else DisclosureLimit(own.max_share, own.min_class),
             budget=site.budget,
+            ledger=None if hidden else site.ledger,
             sign_key=None if own.sign_key is None else SigningKey(Path(own.sign_key)),
         )
     with refuse_with("answer"), refuse_with("budget", BudgetError):

@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from fedwqcp._validation import named
 from fedwqcp.errors import InputError
-from fedwqcp.metrics import Rate, band
-from fedwqcp.quantile import conformal_rank, least_sample
+from fedwqcp.metrics import Rate
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "plain"]
 """How a statement is meant; a word always says the same as the colour."""
@@ -288,16 +287,6 @@ def verdict_rule(nominal: float) -> str:
         "calibrations. Above nominal: the interval lies above. Otherwise on target if no part of "
         f"it lies below {nominal - (1 - nominal) / 2:g}; else there are too few cases to tell."
     )
-
-
-def explained(m: int, n: int | None, alpha: float) -> float:
-    """Return the least coverage of m test points that a valid calibration of n points explains.
-
-    One in forty is lower, of calibration and test points together. Where n is not known it is the
-    least that gives a finite threshold.
-    """
-    n = n or least_sample(alpha)
-    return band(m, min(n, conformal_rank(n, alpha)), n)[0] / m
 
 
 def name_list(names: Iterable[str]) -> str:

@@ -28,7 +28,7 @@ from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load
 from fedwqcp.federation.release import Release, known_rows, points_of, proved
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics import MIN_COUNT
+from fedwqcp.metrics import MIN_COUNT, explained
 from fedwqcp.quantile import conformal_quantile, conformal_rank
 from fedwqcp.report.html.charts import score_chart, threshold_chart
 from fedwqcp.report.html.page import (
@@ -47,7 +47,6 @@ from fedwqcp.report.html.page import (
     View,
     ViewVerdict,
     counted,
-    explained,
     interval,
     name_list,
     number,

@@ -1,0 +1,232 @@
+"""What was ever told of a data set: the limit of a site holds over all rounds together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import sha256
+from math import inf
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec.structs import replace
+
+from fedwqcp.errors import DisclosureError
+from fedwqcp.federation.disclosure import (
+    EVERYBODY,
+    PRIVATE_EPSILON,
+    DisclosureLimit,
+    Told,
+    told,
+    too_little_noise,
+)
+from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.spending_log import Entry, SpendingLog
+from fedwqcp.methods import Calibration
+from fedwqcp.wire.messages import Ask, Summary
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """Scores of one sample that an answer told."""
+
+    accounts: dict[str, int]
+    sample: str
+    ranks: list[int]
+    count: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Told(Entry, frozen=True):
+    """What one answer told of whom, or that the ledger was renewed."""
+
+    renewed: bool = False
+    round: str = ""
+    terms: str = ""  # digest of the terms and the agent
+    step: int = 0
+    question: str = ""
+    content: str = ""  # digest of question and answer, the same in every round
+    epsilon: Decimal = Decimal(0)
+    cuts: str = ""
+    parts: list[_Part] = []
+
+    @property
+    def sound(self) -> bool:
+        return self.epsilon.is_finite() and 0 <= float(self.epsilon) < inf and self.step >= 0
+
+
+@dataclass(frozen=True)
+class Account:
+    """How many people of a class, a group or all of a data set were told of.
+
+    Parameters
+    ----------
+    name : str
+        Which.
+    told : int
+        People of whom a score was told.
+    size : int
+        How many there were when that was written last.
+    """
+
+    name: str
+    told: int
+    size: int
+
+
+class DisclosureLedger:
+    """What answers told of one data set, over all rounds.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it is kept, at the site; one for each data set.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._log = SpendingLog(folder, _Told)
+
+    def charge(
+        self,
+        plan: Plan,
+        cal: Calibration,
+        asked: Ask,
+        answers: Sequence[Summary | None],
+        *,
+        limit: DisclosureLimit | None,
+        epsilon: float,
+    ) -> None:
+        """Write down what an answer tells before it leaves, or refuse it.
+
+        What was told before costs nothing: the same order statistics of the same scores, or the
+        same answer to the same question. Without a limit it is only written down.
+        """
+        parts = told(plan, cal, asked.step + 1)
+        entry = _Told(
+            round=plan.round.id,
+            terms=plan.digest.hex(),
+            step=asked.step,
+            question=_digest(asked),
+            content=_content(plan, parts, asked, answers),
+        )
+
+        def _charge(all_before: list[_Told]) -> _Told | None:
+            before = _since_renewal(all_before)
+            if epsilon < inf:
+                return replace(entry, epsilon=_with_noise(before, epsilon, limit))
+            cuts = _new_cuts(plan, cal, before, limit)
+            new = _new(parts, entry, before)
+            if limit is not None:
+                limit.allow(plan.round.method.name, new, _spent(before))
+            counted = any(part.count for part in parts) and not _again(entry, before)
+            if not counted and not cuts and not any(part.scores for part in new):
+                return None
+            kept = [_Part(p.accounts, p.sample, sorted(p.ranks), p.count) for p in new if p.scores]
+            return replace(entry, cuts=cuts, parts=kept)
+
+        self._log.append(_charge)
+
+    def renew(self) -> None:
+        """Begin anew: what was told so far counts no more. The site's own decision."""
+        self._log.append(lambda _: _Told(renewed=True))
+
+    @property
+    def accounts(self) -> list[Account]:
+        """What was told of whom since it was renewed, everybody first."""
+        before = _since_renewal(self._log.read())
+        sizes = dict[str, int]()
+        for part in _parts(before):
+            sizes.update(part.accounts)
+        spent = _spent(before)
+        names = sorted(sizes, key=lambda name: (name != EVERYBODY, name))
+        return [Account(name, spent[name], sizes[name]) for name in names]
+
+
+def _since_renewal(entries: list[_Told]) -> list[_Told]:
+    """Return what counts."""
+    last = max((at for at, each in enumerate(entries) if each.renewed), default=-1)
+    return entries[last + 1 :]
+
+
+def _parts(entries: list[_Told]) -> list[_Part]:
+    return [part for each in entries for part in each.parts]
+
+
+def _spent(entries: list[_Told]) -> Counter[str]:
+    """Return how many people each account told of."""
+    spent = Counter[str]()
+    for part in _parts(entries):
+        spent.update(dict.fromkeys(part.accounts, len(part.ranks) + part.count))
+    return spent
+
+
+def _with_noise(before: list[_Told], epsilon: float, limit: DisclosureLimit | None) -> Decimal:
+    """Return what a private answer spends; all of them together need noise enough."""
+    own = Decimal(str(epsilon))
+    spent = sum((each.epsilon for each in before), own)
+    if limit is not None and spent > PRIVATE_EPSILON:
+        raise too_little_noise(float(spent))
+    return own
+
+
+def _again(entry: _Told, before: list[_Told]) -> bool:
+    """Whether this answer to this question of this round was written down before."""
+    same = (entry.terms, entry.step, entry.content)
+    return any((each.terms, each.step, each.content) == same for each in before)
+
+
+def _new(parts: list[Told], entry: _Told, before: list[_Told]) -> list[Told]:
+    """Return what was not told before.
+
+    What is only counted is charged for a whole round at its first step: later steps take from that,
+    but a step that is answered twice pays again.
+    """
+    known = any(each.content == entry.content for each in before)
+    own = [each for each in before if each.terms == entry.terms]
+    paid = [] if any(each.step == entry.step for each in own) else _parts(own)
+    found = []
+    for part in parts:
+        same = [each for each in _parts(before) if _of_same(each, part)]
+        ranks = part.ranks.difference(*(each.ranks for each in same))
+        count = part.count - sum(each.count for each in paid if _of_same(each, part))
+        count = 0 if known else max(0, count)
+        found.append(Told(part.accounts, part.sample, ranks, count))
+    return found
+
+
+def _of_same(one: _Part, other: Told) -> bool:
+    """Whether both are of one sample."""
+    return one.sample == other.sample and one.accounts.keys() == other.accounts.keys()
+
+
+def _new_cuts(
+    plan: Plan, cal: Calibration, before: list[_Told], limit: DisclosureLimit | None
+) -> str:
+    """Return where a round cuts the points, if no round did before; refuse another set of cuts.
+
+    Cuts of two rounds together could leave single people between them.
+    """
+    if not plan.method.cells(cal):
+        return ""
+    cuts = ", ".join(f"{float(cut)!r}" for cut in plan.method.cuts) or "rows"
+    known = {each.cuts for each in before if each.cuts}
+    if known and cuts not in known and limit is not None:
+        raise DisclosureError(
+            "this agent answers one set of cuts of its points, and answered another before",
+            cure=("renew its ledger", "ask for the former strata, or renew the ledger"),
+        )
+    return "" if cuts in known else cuts
+
+
+def _content(plan: Plan, parts: list[Told], asked: Ask, answers: Sequence[Summary | None]) -> str:
+    """Return the digest of a statistic of these scores, whatever round asks for it."""
+    round = plan.round
+    terms = (round.method, round.score, round.alphas, round.by, round.groups, round.target)
+    samples = [part.sample for part in parts]
+    return _digest(terms, samples, asked.questions, answers)
+
+
+def _digest(*values: object) -> str:
+    return sha256(repr(values).encode()).hexdigest()

@@ -1,0 +1,359 @@
+"""What was ever told of a data set: the limit holds over all rounds together."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedwqcp.errors import DisclosureError, InputError, RecordError
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.approval import approve, waiting_rounds
+from fedwqcp.federation.disclosure import DisclosureLimit
+from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.site_folder import make_site_folder
+from fedwqcp.federation.transport.envelope import Request
+from fedwqcp.federation.transport.site import Site, answer
+from fedwqcp.methods import Calibration
+from fedwqcp.wire.codec import encode
+from fedwqcp.wire.messages import Choice, Round
+
+SCORES = np.random.default_rng(0).uniform(size=75)
+CAL = Calibration(SCORES, np.arange(75) % 3, (np.arange(75.0) % 50)[:, None], n_classes=3)
+
+
+def terms(method="fedwq-cp", alphas=(0.1,), *, id="r1", score="custom", **more):
+    settings = more.pop("settings", {})
+    return Round(
+        id, Choice(method, settings), Choice(score), alphas, ("a", "b"), 2, n_classes=3, **more
+    )
+
+
+def ask(folder, round, cal=CAL, **options):
+    return Agent("a", round, cal, ledger=DisclosureLedger(folder / "ledger"), **options).answer()
+
+
+def told(folder):
+    accounts = DisclosureLedger(folder / "ledger").accounts
+    return {each.name: each.told for each in accounts}
+
+
+def test_rounds_of_moved_levels_tell_a_fifth_of_the_people_and_no_more(tmp_path):
+    answered = 0
+    for i in range(30):
+        try:
+            ask(tmp_path, terms(alphas=(0.05 + 0.03 * i,), id=f"r{i}"))
+        except DisclosureError:
+            continue
+        answered += 1
+    assert answered == told(tmp_path)["everybody"] == 15
+
+
+def test_what_was_told_before_costs_nothing(tmp_path):
+    for i, method in enumerate(["fedwq-cp", "fedavgq-cp", "max-cp", "fedwq-cp", "fedcp-qq"]):
+        ask(tmp_path, terms(method, id=f"r{i}"))
+    assert told(tmp_path) == {"everybody": 1}, "one order statistic under five names"
+    assert len(list((tmp_path / "ledger").glob("0*"))) == 1
+    ask(tmp_path, terms("fcp", settings={"sketch": "order", "points": 10}))
+    ask(tmp_path, terms("fcp", (0.2,), id="r9", settings={"sketch": "order", "points": 10}))
+    assert told(tmp_path)["everybody"] in {10, 11}, "of which ranks does not depend on the level"
+
+
+@pytest.mark.parametrize("n", [12, 75, 1000])
+def test_a_default_site_answers_auto_at_two_levels_and_then_fedwq_cp(tmp_path, n):
+    rng = np.random.default_rng(2)
+    cal = Calibration(rng.uniform(size=n), rng.integers(0, 3, n), n_classes=3)
+    ask(tmp_path, terms("auto"), cal)
+    first = told(tmp_path)
+    ask(tmp_path, terms("auto", (0.02, 0.3), id="r2"), cal)
+    assert told(tmp_path) == first
+    ask(tmp_path, terms("fedwq-cp", (0.2,), id="r3"), cal)
+    assert told(tmp_path)["everybody"] == first.get("everybody", 0) + 1
+
+
+def test_new_rows_raise_the_size_and_not_what_was_given(tmp_path):
+    for i in range(15):
+        ask(tmp_path, terms(alphas=(0.05 + 0.05 * i,), id=f"r{i}"))
+    with pytest.raises(DisclosureError):
+        ask(tmp_path, terms(alphas=(0.93,), id="r20"))
+    four = Calibration(np.append(SCORES, [0.2, 0.3, 0.4, 0.5]))
+    with pytest.raises(DisclosureError):
+        ask(tmp_path, terms(alphas=(0.93,), id="r20"), four)
+    five = Calibration(np.append(SCORES, [0.2, 0.3, 0.4, 0.5, 0.6]))
+    ask(tmp_path, terms(alphas=(0.93,), id="r20"), five)
+    assert told(tmp_path)["everybody"] == 16
+
+
+def test_another_score_of_the_same_people_counts(tmp_path):
+    for i in range(15):
+        ask(tmp_path, terms(id=f"r{i}", score="lac"), Calibration(SCORES ** (1 + i), n_classes=3))
+    with pytest.raises(DisclosureError):
+        ask(tmp_path, terms(id="r15", score="lac"), Calibration(SCORES**0.5, n_classes=3))
+
+
+def test_two_columns_are_of_two_people():
+    two = Calibration(np.stack([SCORES, SCORES[::-1] / 2], axis=1))
+    round = terms(
+        alphas=tuple(0.05 * i for i in range(2, 12)),
+        score="cqr",
+    )
+    round = replace(round, score=Choice("cqr", {"symmetric": False}), n_classes=None)
+    with pytest.raises(DisclosureError):
+        Agent("a", round, two).answer()
+
+
+def test_a_class_tells_a_fifth_of_its_people_over_all_rounds(tmp_path):
+    """By label and by the sketches of fedls-cp; five of 25 in each class."""
+    ask(tmp_path, terms("fedls-cp", settings={"points": 3}))
+    for i in range(20):
+        try:
+            ask(tmp_path, terms(alphas=(0.1 + 0.04 * i,), id=f"r{i}", by="label"))
+        except DisclosureError:
+            break
+    else:
+        pytest.fail("classes told more than a fifth")
+    found = told(tmp_path)
+    assert max(found[f"class {c}"] for c in range(3)) == 5
+    assert found["everybody"] == sum(found[f"class {c}"] for c in range(3))
+
+
+def test_counts_are_charged_once_for_a_round_and_again_for_a_step_answered_twice(tmp_path):
+    large = Calibration(np.random.default_rng(1).uniform(size=2000))
+    for _ in range(3):
+        ask(tmp_path, terms("fcp"), large)
+    assert told(tmp_path) == {"everybody": 240}
+    ask(tmp_path, terms("fcp", id="r2"), large)
+    assert told(tmp_path) == {"everybody": 240}, "a size alone, which was told before"
+    changed = Calibration(large.scores / 2)
+    with pytest.raises(DisclosureError):
+        ask(tmp_path, terms("fcp"), changed)
+
+
+def test_one_set_of_cuts_is_answered(tmp_path):
+    def strata(*cuts, id="r1"):
+        return terms("fedls-cp", id=id, settings={"strata": cuts, "points": 2})
+
+    ask(tmp_path, strata(25.0))
+    for i, cut in enumerate((24.0, 26.0, 20.0)):
+        with pytest.raises(DisclosureError):
+            ask(tmp_path, strata(cut, id=f"c{i}"))
+    ask(tmp_path, strata(25.0, id="r2"))
+    DisclosureLedger(tmp_path / "ledger").renew()
+    ask(tmp_path, strata(24.0, id="r3"))
+
+
+def test_private_answers_without_a_budget_spend_ten_over_all_rounds(tmp_path):
+    def private(i):
+        return terms(
+            "private-fedwq-cp",
+            (0.01 * (i + 1),),
+            id=f"r{i}",
+            score="lac",
+            settings={"epsilon": 1.0},
+        )
+
+    for i in range(10):
+        ask(tmp_path, private(i))
+    with pytest.raises(InputError):
+        ask(tmp_path, private(10))
+    assert told(tmp_path) == {}, "noise tells nobody's score"
+
+
+def test_what_a_site_lets_leave_without_a_limit_counts_later(tmp_path):
+    exact = terms("fcp", settings={"sketch": "exact"})
+    ask(tmp_path, exact, allow_samples=True)
+    assert told(tmp_path)["everybody"] == 75
+    ask(tmp_path, terms(id="r2"))  # one of those
+    ask(tmp_path, terms(id="r3"), limit=DisclosureLimit(1.0))
+    with pytest.raises(DisclosureError):
+        ask(tmp_path, terms(id="r4", score="lac"), Calibration(SCORES / 2, n_classes=3))
+
+
+def test_only_the_site_renews_or_widens(tmp_path):
+    for i in range(15):
+        ask(tmp_path, terms(alphas=(0.05 + 0.05 * i,), id=f"r{i}"))
+    late = terms(alphas=(0.93,), id="late")
+    ask(tmp_path, late, limit=DisclosureLimit(0.25))
+    DisclosureLedger(tmp_path / "ledger").renew()
+    assert told(tmp_path) == {}
+    ask(tmp_path, late)
+    assert told(tmp_path) == {"everybody": 1}
+
+
+def test_a_lost_entry_stops_every_answer(tmp_path):
+    for i in range(3):
+        ask(tmp_path, terms(alphas=(0.1 + 0.1 * i,), id=f"r{i}"))
+    (tmp_path / "ledger" / "000003.json").unlink()
+    with pytest.raises(RecordError):
+        ask(tmp_path, terms(id="r9"))
+
+
+METHODS = st.sampled_from(
+    [
+        ("fedwq-cp", {}),
+        ("fedwq-cp", {"tail": 16}),
+        ("fedwq-cp", {"overflow": "clip"}),
+        ("fcp", {"sketch": "order", "points": 4}),
+        ("fcp", {"count_gap": 9}),
+        ("fcp", {"probes": 1}),
+        ("fedls-cp", {"points": 2}),
+        ("fedls-cp", {"strata": (25.0,), "points": 2}),
+        ("rob-fcp", {"bins": 3, "probes": 1}),
+        ("fedcp-qq", {"selection": "truncate_min"}),
+        ("guarded-median-cp", {}),
+        ("private-fedwq-cp", {"epsilon": 4.0}),
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            METHODS,
+            st.lists(st.sampled_from([0.05, 0.1, 0.2, 0.35, 0.5]), min_size=1, unique=True),
+            st.sampled_from([None, "label"]),
+            st.sampled_from([1.0, 2.0]),
+        ),
+        max_size=15,
+    ),
+    st.sampled_from([9, 40, 75]),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_sequence_of_rounds_passes_the_limit_and_repeats_are_free(tmp_path_factory, rounds, n):
+    home, limit = tmp_path_factory.mktemp("site"), DisclosureLimit()
+    for i, ((method, own), alphas, by, power) in enumerate(rounds):
+        cal = Calibration(SCORES[:n] ** power, CAL.labels[:n], CAL.features[:n], n_classes=3)
+        round = terms(method, tuple(alphas), id=f"r{i}", score="lac", by=by, settings=own)
+        try:
+            first = ask(home, round, cal)
+        except InputError:
+            continue
+        before = told(home)
+        if method not in {"private-fedwq-cp", "fedcp-qq"}:
+            assert ask(home, round, cal) == first
+            ask(home, replace(round, id=f"again{i}"), cal)
+            assert told(home) == before
+    for account in DisclosureLedger(home / "ledger").accounts:
+        assert account.told <= limit.scores_of(account.size)
+        assert account.name == "everybody" or account.size >= limit.min_class
+
+
+PROCESS = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from fedwqcp.errors import DisclosureError
+from fedwqcp.federation import spending_log
+from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.methods import Calibration
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.messages import Round
+home, dies = Path(sys.argv[1]), int(sys.argv[2])
+cal = Calibration(np.random.default_rng(0).uniform(size=75))
+if dies:
+    real, calls = spending_log.write_atomic, []
+    def write(*args, **more):
+        calls.append(1)
+        return os._exit(9) if len(calls) == dies else real(*args, **more)
+    spending_log.write_atomic = write
+for file in sorted(home.glob("*.round")):
+    round, ledger = decode(file.read_bytes(), Round), DisclosureLedger(home / "ledger")
+    try:
+        answer = Agent("a", round, cal, ledger=ledger).answer()
+    except DisclosureError:
+        continue
+    (home / f"{file.stem}.{os.getpid()}.sent").write_bytes(answer)
+"""
+
+
+def test_processes_at_once_and_kills_in_between_pass_no_limit(tmp_path):
+    for i in range(30):
+        (tmp_path / f"{i:02}.round").write_bytes(
+            encode(replace(terms(alphas=(0.03 + 0.03 * i,), id=f"r{i}"), n_classes=None))
+        )
+    command = [sys.executable, "-c", PROCESS, str(tmp_path)]
+    assert [subprocess.call([*command, dies]) for dies in ("3", "6", "8")] == [9, 9, 9]
+    running = [subprocess.Popen([*command, "0"]) for _ in range(3)]
+    assert [each.wait() for each in running] == [0, 0, 0]
+    sent = {file.name[:2] for file in tmp_path.glob("*.sent")}
+    assert len(sent) <= told(tmp_path)["everybody"] == 15
+
+
+def site(folder, **settings):
+    make_site_folder(folder)
+    return Site.of({"agent": "a", "folder": str(folder), **settings})
+
+
+def reply(at, round, *, masked=False, cal=CAL):
+    request = Request("n", encode(round), b"", 60.0)
+    return at.perform(lambda: answer(at, request, lambda: cal, masked=masked), 60.0, False)[0]
+
+
+@pytest.mark.parametrize(("n", "most"), [(75, 15), (1000, 200)])
+def test_a_site_over_an_engine_tells_a_fifth_over_all_rounds_and_restarts(tmp_path, n, most):
+    cal = Calibration(np.random.default_rng(1).uniform(size=n), n_classes=3)
+    answered = 0
+    for i in range(5):
+        alphas = tuple((1 + 5 * j + i) / (n + 2) for j in range(most // 3))
+        answered += reply(site(tmp_path), terms(alphas=alphas, id=f"r{i}"), cal=cal) == "ok"
+    assert answered == 3
+    (whole,) = DisclosureLedger(tmp_path / "ledger" / "calibration").accounts
+    assert whole.told <= most
+    assert reply(site(tmp_path, **{"data-set": "new-people"}), terms(id="r9"), cal=cal) == "ok"
+
+
+def test_a_site_whose_folder_vanished_refuses(tmp_path):
+    at = site(tmp_path / "site")
+    assert reply(at, terms()) == "ok"
+    shutil.rmtree(tmp_path / "site")
+    assert reply(at, terms(id="r2")) == "folder"
+
+
+@pytest.mark.parametrize("honest", [0, 1, 2])
+def test_masks_lift_no_limit_unless_the_site_trusts_others(tmp_path, honest):
+    """Two puppets and a site of 75 points: fcp by exact counts is refused, masked or not."""
+    round = replace(
+        terms("fcp", max_n=1000, score="lac"), agents=("a", "p1", "p2"), quorum=2, secure=(0.0, 1.0)
+    )
+    at = site(tmp_path, **{"honest-others": honest})
+    assert reply(at, round, masked=True) == ("ok" if honest == 2 else "answer")
+    plain = replace(round, secure=None, id="plain")
+    assert reply(at, plain) == "answer"
+
+
+def test_a_round_waits_until_a_person_approves_its_terms_once(tmp_path):
+    at = site(tmp_path, approve=True)
+    first = terms()
+    assert reply(at, first) == reply(at, replace(first, id="r2", key="other")) == "approval"
+    (name,) = waiting_rounds(tmp_path)
+    with pytest.raises(InputError):
+        approve(tmp_path, f"../{name}")
+    approve(tmp_path, name)
+    assert waiting_rounds(tmp_path) == {}
+    assert reply(at, replace(first, alphas=(0.3,), id="r3")) == "approval"
+    assert reply(at, replace(first, id="r3")) == "ok"
+    assert reply(at, replace(first, id="r3")) == "ok", "one round, all its steps"
+    assert reply(at, replace(first, id="r4")) == "approval"
+
+
+def test_no_more_than_a_hundred_rounds_wait(tmp_path):
+    at = site(tmp_path, approve=True)
+    for i in range(105):
+        assert reply(at, terms(alphas=(0.1 + i / 1000,), id=f"r{i}")) == "approval"
+    assert len(waiting_rounds(tmp_path)) == 100
+    assert not (tmp_path / "rounds").exists()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"data-set": "../x"}, {"aprove": True}, {"data_set": "x"}, {"honest-others": -1}]
+)
+def test_a_wrong_setting_of_the_ledger_is_refused(tmp_path, wrong):
+    with pytest.raises(InputError):
+        site(tmp_path, **wrong)
