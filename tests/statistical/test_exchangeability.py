@@ -112,7 +112,6 @@ FCPS = [FCP(), FCP(sketch="order", points=2, min_gap=2), FCP(sketch="exact")]
 
 @pytest.mark.guarantee("fcp", "1 - alpha <= P(Y in C(X)) for a test point that comes from agent k")
 @pytest.mark.guarantee("fcp", "it is at most 1 - alpha + M / (N + M).")
-@pytest.mark.guarantee("fcp", "With ``floor`` the lower bound stays")
 @pytest.mark.parametrize("method", [*FCPS, FCP(count_empty=False)], ids=repr)
 @settings(max_examples=15, deadline=None)
 @given(groups=GROUPS, alpha=levels)
@@ -262,7 +261,6 @@ def of_classes(method, rest, alpha):
 
 
 @pytest.mark.guarantee("fedls-cp", "coverage at the target is at least 1 - alpha in finite samples")
-@pytest.mark.guarantee("fedls-cp", "``floor`` only adds coverage: bounds from below stay")
 @pytest.mark.parametrize("floor", [False, True])
 @settings(max_examples=30, deadline=None)
 @given(groups=CLASSES, alpha=levels, pi=SHARES)

@@ -255,7 +255,7 @@ def close(
         rounds=release.rounds,
         agents=_agents(release),
         thresholds=thresholds,
-        diagnoses=found,
+        diagnoses=list(found.values()),
         advice=advice,
     )
 

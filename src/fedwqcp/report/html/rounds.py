@@ -379,7 +379,8 @@ def _verdict(
     verdict = "" if worst is None else worst.verdict
     alike = [part for part, own in found.items() if own.verdict == verdict]
     where = f" in {len(alike)} of {counted(len(found), by)}" if by else ""
-    why = "" if worst is None else f" {sentence(str(worst))}"
+    of = f"{by} {alike[0]}: " if by and alike else ""
+    why = "" if worst is None else f" {sentence(f'{of}{worst}')}"
     if verdict == "unsafe":
         return ViewVerdict("bad", f"Averaging is unsafe{where}", said + why)
     if used < all_:
