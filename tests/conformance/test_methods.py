@@ -26,6 +26,7 @@ from fedwqcp.wire.messages import (
     Round,
     Summary,
 )
+from refusals import raises
 
 SETTINGS = {
     "dp-fedcp": {"solver": "exact"},  # the iterative solver is tested beside its source
@@ -284,7 +285,7 @@ def test_it_predicts_from_an_agents_own_data_where_it_says_so(method):
     target = getattr(method, "target", "own")
     release = fw.calibrate(agents(), method=method, target=target, alpha=0.2, allow_samples=True)
     if method.predicts_from_own_data:
-        with pytest.raises(InputError, match="calibration data to predict"):
+        with pytest.raises(InputError):
             method.localize(release.outcomes[0], None, 0, 0.2)
     else:
         assert method.localize(release.outcomes[0], None, 0, 0.2).dtype == np.float64
@@ -326,5 +327,5 @@ def test_a_threshold_that_it_receives_is_the_agents_own_where_it_says_so(method)
 
 
 def test_a_target_in_numbers_names_the_methods_that_take_one():
-    with pytest.raises(InputError, match=r"correct a shift \(auto, cphet, dp-fedcp, fedls-cp\)"):
+    with raises(InputError, field="target"):
         fw.methods.get("fcp").toward((0.5, 0.5))

@@ -74,7 +74,7 @@ def test_files_of_every_hospital_hold_what_a_round_needs(tmp_path):
 
 @pytest.mark.parametrize("seed", [-1, True, 0.5])
 def test_a_wrong_seed_is_refused(seed):
-    with pytest.raises(InputError, match="seed must be a whole number"):
+    with pytest.raises(InputError):
         hospitals(seed)
 
 
