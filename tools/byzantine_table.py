@@ -21,6 +21,7 @@ from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration
+from fedwqcp.methods.auto import sent_ranks
 from fedwqcp.methods.fedls_cp import ranks_of
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import Choice, Round
@@ -28,6 +29,7 @@ from fedwqcp.wire.messages import Choice, Round
 ALPHA, N, LARGE, SEED = 0.1, 200, 10_000, 0
 NAMES = ("a", "b", "c", "d", "e", "f")
 METHODS: dict[str, dict[str, Any]] = {
+    "auto": {},
     "fedwq-cp": {},
     "fedavgq-cp": {},
     "fedcp-qq": {},
@@ -76,9 +78,14 @@ def lowest(n: int) -> Raw:
                 fields = {"losses": [0.0] * 1001, "n": n}
             case "label-counts":
                 fields = {"counts": classes}
-            case "class-sketches":
-                ranks = (ranks_of(size, ALPHA, *CLASS_POINTS) for size in classes)
+            case "class-sketches" | "part-sketches":
+                own = kind == "part-sketches"
+                ranks = (
+                    sent_ranks(size) if own else ranks_of(size, ALPHA, *CLASS_POINTS)
+                    for size in classes
+                )
                 fields = {"counts": classes, "values": [[0.0] * len(found) for found in ranks]}
+                fields |= {"rest": [], "others": 0} if own else {}
             case "step":
                 most, q = 20 * 1e-3 * ALPHA, question["q"]  # local_steps x step_size x gradient
                 fields = {"shift": [-most] * len(q), "mean": [x - most for x in q]}
@@ -201,6 +208,15 @@ MEAN = "the mean moves by its share of the weight"
 THRESHOLD = "q_k and n_k"
 SHARED = "the threshold"
 PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+    "auto": (
+        "an honest threshold is never below its own agent's, nor above its largest score where its "
+        "points suffice for one",
+        "class counts and one score in seven",
+        "every agent's borrowed threshold, and which share of its labels nobody has seen",
+        (
+            "statistical/test_floor.py::test_no_release_lowers_the_floor_or_blows_up_a_finite_threshold",
+        ),
+    ),
     "split-cp": (
         "nothing",
         "nothing",

@@ -18,6 +18,7 @@ from fedwqcp.wire.messages import Choice, Round
 THRESHOLD = "the local threshold q_k, one of its scores, and n_k"
 ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("split-cp", {}, "nothing"),
+    ("auto", {}, "class counts, and one score in seven of a class of at least 10 points"),
     ("fedwq-cp", {}, THRESHOLD),
     ("fedwq-cp", {"tail": 16}, "also up to 16 order statistics, at most one for ten scores"),
     ("fedavgq-cp", {}, THRESHOLD),
@@ -37,7 +38,6 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
         {},
         "class counts, and of classes of 10 points and more one in 5 scores, at most 48",
     ),
-    ("fedls-cp", {"floor": True}, "the same, and the local threshold q_k"),
     ("fedls-cp", {"min_gap": 2}, "the same, but every second score"),
     (
         "fedls-cp",

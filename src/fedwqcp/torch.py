@@ -387,7 +387,7 @@ def uniforms(key: str | int, ids: Tensor) -> Tensor:
 # Ranked scores: where labels stand, and what the formulas make of it ------------------------------
 
 
-class Ranked(NamedTuple):
+class RankedTensors(NamedTuple):
     """Where labels stand in their rows, as `fedwqcp.kernels.Ranked` says it; float64 and int64."""
 
     before: Tensor
@@ -404,7 +404,7 @@ class Formula:
     penalty: float = 0.0
     k_reg: int = 0
 
-    def of(self, place: Ranked, u: Tensor | float) -> Tensor:
+    def of(self, place: RankedTensors, u: Tensor | float) -> Tensor:
         """Return the scores of labels at these places; u = 1 where nothing is random."""
         if self.kind == "saps":
             steps = (place.rank - 2).to(torch.float64) + u
@@ -415,7 +415,7 @@ class Formula:
             return mass + self.penalty * steps
         return mass
 
-    def belongs(self, place: Ranked, u: Tensor | float, q: Tensor, rule: Rule) -> Tensor:
+    def belongs(self, place: RankedTensors, u: Tensor | float, q: Tensor, rule: Rule) -> Tensor:
         """Return whether labels at these places belong to their sets."""
         inside = self.of(place, u) <= q
         if rule == "leq":
@@ -455,7 +455,7 @@ def _ahead(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tenso
     return torch.where(ahead, p, 0.0).sum(1), own[:, 0], ahead.sum(1) + 1, p.amax(1)
 
 
-def rank_labels(probs: Tensor, labels: Tensor) -> Ranked:
+def rank_labels(probs: Tensor, labels: Tensor) -> RankedTensors:
     """Return where one label of each checked row stands, without sorting; shape (n,)."""
     if _triton() is not None and probs.device.type == "cuda" and len(probs):
         before, own, rank, top = _compiled(_ahead)(probs, labels)
@@ -465,10 +465,12 @@ def rank_labels(probs: Tensor, labels: Tensor) -> Ranked:
     return _capped(before, before + own, rank, top, probs.shape[1])
 
 
-def _capped(before: Tensor, upto: Tensor, rank: Tensor, top: Tensor, n_classes: int) -> Ranked:
+def _capped(
+    before: Tensor, upto: Tensor, rank: Tensor, top: Tensor, n_classes: int
+) -> RankedTensors:
     """Cap masses at 1, let the last label reach exactly 1, and leave fixed point."""
     upto = torch.where(rank == n_classes, ONE, upto.clamp(max=ONE))
-    return Ranked(before.clamp(max=ONE) / ONE, upto / ONE, rank, top.clamp(max=ONE) / ONE)
+    return RankedTensors(before.clamp(max=ONE) / ONE, upto / ONE, rank, top.clamp(max=ONE) / ONE)
 
 
 def find_sets(formula: Formula, p: Tensor, u: Tensor | None, q: Tensor, rule: Rule) -> Tensor:

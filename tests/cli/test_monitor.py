@@ -15,6 +15,7 @@ from scipy import stats
 import fedwqcp as fw
 from command_line import call, call_process, refusal
 from fedwqcp.errors import InputError
+from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.monitor import read_log
 
 
@@ -241,6 +242,27 @@ def test_a_command_that_cannot_run_is_refused_before_the_rows_count(state, words
     with pytest.raises(InputError, match=why):
         on_alarm(state, *words)
     assert Path(state).read_bytes() == before
+
+
+def test_rounds_that_alarms_open_spend_no_more_than_the_budget(state, tmp_path):
+    """Without a distance between them, and with an alarm after each calibration."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "cal.npz", probs=rng.dirichlet([1, 2], size=40), labels=np.arange(40) % 2)
+    (tmp_path / "roster.toml").write_text('agents = ["a"]\nn_classes = 2\n')
+    (tmp_path / "next.sh").write_text(
+        "set -e\nR=round-$(ls answer-* 2>/dev/null | wc -l).json\n"
+        f"{sys.executable} -m fedwqcp server open --agents roster.toml --alpha 0.1"
+        " --method private-fedwq-cp --setting epsilon=0.8 --out $R\n"
+        f"{sys.executable} -m fedwqcp agent calibrate --round $R --outputs cal.npz"
+        " --privacy-budget 2 --out answer-$R\n"
+    )
+    words = ("--on-alarm", "sh next.sh", "--on-alarm-days", 0)
+    for _ in range(2):
+        assert "the next round was opened" in on_alarm(state, *words)
+        monitor("recalibrated", state, "--agent", "a")
+    with pytest.raises(InputError, match="ended with code 2"):
+        on_alarm(state, *words)
+    assert Budget(tmp_path / "cal.npz.privacy", 2.0).left == pytest.approx(0.4)
 
 
 def test_over_files_an_alarm_opens_a_round_that_runs_and_closes(state, tmp_path):

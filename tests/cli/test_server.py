@@ -15,9 +15,9 @@ from rich.console import Console
 
 import fedwqcp as fw
 from command_line import OPEN, call, call_json, refusal
-from fedwqcp import methods, scores
+from fedwqcp import methods
 from fedwqcp.cli.server import agents_table
-from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
@@ -28,10 +28,7 @@ from fedwqcp.federation.transport.folder import read_round
 from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.dp_fedcp import DPFedCP
-from fedwqcp.report.html.page import ReportOptions
-from fedwqcp.report.html.rounds import round_page
 from fedwqcp.scores.aps import APS
-from fedwqcp.scores.raps import RAPS
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Ask, Begin, Round
 
@@ -131,61 +128,6 @@ def test_averaging_is_judged_where_thresholds_were_averaged(folder):
         assert f"alpha={alpha}: threshold {outcome['value']:.6g} for all agents" in said[0]
 
 
-def test_private_thresholds_that_are_infinite_have_their_own_reason(folder):
-    said, _ = closed(folder, "--method", "private-fedwq-cp", "--alpha", 0.1)
-    assert "epsilon=1" in said[0]
-    assert "alpha=0.1" in said[0]
-    assert "themselves" not in said[0]
-    assert "fcp" not in said[0]
-
-
-def beta_rounds():
-    """Return scores of agents for several kinds of rounds, and the method that is right."""
-    rng = np.random.default_rng(3)
-    like = [rng.beta(1, 4, size=3000) for _ in range(3)]
-    return {
-        "infinite": ({"a": like[0][:400], "b": like[1][:400], "c": like[2][:5]}, "fcp"),
-        "dominated": ({"a": like[0], "b": like[1][:60], "c": like[2][:70]}, "guarded-median-cp"),
-        "shifted": ({"a": like[0], "b": like[1], "c": rng.beta(5, 1, size=3000)}, "split-cp"),
-        "two agents": ({"a": like[0][:90], "b": like[1][:80]}, "fcp"),
-        "one agent": ({"a": like[0][:90]}, "split-cp"),
-        "alike": ({"a": like[0], "b": like[1], "c": like[2]}, "fedwq-cp"),
-        "no points": ({"a": like[0][:3], "b": like[1][:4]}, "fedwq-cp"),
-    }
-
-
-@pytest.mark.parametrize("kind", beta_rounds())
-@pytest.mark.parametrize("tail", [0, 16])
-def test_close_and_advise_and_the_report_say_the_same(tmp_path, monkeypatch, kind, tail):
-    monkeypatch.chdir(tmp_path)
-    agents, method = beta_rounds()[kind]
-    roster = ", ".join(f'"{name}"' for name in agents)
-    (tmp_path / "roster.toml").write_text(f"agents = [{roster}]")
-    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--score",
-         "absolute-residual", "--setting", f"tail={tail}", "--out", "round.json")  # fmt: skip
-    for name, own in agents.items():
-        np.savez(f"{name}.npz", outputs=np.zeros(len(own)), labels=own)
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent",
-             name, "--out", f"{name}.json")  # fmt: skip
-    files = [f"{name}.json" for name in agents]
-    said = call("server", "close", "round.json", *files)
-    advised = call("advise", "round.record.json")
-    advice = call_json("advise", "round.record.json")["advice"]
-    (line,) = (line for line in said.splitlines() if line.startswith("what to do: "))
-    assert line.removeprefix("what to do: ") == advised.splitlines()[0]
-    known = [name for name in methods.available() if re.search(rf"(?<!\w){name}(?![\w-])", said)]
-    others = advised + "fedwq-cp"  # the method of the round
-    assert [name for name in known if name not in others] == []
-    if tail or kind not in ("alike", "shifted"):  # which two numbers an agent do not show
-        assert advice["method"] == method
-    command = "`fedwqcp advise round.record.json` prints the commands that open a round of it"
-    assert (command in said) is not advice["keep"]
-    page = round_page(Path("round.record.json"), ReportOptions())
-    (section,) = (each for each in page.views[0].sections if each.key == "diagnosis")
-    (text,) = section.blocks[-1].lines
-    assert text[:1].lower() + text[1:] == line.removeprefix("what to do: ")
-
-
 def made(score, method="fedwq-cp", spread=True, **options):
     """Return a record of agents that lie apart, or are alike."""
     rng = np.random.default_rng(0)
@@ -217,42 +159,7 @@ def opened(output, folder):
 
 PAPER = APS(randomized=False, precision="float32")
 CLIP = methods.get("fedwq-cp", overflow="clip", tail=16)
-GUARDED = methods.get("fcp", sketch="order", floor=True, own=True)
 SPLIT_CLIP = methods.get("split-cp", overflow="clip")
-
-
-@pytest.mark.parametrize(
-    ("score", "options", "method"),
-    [
-        (PAPER, {"method": CLIP, "rule": "leq_top1"}, SPLIT_CLIP),
-        (PAPER, {"rule": "leq_top1", "spread": False}, GUARDED),
-        (APS(), {"alpha": 0.0123456789}, GUARDED),
-        (RAPS(penalty=0.1, k_reg=2), {"alpha": (0.1, 0.3)}, GUARDED),
-        (APS(), {"spread": False, "rule": "until"}, GUARDED),
-        (APS(), {"spread": False, "target": "mixture"}, GUARDED),
-    ],
-)
-def test_the_command_opens_a_round_on_the_same_terms(score, options, method, tmp_path):
-    release = made(score, **options)
-    path = saved(release, tmp_path)
-    (tmp_path / "round.json").write_text("the first round")
-    found = opened(call("advise", path), tmp_path)
-    before = fw.load(path).round
-    assert found.method == choose_method(method)
-    for term in ("score", "rule", "alphas", "agents", "quorum", "max_n", "n_classes", "target"):
-        assert getattr(found, term) == getattr(before, term), term
-    assert found.id != before.id
-    assert (tmp_path / "round.json").read_text() == "the first round"
-
-
-def test_the_next_round_has_the_same_groups(tmp_path):
-    rng = np.random.default_rng(0)
-    cals = {n: fw.Calibration(rng.uniform(size=90), groups=["old", "young"] * 45) for n in "abc"}
-    path = saved(
-        fw.calibrate(cals, method="fedwq-cp", by="group", alpha=0.1, score="aps"), tmp_path
-    )
-    found = opened(call("advise", path), tmp_path)
-    assert (found.by, found.groups, found.target) == ("group", ("old", "young"), "own")
 
 
 @pytest.mark.parametrize(
@@ -296,98 +203,6 @@ def test_the_old_setting_of_a_target_says_what_to_write(tmp_path):
     refusal(*words, "--method", "fedwq-cp", "--target", "0.5,0.5", code=2)
 
 
-def test_a_round_says_how_to_find_out_and_then_does(tmp_path):
-    two = call("advise", saved(made("lac"), tmp_path))
-    assert "sketch=order" in two
-    assert "floor=true" in two
-    assert "fedwq-cp" in two
-    assert "tail=16" in two
-    assert "predicts with --calibration" in two
-    more = made("lac", methods.get("fedwq-cp", tail=16))
-    found = call("advise", saved(more, tmp_path, "more.record.json"))
-    assert "split-cp" in found
-
-
-def test_what_is_in_use_needs_no_new_round(tmp_path):
-    rng = np.random.default_rng(0)
-    cals = {name: rng.uniform(size=3000) for name in "abc"}
-    method = methods.get("fedwq-cp", tail=16)
-    path = saved(fw.calibrate(cals, method=method, alpha=0.1, score="aps"), tmp_path)
-    output = call("advise", path)
-    assert "fedwq-cp" in output
-    assert "server open" not in output
-    found = call_json("advise", path)
-    assert (found["command"], found["advice"]["keep"]) == ([], True)
-
-
-def test_one_level_of_several_is_the_next_rounds_level(tmp_path):
-    path = saved(made("aps", alpha=(0.1, 0.3)), tmp_path)
-    assert opened(call("advise", path, "--alpha", 0.3), tmp_path).alphas == (0.3,)
-
-
-def test_names_of_rounds_count_up(tmp_path):
-    path = saved(made("aps"), tmp_path)
-    (tmp_path / "round-2.json").touch()
-    assert f"--out {tmp_path / 'round-3.json'}" in call("advise", path)
-    path = path.rename(tmp_path / "round-3.record.json")
-    (tmp_path / "round-3.json").touch()
-    assert f"--out {tmp_path / 'round-4.json'}" in call("advise", path)
-    (tmp_path / "recorded").mkdir()
-    path.rename(tmp_path / "recorded" / "record.json")
-    assert f"--out {tmp_path / 'recorded-2.json'}" in call("advise", tmp_path / "recorded")
-
-
-def test_a_round_of_split_cp_takes_no_answers_and_that_is_said(tmp_path):
-    alone = fw.calibrate(
-        {"a": np.linspace(0, 1, 99), "b": []}, method="fedwq-cp", alpha=0.1, score="aps"
-    )
-    path = saved(alone, tmp_path)
-    output = call("advise", path)
-    assert "split-cp" in output
-    opened(output, tmp_path)
-    closed = call("server", "close", tmp_path / "round-2.json", "--out", tmp_path / "release.json")
-    assert "closed: send" in closed
-    assert "close the round" not in call("advise", saved(made("aps"), tmp_path, "other.json"))
-
-
-def test_scripts_get_the_command_and_the_roster(tmp_path):
-    found = call_json("advise", saved(made(PAPER), tmp_path))
-    assert found["command"][:5] == ["fedwqcp", "server", "open", "--method", "fcp"]
-    assert "max_n" in found["roster"]
-    assert "12345" in found["roster"]
-    assert found["advice"]["levels"] == {"0.1": "cannot-tell"}
-    assert found["advice"]["verdict"] == "cannot tell"
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda record: record["received"].update(a=[]), "one summary for each question"),
-        (lambda record: record["received"].update(z=record["received"]["a"]), "see z"),
-        (lambda record: record["received"]["a"][0].update(threshold=7.0), "between 0 and 1"),
-    ],
-)
-def test_a_damaged_record_is_a_plain_error(change, says, tmp_path):
-    path = saved(made("aps"), tmp_path)
-    record = json.loads(path.read_text())
-    change(record)
-    path.write_text(json.dumps(record))
-    assert says in refusal("advise", path, code=2)
-
-
-def test_a_private_round_is_refused(tmp_path):
-    path = saved(made("aps", methods.get("private-fedwq-cp", epsilon=9.0)), tmp_path)
-    assert "Stay with it" in refusal("advise", path, code=2)
-
-
-def test_every_setting_of_a_score_is_carried_over(tmp_path):
-    for name in ("aps", "raps", "saps", "ordinal-aps", "normalized-residual"):
-        path = saved(made(name), tmp_path, f"{name}.record.json")
-        words = call_json("advise", path)["command"]
-        carried = [w for at, w in enumerate(words) if words[at - 1] == "--score-setting"]
-        assert {word.partition("=")[0] for word in carried} == set(vars(scores.get(name)))
-
-
 def terms_of(method):
     """A round of three hospitals."""
     agents = ("north", "south", "west")
@@ -427,13 +242,6 @@ def test_audit_counts_the_agents_that_answered_of_all(folder):
     agents = len(read_round(Path("round.json")).agents)
     assert f"{agents}" in said
     assert said.count("no answer") == agents - 1
-
-
-def test_the_first_hour_quotes_what_close_prints(folder):
-    page = Path(__file__).parents[2] / "docs/tutorial/first-hour.md"
-    (quoted,) = re.findall(r'cannot show that: it prints\s"([^"]+)"', page.read_text())
-    said, _ = closed(folder, "--alpha", 0.2)
-    assert quoted in said[0]
 
 
 def test_close_names_agents_that_are_too_small_where_nothing_is_averaged(folder):
@@ -639,38 +447,6 @@ def test_what_thresholds_by_group_or_label_need_is_said_as_it_is_written(folder,
     assert says in said
 
 
-def test_the_roster_that_is_advised_holds_no_default(folder):
-    closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
-    found = call_json("advise", "round.record.json")
-    assert "n_classes" in found["roster"]
-
-
-def test_advice_on_a_release_says_where_the_record_is(folder):
-    closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
-    said = refusal("advise", "release.json", code=2)
-    assert "release.json" in said
-    assert "round-ID.record.json" in said
-
-
-def test_advice_on_a_method_that_it_cannot_read_names_it_and_those_that_it_can(folder):
-    call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1,
-         "--method", "split-cp")  # fmt: skip
-    call("server", "close", "round.json")
-    said = refusal("advise", "round.record.json", code=2)
-    assert "round.record.json" in said
-    assert "split-cp" in said
-    assert "fedwq-cp" in said
-    assert "the release that agents get" not in said
-
-
-def test_advice_on_a_masked_round_says_that_it_is_masked(tmp_path):
-    path = tmp_path / "masked.record.json"
-    scores = {name: np.linspace(0, 1, 40) for name in ("a", "b", "c")}
-    fw.save(calibrate(scores, method="fedwq-cp", alpha=0.1, score="lac", secure=True), path)
-    said = refusal("advise", path, code=2)
-    assert f"{path}" in said
-
-
 def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
     words = ("--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp", "--setting", "probes=8")
     for round in ("one", "two"):
@@ -682,33 +458,6 @@ def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
              "--out", f"{round}-release.json")  # fmt: skip
     refusal("agent", "calibrate", "--round", "one.json", "--outputs", "a.npz", "--agent",
                    "a", "--ask", "two.ask-1.json", "--allow-samples", code=3)  # fmt: skip
-
-
-def test_who_sends_nothing_is_no_answer_and_the_quorum_can_be_set(folder, monkeypatch):
-    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--setting", "tail=8",
-         "--quorum", 3)  # fmt: skip
-    for name in NAMES[:3]:
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-             "--agent", name)  # fmt: skip
-    (folder / "c.json").write_text("{}")
-    with pytest.raises(QuorumError):
-        call("server", "close", "round.json", "a.json", "b.json", "c.json")
-    (folder / "c.json").unlink()
-    call("agent", "calibrate", "--round", "round.json", "--outputs", "c.npz", "--agent", "c")
-    monkeypatch.setenv("COLUMNS", "80")
-    said = call("server", "close", "round.json", "a.json", "b.json", "c.json")
-    assert re.search(r"│ d +│ no answer │", said)
-    assert "missing" not in said
-    assert max(len(line) for line in said.splitlines() if line[:1] in "┏│└") <= 80
-    assert "floor=true, own=true" in said
-    assert not re.search(r"=(True|False|None)\b", said)
-
-
-def test_a_site_that_joins_later_gets_a_round_of_its_own_kind(tmp_path):
-    path = saved(made(APS(), method=fw.methods.get("fedwq-cp", overflow="clip")), tmp_path)
-    output = call("advise", path, "--new-site")
-    assert "max-cp" in output
-    assert opened(output, tmp_path).method == choose_method("max-cp")  # which refuses clip
 
 
 # ---- server close: the table of agents
@@ -804,3 +553,12 @@ def test_of_thousands_of_agents_the_unused_come_first():
     assert "n: too large" in text.getvalue()
     assert "800" in text.getvalue()
     assert "a0500" not in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("more", "code"), [((), "own"), (("--new-site",), "few-sites"), (("--alpha", 0.1), "own")]
+)
+def test_advice_names_a_method_and_its_situation(folder, more, code):
+    closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
+    assert call_json("advise", "round.record.json", *more)["advice"]["code"] == code
+    refusal("advise", "round.json", *more, code=2)

@@ -239,7 +239,7 @@ def test_scores_of_single_people_stay_home_whatever_the_settings(round, count):
         terms("guarded-median-cp"),
         terms("fcp", sketch="order", points=10**5),
         terms("fcp", count_gap=5, probes=10**5),
-        terms("fcp", count_gap=5, floor=True),
+        terms("fcp", count_gap=5),
         terms("fcp", (0.05, 0.1, 0.2), count_gap=5),  # every level asks of the same points
         terms("fedls-cp"),
         terms("fed-crc", min_gap=5),

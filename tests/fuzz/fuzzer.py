@@ -205,6 +205,7 @@ def setups() -> tuple[Setup, ...]:
                     by=by,
                     groups=("f", "m") if by == "group" else (),
                     target=target,
+                    provenance={"created": "2026-11-01T00:00:00Z", "model": "m"} if by else {},
                 )
                 with contextlib.suppress(InputError):  # not every method goes by group
                     plan = Plan.of(round)

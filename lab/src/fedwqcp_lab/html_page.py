@@ -32,7 +32,7 @@ from fedwqcp.report.html.sections import (
     coverage_verdict,
     messages_section,
 )
-from fedwqcp.theory import Finding, diagnose
+from fedwqcp.theory import diagnose
 from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp_lab.comparison import INTERVAL, half_width
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
@@ -287,8 +287,7 @@ def traffic_chart(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> 
 
 def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
     """Return what the summaries of FedWQ-CP would show, seed by seed."""
-    tally: Counter[tuple[str, str]] = Counter()
-    examples: dict[tuple[str, str], Finding] = {}
+    tally: Counter[str] = Counter()
     method = results[0].method
     for seed in sorted({r.seed for r in results}):
         sent = {
@@ -296,15 +295,9 @@ def _diagnosis(results: Sequence[Result], seeds: int) -> Section:
             for r in results
             if r.seed == seed and r.method == method and (r.n_cal or not isfinite(r.local))
         }
-        for finding in diagnose(sent, results[0].alpha).findings:  # two numbers an agent
-            key = (finding.severity, finding.code)
-            tally[key] += 1
-            examples.setdefault(key, finding)
-    rows = [
-        (f"{code} ({severity})", f"{count} of {seeds}", examples[severity, code].says)
-        for (severity, code), count in tally.most_common()
-    ]
-    columns = ("finding", "seeds", "for instance")
+        tally[diagnose(sent, results[0].alpha).verdict] += 1  # two numbers an agent
+    rows = [(verdict, f"{count} of {seeds}") for verdict, count in tally.most_common()]
+    columns = ("averaging", "seeds")
     return Section(
         "diagnosis",
         "Diagnosis",

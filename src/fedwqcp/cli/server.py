@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import count
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fedwqcp import methods, scores
-from fedwqcp._io import exists, in_folder, is_file, is_folder, read, to_toml
+from fedwqcp._io import exists, in_folder, is_file, is_folder, read
 from fedwqcp._validation import named
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
 from fedwqcp.errors import InputError
-from fedwqcp.federation.advice import advise_on, check_record, next_step
+from fedwqcp.federation.advice import advise_on, judged
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import (
@@ -43,10 +40,10 @@ from fedwqcp.federation.record import LOG, load
 from fedwqcp.federation.release import Release, unseen_note
 from fedwqcp.federation.transport import folder
 from fedwqcp.quantile import least_sample
-from fedwqcp.registry import Setting, typed
+from fedwqcp.registry import typed
 from fedwqcp.report.terminal import Scale, guarantee_line, released, statuses
 from fedwqcp.scores import Score
-from fedwqcp.theory import Advice, Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
+from fedwqcp.theory import Diagnosis
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds, mistaken_for
 from fedwqcp.wire.messages import Round, SharedThreshold
@@ -238,17 +235,15 @@ def close(
     for reason in reasons:
         output.say(reason)
     output.say(guarantee_line(release))
-    thresholds, found = released(release), list(_diagnoses(release))
-    for line in (*thresholds, *found, *_too_small(release, found)):
+    thresholds, found = released(release), _diagnoses(release)
+    judged_lines = [f"{of}: {own}" if of else str(own) for of, own in found.items()]
+    for line in (*thresholds, *judged_lines, *_too_small(release, found)):
         output.say(line)
-    advice = next_step(release) if found else ""
+    advice = str(advise_on(release)) if found else ""
     if note := unseen_note(release):
         output.say(f"warning: {note}", style="yellow")
     if advice:
         output.say(f"what to do: {advice}")
-    if isinstance(advice, Advice) and not advice.keep:
-        record = folder.record_file(round)
-        output.say(f"`fedwqcp advise {record}` prints the commands that open a round of it")
     output.done(
         closed=True,
         already=closed.already,
@@ -260,8 +255,8 @@ def close(
         rounds=release.rounds,
         agents=_agents(release),
         thresholds=thresholds,
-        diagnoses=found,
-        advice=str(advice),
+        diagnoses=list(found.values()),
+        advice=advice,
     )
 
 
@@ -403,20 +398,18 @@ def _first_given(*values: int | None) -> int:
     return next(value for value in values if value is not None)
 
 
-def _diagnoses(release: Release) -> Iterator[Diagnosis | GroupDiagnosis]:
-    """Assess from the summaries whether averaging was safe, where thresholds were averaged."""
-    bounds = release.score.bounds(release.round.n_classes)
+def _diagnoses(release: Release) -> dict[str, Diagnosis]:
+    """Judge averaging at each level and in each group, where thresholds were averaged."""
+    by, several = release.round.by, len(release.round.alphas) > 1
+    found = {}
     for alpha in release.round.alphas:
-        if release.round.by is not None:
-            yield diagnose_groups(release, alpha, bounds)
-            continue
-        tasks = release.tasks_of(alpha)
-        for task in tasks:
-            if found := diagnose_release(release, task, alpha / len(tasks), bounds):
-                yield found
+        for group, own in judged(release, alpha).items():
+            at = f"at {alpha:g}" if several else ""
+            found[" ".join(part for part in (f"{by} {group}" if by else "", at) if part)] = own
+    return found
 
 
-def _too_small(release: Release, found: Sequence[Diagnosis | GroupDiagnosis]) -> Iterator[str]:
+def _too_small(release: Release, found: Mapping[str, Diagnosis]) -> Iterator[str]:
     """Name the agents that sent +inf at each level, where no diagnosis does."""
     private = Plan.of(release.round).method.private  # noise takes more points
     for alpha in () if found or private else release.round.alphas:
@@ -434,11 +427,11 @@ def _too_small(release: Release, found: Sequence[Diagnosis | GroupDiagnosis]) ->
 
 
 def advise(
-    records: Annotated[
-        list[Path],
+    record: Annotated[
+        Path,
         typer.Argument(
-            help="Records that `server close` wrote beside the rounds (round-ID.record.json), or "
-            "folders records/ID of a Flower coordinator."
+            help="Record that `server close` wrote beside the round (round-ID.record.json), or a "
+            "folder records/ID of a coordinator."
         ),
     ],
     alpha: Annotated[
@@ -450,94 +443,19 @@ def advise(
     as_json: AsJson = False,
 ) -> None:
     """Say which method to use for the agents of a round, or for a site that joins, and why."""
-    files = [path / "record.json" if is_folder(path) else path for path in records]
-    for path in files:
-        if is_file(path) and holds(read(path)) == "round":
-            raise InputError(
-                f"{path} is a round: advice needs its record, which `server close` writes "
-                "beside it (round-ID.record.json)"
-            )
-    rounds = [_record(path) for path in files]
-    advice = advise_on(*rounds, alpha=alpha, new_site=new_site)
-    terms, output = rounds[0].round, Output(as_json)
-    if advice.keep:
-        output.say(advice)
-        needed = "no other method is needed" if advice.first else "no new round is needed"
-        output.say(f"this method is in use already: {needed}")
-        output.done(advice=advice, command=[], roster="")
-        return
-    out = _next(records[0])
-    path = out.with_name(f"{out.stem}.roster.toml")
-    command, roster = _command(terms, advice, out, path), _roster(terms)
-    output.say(advice)
-    output.say("next round, on the same terms; these lines can be pasted into a shell:")
-    output.say(f"cat > {shlex.quote(str(path))} <<'TOML'\n{roster}\nTOML\n{shlex.join(command)}")
-    method = methods.get(advice.method, **advice.settings)
-    if not method.questions:
-        output.say(f"{advice.method} asks for no answers: close the round without any")
-    if method.predicts_from_own_data:
-        output.say("each agent predicts with --calibration, its own calibration outputs")
-    if method.guarantee:
-        output.say(
-            "This method was chosen from these data: with the same calibration points its "
-            "guarantee is approximate at most, whatever the next release says; with new points it "
-            "holds as stated"
+    path = record / "record.json" if is_folder(record) else record
+    if is_file(path) and holds(read(path)) == "round":
+        raise InputError(
+            f"{path} is a round: advice needs its record, which `server close` writes beside it "
+            "(round-ID.record.json)"
         )
-    output.done(advice=advice, command=command, roster=roster)
-
-
-def _record(path: Path) -> Release:
-    """Read a record that advice can rest on; an error names the file."""
-    record = load(path)
-    try:
-        check_record(record)
-    except InputError as error:
-        raise error.within(str(path)) from None
-    return record
-
-
-def _command(terms: Round, advice: Advice, out: Path, roster: Path) -> list[str]:
-    """Return the words that open the next round: what is advised, all else as it was."""
-    has = set(methods.find(advice.method).settings())
-    before = terms.method.settings
-    keeps = "overflow" in has & set(before) and not advice.new_site  # leaving out voids the promise
-    kept = {"overflow": before["overflow"]} if keeps else {}
-    settings = {**kept, **advice.settings}
-    score = terms.score if advice.score == terms.score.name else choose_score(advice.score)
-    return [
-        *("fedwqcp", "server", "open", "--method", advice.method, *_settings("setting", settings)),
-        *("--score", score.name, *_settings("score-setting", score.settings)),
-        *("--rule", terms.rule, "--target", typed(terms.target)),
-        *(word for level in advice.levels for word in ("--alpha", repr(level))),
-        *(("--by", terms.by) if terms.by else ()),
-        *(word for name in terms.groups for word in ("--group", name)),
-        *("--quorum", str(terms.quorum), "--agents", str(roster), "--out", str(out)),
-        *(("--require-signatures",) if terms.keys else ()),
-    ]
-
-
-def _settings(option: str, settings: dict[str, Setting]) -> list[str]:
-    stated = [f"{name}={typed(value)}" for name, value in settings.items()]
-    return [word for each in stated for word in (f"--{option}", each)]
-
-
-def _roster(terms: Round) -> str:
-    classes = [] if terms.n_classes is None else [f"n_classes = {terms.n_classes}"]
-    if terms.classes:
-        classes = [f"classes = {to_toml(terms.classes)}"]
-    agents = to_toml(terms.agents)
-    keys = [f"{to_toml(name)} = {to_toml(key)}" for name, key in terms.keys.items()]
-    table = ["[keys]", *keys] if keys else []
-    most = [] if terms.max_n == Round.max_n else [f"max_n = {terms.max_n}"]
-    return "\n".join([f"agents = {agents}", *most, *classes, *table])
-
-
-def _next(record: Path) -> Path:
-    """Return a name beside the record that no round has yet."""
-    name = record.resolve().name.removesuffix(".json").removesuffix(".record")
-    stem = re.sub(r"-\d+$", "", name)
-    names = (record.parent / f"{stem}-{number}.json" for number in count(2))
-    return next(path for path in names if not exists(path))
+    found, output = load(path), Output(as_json)
+    advice = advise_on(found, alpha=alpha, new_site=new_site)
+    output.say(advice)
+    if advice.method != found.round.method.name:
+        stated = "".join(f" --setting {k}={typed(v)}" for k, v in advice.settings.items())
+        output.say(f"`fedwqcp server open --method {advice.method}{stated}` opens such a round")
+    output.done(advice=advice)
 
 
 DIFFERS = 1

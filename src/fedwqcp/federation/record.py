@@ -263,7 +263,7 @@ def _check(release: Release, source: str) -> None:
             f"{source}: outcomes: must be {tasks}, one for each level, group and column of the "
             f"score, got {len(release.outcomes)}"
         )
-    if release.guarantee not in (guarantee, guarantee.after_a_choice()):
+    if release.guarantee != guarantee:
         raise RecordError(
             f"{source}: guarantee: {release.round.method.name} with these settings has "
             f"'{guarantee}', the release says '{release.guarantee}': it was changed"

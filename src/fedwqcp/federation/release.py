@@ -99,9 +99,6 @@ class Release(ReleaseRecord):
         By group, the used agents that have no calibration point of it and took no part in it.
     census : Census or None
         What agents are sent instead of the entries of a long roster.
-    advice : str
-        Why this method was used, where it was chosen by advice; else empty. It names agents and
-        their sizes, and is not sent to them.
     signatures : dict
         Where the round names keys, what each used agent signed its answers with, step by step; kept
         by the server.

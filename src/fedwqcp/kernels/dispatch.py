@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp._io import is_file, read
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities, as_probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import Given, Integers, KernelFormula, Sets
@@ -73,7 +74,7 @@ def _load() -> Backend:
     except ImportError:
         return Backend(None, "numpy (the loops were not compiled when it was installed)")
     # A checkout holds the source: what was built from another one may give other numbers.
-    if SOURCE.exists() and source_digest(SOURCE.read_bytes()) != loops.DIGEST:
+    if is_file(SOURCE) and source_digest(read(SOURCE)) != loops.DIGEST:
         why = "the loops were compiled from another source; run pip install -e . again"
         logging.getLogger("fedwqcp.kernels").warning("numpy serves: %s", why)
         return Backend(None, f"numpy ({why})")

@@ -20,7 +20,6 @@ from fedwqcp.methods._base import (
 )
 from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.auto import Borrowed
-from fedwqcp.methods.fcp import AtLeast
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry, Setting
@@ -122,7 +121,6 @@ def name_of(method: Method[Any]) -> str:
 __all__ = [
     "MIN_MASKED_AGENTS",
     "MODULUS",
-    "AtLeast",
     "Borrowed",
     "Calibration",
     "Exchange",

@@ -13,12 +13,6 @@ from fedwqcp.errors import QuorumError
 from fedwqcp.quantile import Overflow
 from fedwqcp.wire.messages import LocalQuantile
 
-ADDS = (
-    "; a threshold below FedWQ-CP's is raised to it, which only adds coverage: bounds from below "
-    "stay, bounds from above do not"
-)
-"""What `assumption` adds where a method has a floor."""
-
 
 def counted(sent: Sequence[LocalQuantile], overflow: Overflow) -> list[LocalQuantile]:
     """Return the thresholds that count: those of agents with points, finite under ``exclude``."""
@@ -46,18 +40,6 @@ def weighted_mean(values: Sequence[float] | Floats, weights: Iterable[int]) -> f
     top: int = sum(w * i << e for w, i, e in zip(n, integers.tolist(), shifts, strict=True))
     power = least - 53
     return (top << max(power, 0)) / (sum(n) << max(-power, 0))  # an exact ratio, rounded here
-
-
-def mean_threshold(sent: Iterable[LocalQuantile]) -> float:
-    """Return FedWQ-CP's threshold among the agents that have one of their own.
-
-    Examples
-    --------
-    >>> mean_threshold([LocalQuantile(0.9, 10), LocalQuantile(0.3, 30), LocalQuantile(inf, 5)])
-    0.45
-    """
-    some = [s for s in sent if s.threshold < inf]
-    return weighted_mean([s.threshold for s in some], [s.n for s in some]) if some else -inf
 
 
 def capped(sizes: Sequence[int], cap: int | None) -> list[int]:

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._averages import ADDS, mean_threshold
 from fedwqcp.methods._base import (
     Calibration,
     Disclosure,
@@ -28,11 +27,9 @@ from fedwqcp.methods._base import (
     check_label_target,
     expect,
     most_common,
-    of_kind,
-    one_score,
     summed,
 )
-from fedwqcp.quantile import LEVEL_TOLERANCE, conformal_quantile, conformal_rank, exact_level
+from fedwqcp.quantile import LEVEL_TOLERANCE, conformal_rank, exact_level
 from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (
     LocalQuantile,
@@ -40,7 +37,6 @@ from fedwqcp.wire.messages import (
     Question,
     Summary,
     Target,
-    check_score,
     check_scores,
     check_size,
 )
@@ -105,31 +101,6 @@ class ClassSketches(Summary):
 
 
 @dataclass(frozen=True)
-class SketchesAndThreshold(ClassSketches):
-    """The same, and the agent's own threshold q_k, where a floor is asked for."""
-
-    exact_threshold = True
-
-    threshold: float  # as FedWQ-CP asks for it; +inf where the rank passes the sample
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_score(self.threshold, "threshold")
-        largest = max((found[-1] for found in self.values if found), default=-inf)
-        every = all(found or not n for n, found in zip(self.counts, self.values, strict=True))
-        if every and largest < self.threshold < inf:
-            raise InputError("must be one of the scores, or +inf", field="threshold")
-
-    def scores(self) -> tuple[float, ...]:
-        return (*super().scores(), self.threshold)
-
-    @property
-    def local(self) -> LocalQuantile:
-        """What FedWQ-CP asks for."""
-        return LocalQuantile(self.threshold, sum(self.counts))
-
-
-@dataclass(frozen=True)
 class LabelShifted(PerAgentThresholds):
     """One threshold for each agent, and how far it rests on others.
 
@@ -191,10 +162,6 @@ class FedLSCP(OneShot[ClassSketches]):
         be corrected for a shift between age bands, say; ``target`` is then their distribution.
         Between machines an agent by default answers only if each band has none of its points or at
         least 10, and it has five points for each cut (`DisclosureLimit`).
-    floor : bool, optional
-        Whether no threshold is below FedWQ-CP's of the same scores, agents with too few left out
-        (``overflow="exclude"``): every set then contains FedWQ-CP's. With the target ``"own"``, an
-        agent's threshold is not below its own conformal threshold either, where it has one.
 
     Notes
     -----
@@ -214,10 +181,7 @@ class FedLSCP(OneShot[ClassSketches]):
     g_c being the largest gap between the ranks sent, 0 and n_c + 1 among them. A class without
     points, or with fewer than ``min_class``, never counts as covered: with more than alpha of the
     target in such classes the threshold is +inf. With shrinkage coverage is approximate, and right
-    as far as other agents' scores of a class are distributed alike. ``floor`` only adds coverage:
-    bounds from below stay, bounds from above do not. With ``floor`` and the target ``"own"``, an
-    agent with enough points for a threshold of its own is covered with probability at least 1 -
-    alpha in finite samples, if its test points are exchangeable with its calibration points.
+    as far as other agents' scores of a class are distributed alike.
 
     The threshold is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores
     that are surely at most q; the page on label shift proves both bounds. ``mixture`` and ``own``
@@ -225,7 +189,7 @@ class FedLSCP(OneShot[ClassSketches]):
     miss the true ones by an error of order sqrt(C / N) in total variation.
 
     **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
-    bytes; with ``floor`` one score more. One threshold comes back, with `LabelShifted`'s figures of
+    bytes. One threshold comes back, with `LabelShifted`'s figures of
     all agents.
 
     **Fails**: where scores of a class mean something else at other agents (LAC with models of
@@ -256,9 +220,8 @@ class FedLSCP(OneShot[ClassSketches]):
     min_gap: int = 5
     min_class: int = 10
     strata: tuple[float, ...] = ()
-    floor: bool = False
 
-    summaries = (ClassSketches, SketchesAndThreshold)
+    summaries = (ClassSketches,)
     outcomes = (LabelShifted,)
 
     def __post_init__(self) -> None:
@@ -284,22 +247,13 @@ class FedLSCP(OneShot[ClassSketches]):
             ranks = ranks_of(len(own), alpha, *self._limits)
             counts.append(len(own))
             values.append(tuple(rounded_up(float(own[r - 1])) for r in ranks))
-        if not self.floor:
-            return ClassSketches(tuple(counts), tuple(values))
-        q_k = conformal_quantile(cal.scores, alpha)
-        return SketchesAndThreshold(tuple(counts), tuple(values), q_k)
+        return ClassSketches(tuple(counts), tuple(values))
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
         agents = self._cells(summaries, alpha)
         counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
         pi = self._targets(np.array([s.counts for s in summaries], dtype=np.float64))
         q, n0 = _mixture_thresholds(agents, pi, alpha, self.n0)
-        if self.floor:
-            sent = of_kind(summaries, SketchesAndThreshold)
-            q = np.maximum(q, mean_threshold(each.local for each in sent))
-            if self.target == "own":
-                local = [each.local.threshold for each in sent]
-                q = np.maximum(q, np.where(np.isfinite(local), local, -inf))
         shrinkage, none = Shrinkage(counts, n0), counts == 0
         return LabelShifted(
             values=tuple(q.tolist()),
@@ -312,7 +266,7 @@ class FedLSCP(OneShot[ClassSketches]):
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         C = self.target_length(terms.n_classes)
-        sent = expect(answer, SketchesAndThreshold if self.floor else ClassSketches)
+        sent = expect(answer, ClassSketches)
         if C is not None and len(sent.counts) != C:
             raise InputError(
                 f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
@@ -326,7 +280,6 @@ class FedLSCP(OneShot[ClassSketches]):
 
     @property
     def assumption(self) -> str:
-        adds = ADDS if self.floor else ""
         kind = "stratum" if self.strata else "class"
         shift = (
             f"given the {kind}, an agent's test scores are distributed as its calibration scores "
@@ -334,10 +287,10 @@ class FedLSCP(OneShot[ClassSketches]):
         )
         if self.n0 == 0:
             least = "then coverage at the target is at least 1 - alpha in finite samples"
-            return f"{shift}; {least}{adds}"
+            return f"{shift}; {least}"
         return (
             f"{shift}; where an agent has few points of a {kind}, its scores of that {kind} are "
-            f"distributed as other agents'; coverage is approximate{adds}"
+            f"distributed as other agents'; coverage is approximate"
         )
 
     @property
@@ -359,11 +312,10 @@ class FedLSCP(OneShot[ClassSketches]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         labels, C = self._classes(cal)
-        classes = tuple(
+        return tuple(
             Disclosure.of_ranks(n, ranks_of(n, alpha, *self._limits), part)
             for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
         )
-        return (*classes, *one_score(cal, alpha)) if self.floor else classes
 
     @property
     def cuts(self) -> tuple[float, ...]:
@@ -377,8 +329,6 @@ class FedLSCP(OneShot[ClassSketches]):
         return tuple(np.bincount(labels, minlength=C).tolist())
 
     def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
-        if isinstance(answer, SketchesAndThreshold):
-            return answer.local
         if not isinstance(answer, ClassSketches):
             return None
         cells = read_cells(answer, alpha, self._limits) or ()

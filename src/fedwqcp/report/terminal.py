@@ -8,7 +8,7 @@ from math import ceil, floor, inf
 from typing import Literal
 
 from fedwqcp.federation.release import Release, proved
-from fedwqcp.methods import AtLeast, Proposal, RobustThreshold
+from fedwqcp.methods import Proposal, RobustThreshold
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
 
@@ -29,8 +29,8 @@ class LevelThresholds:
 
     ``whose`` says whether all agents have this threshold, each was sent one, or each finds its own.
     ``thresholds`` are those that all share, one for each column of the score (a number, or one for
-    each label); ``proposed`` a value near which agents find their own; ``at_least`` a value that
-    agents raise to their own. ``left_out`` are used agents that the thresholds do not rest on.
+    each label); ``proposed`` a value near which agents find their own. ``left_out`` are used
+    agents that the thresholds do not rest on.
     ``loss`` is the most coverage that Byzantine agents cost (1 says nothing), ``withstands`` how
     many of them are withstood, where the method says so.
     """
@@ -40,7 +40,6 @@ class LevelThresholds:
     whose: Literal["all", "each", "own"]
     thresholds: tuple[Number, ...] = ()
     proposed: tuple[float, ...] = ()
-    at_least: tuple[float, ...] = ()
     left_out: tuple[str, ...] = ()
     why: str = ""
     loss: float | None = None
@@ -69,8 +68,6 @@ class LevelThresholds:
                 f"each agent's own threshold: it takes the proposed {_joined(self.proposed)} only "
                 "as far as its own data allow"
             )
-        if self.at_least:
-            return f"threshold {_joined(self.at_least)}, or an agent's own where that is higher"
         return "each agent's own threshold"
 
 
@@ -149,7 +146,6 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
         whose="all" if common else "each" if isinstance(outcomes[0], PerAgentThresholds) else "own",
         thresholds=common,
         proposed=tuple(outcome.value for outcome in outcomes if isinstance(outcome, Proposal)),
-        at_least=tuple(outcome.value for outcome in outcomes if isinstance(outcome, AtLeast)),
         left_out=tuple(out),
         why=why if out else "",
         loss=max((outcome.loss for outcome in robust), default=None),

@@ -3,6 +3,7 @@
 Nothing here is needed to run a method; it says what to expect of one.
 """
 
+from fedwqcp.theory.advice import Advice, advise
 from fedwqcp.theory.bounds import (
     Decomposition,
     ShiftBound,
@@ -13,28 +14,16 @@ from fedwqcp.theory.bounds import (
     stability_bound,
     total_variation,
 )
-from fedwqcp.theory.diagnosis import (
-    Diagnosis,
-    Finding,
-    GroupDiagnosis,
-    diagnose,
-    diagnose_groups,
-    diagnose_release,
-    judge,
-)
-from fedwqcp.theory.method_choice import Advice, advise
+from fedwqcp.theory.diagnosis import Diagnosis, diagnose, diagnose_release, judge
 
 __all__ = [
     "Advice",
     "Decomposition",
     "Diagnosis",
-    "Finding",
-    "GroupDiagnosis",
     "ShiftBound",
     "advise",
     "decompose",
     "diagnose",
-    "diagnose_groups",
     "diagnose_release",
     "judge",
     "label_shift_bound",

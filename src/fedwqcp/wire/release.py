@@ -122,8 +122,6 @@ class Guarantee:
     --------
     >>> print(Guarantee("marginal-agent", "finite-sample"))
     marginal-agent, finite-sample
-    >>> print(Guarantee("marginal-agent", "finite-sample").after_a_choice())
-    marginal-agent, approximate
     >>> Guarantee("marginal-agent", "finite-sample").in_words
     'coverage at each agent, in finite samples'
     >>> print(NO_GUARANTEE)
@@ -147,16 +145,6 @@ class Guarantee:
                 f"{self.kind!r} and {self.strength!r}",
                 field="guarantee",
             )
-
-    def after_a_choice(self) -> Guarantee:
-        """Return what is left of it where the method was chosen by looking at the same data.
-
-        Returns
-        -------
-        Guarantee
-            Approximate at most: no proof accounts for the choice.
-        """
-        return Guarantee(self.kind, "approximate") if self else self
 
     @property
     def in_words(self) -> str:
@@ -222,7 +210,6 @@ class ReleaseRecord:
     received: dict[str, tuple[Summary | None, ...]] = field(default_factory=dict)
     absent: dict[str, tuple[str, ...]] = field(default_factory=dict)
     census: Census | None = None
-    advice: str = ""
     signatures: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
     provenance: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
 
@@ -474,12 +461,12 @@ class ReleaseRecord:
     def public(self) -> Self:
         """Return what is sent to agents: nothing that another agent answered.
 
-        The same without ``local``, ``received``, ``signatures`` and ``advice``; and where all
+        The same without ``local``, ``received`` and ``signatures``; and where all
         agents get the same, without ``absent``.
         """
         same = all(outcome.same_for_all for outcome in self.outcomes)
         absent = {} if same else self.absent
-        return replace(self, local={}, received={}, absent=absent, advice="", signatures={})
+        return replace(self, local={}, received={}, absent=absent, signatures={})
 
     def _value(self, agent: str | None, task: int) -> Number:
         """Return the threshold of one task, or say why there is none."""

@@ -188,25 +188,14 @@ def test_whom_a_robust_round_left_out_is_named(tmp_path):
 def test_the_names_of_agents_stay_as_they_are(tmp_path):
     scores = {"zurich": np.arange(1, 6) / 10, "basel": np.arange(1, 300) / 300}
     verdict, _, _ = closed(tmp_path, "fedwq-cp", scores)  # zurich has too few points
-    assert "n=5" in verdict.text
-    assert "+inf" in verdict.text
+    assert "sent by zurich" in verdict.text
     (view,) = load_page(tmp_path, ReportOptions()).views
     (section,) = (section for section in view.sections if section.key == "diagnosis")
     said = " ".join(line for block in section.blocks for line in block.lines)
     assert "zurich holds" not in said
     assert "zurich" in said
-    assert "98%" in said
     assert "Zurich" not in said + verdict.text
     assert "Basel" not in said + verdict.text
-
-
-def test_a_median_is_not_judged_as_a_mean(tmp_path):
-    scores = {"a": np.arange(1, 100) / 100, "b": np.arange(1, 100) / 1000}
-    verdict, _, sections = closed(tmp_path, "guarded-median-cp", scores)
-    assert verdict.word == "Closed"
-    assert not {"diagnosis", "thresholds"} & sections
-    verdict, _, sections = closed(tmp_path, "fedwq-cp", scores)
-    assert {"diagnosis", "thresholds"} <= sections
 
 
 def test_a_refusal_in_a_hostile_tongue_stays_text(rounds):
@@ -406,8 +395,9 @@ def test_the_server_judges_every_group_and_not_the_first_alone():
     release = fw.calibrate({"a": even, "b": odd}, method=method, alpha=0.1, by="group")
     verdict, sections, cards = server_page(release)
     assert (verdict.tone, verdict.word) == ("bad", "Averaging is unsafe in 1 of 2 groups")
+    assert "Group m: averaging" in verdict.text
     said = texts(sections["diagnosis"])
-    assert "Group f" not in said  # nothing to say of it
+    assert "Group m: averaging" in said
     (chart,) = sections["thresholds"].blocks
     own = {group: fw.conformal_quantile(GRID, 0.1) + 5 * (group == "m") for group in "fm"}
     shared = release.by_group("b")
@@ -421,27 +411,6 @@ def test_the_server_judges_every_group_and_not_the_first_alone():
     assert "5.9" in cards["b"].figure
     assert dict(cards["b"].facts)["calibration points"] == "2,000"
     assert cards["b"].interval == ""
-
-
-def test_the_server_says_where_thresholds_by_group_are_infinite_or_points_are_missing():
-    cals = {
-        "a": fw.Calibration(np.tile(GRID[::20], 2), groups=["f"] * 50 + ["m"] * 50),
-        "b": fw.Calibration(GRID[::20], groups=["f"] * 50),
-    }
-    release = fw.calibrate(cals, method="max-cp", alpha=0.1, by="group")
-    verdict, sections, _ = server_page(release)
-    assert verdict.word == "Read the cautions"  # b has no point of m
-    few = {**cals, "a": fw.Calibration(GRID[::20], groups=["f"] * 47 + ["m"] * 3)}
-    with pytest.warns(fw.InfiniteThresholdWarning):
-        release = fw.calibrate(few, method="max-cp", alpha=0.1, by="group")
-    verdict, sections, _ = server_page(release)
-    assert "+inf" in verdict.text
-    assert "group m: b." in texts(sections["diagnosis"])
-    with pytest.warns(fw.InfiniteThresholdWarning):
-        release = fw.calibrate(few, method="guarded-median-cp", alpha=0.1, by="group")
-    _, sections, _ = server_page(replace(release, local={}))
-    own = "Of others not known here: each agent's own data decide whether its threshold is finite."
-    assert own in texts(sections["diagnosis"])
 
 
 def test_by_label_only_that_label_is_in_every_set(tmp_path):
@@ -499,8 +468,6 @@ def test_both_columns_of_a_score_are_judged():
         ("fedwq-cp", 99, "its coverage varies from 0.834 to 0.950 (95 %) over calibration samples"),
         ("fedwq-cp", 5, "too few points for a finite threshold"),
         (fw.methods.get("fedwq-cp", overflow="clip"), 5, "clipped: covers 5/6 on average, 0.833"),
-        (fw.methods.get("fcp", floor=True), 99, "its coverage varies from 0.834 to 0.950 (95 %)"),
-        (fw.methods.get("fcp", floor=True, count_gap=5), 99, ""),
         (fw.methods.get("private-fedwq-cp", epsilon=50.0), 500, ""),
         (fw.methods.get("fedcp-qq", selection="fixed_local"), 99, "its coverage varies from 0.834"),
         (fw.methods.get("new-agent-cp", form="confident"), 99, "its coverage varies from 0.834"),
@@ -542,15 +509,6 @@ def test_one_bin_is_counted_as_one(rounds):
     html = write(rounds / "release.json", rounds / "page.html", options).read_text()
     assert "in 0 bins of 0 people" in html
     assert "north: too few people for a bin." in html
-
-
-def test_a_report_names_no_command_that_would_fail(tmp_path):
-    cals = {name: np.arange(1, 100) / 100 for name in NAMES}
-    for method, advised in (("split-cp", False), ("fedwq-cp", True)):
-        release = fw.calibrate(cals, method=method, alpha=0.1)
-        said = " ".join(Read(release.report(tmp_path / "page.html").read_text()).words)
-        assert "RECORD" not in said
-        assert ("for a site that joins later" in said) == advised
 
 
 def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fedwqcp._validation import Floats, Probabilities
 from fedwqcp.errors import InputError
 from fedwqcp.kernels.numpy import rank_every_label
-from fedwqcp.scores._base import LabelScore
+from fedwqcp.scores import LabelScore
 
 
 @dataclass(frozen=True)

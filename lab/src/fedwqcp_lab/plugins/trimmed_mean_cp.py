@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedwqcp._validation import check_least
+from fedwqcp.methods import Calibration, OneShot
 from fedwqcp.methods._averages import capped, check_withstands, counted, weighted_mean
-from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp.wire.release import NO_GUARANTEE

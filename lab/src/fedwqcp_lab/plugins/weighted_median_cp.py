@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from fedwqcp._validation import check_least
+from fedwqcp.methods import Calibration, OneShot
 from fedwqcp.methods._averages import capped, check_withstands, counted, weighted_median
-from fedwqcp.methods._base import Calibration, OneShot
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, check_size
 from fedwqcp.wire.release import NO_GUARANTEE

@@ -14,7 +14,7 @@ from fedwqcp._io import in_folder, is_file, is_folder
 from fedwqcp._io import read as read_file
 from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp.federation.advice import next_step, promised_to_new_site
+from fedwqcp.federation.advice import advise_on, judged, promised_to_new_site
 from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import (
@@ -65,20 +65,12 @@ from fedwqcp.report.html.sections import (
 from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.theory import Diagnosis, GroupDiagnosis, diagnose_groups, diagnose_release
-from fedwqcp.theory.diagnosis import ENDLESS, local_thresholds, worst_of
+from fedwqcp.theory.diagnosis import ENDLESS, VERDICTS, Diagnosis, local_thresholds
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, Round
 from fedwqcp.wire.release import AgentRecord
 
 _EXCHANGED = "What each agent sent and received."
-
-
-_CHOSEN = (
-    "auto assessed first rounds of the same agents and chose the method; of this round's own "
-    "answers no mean was taken that could be judged."
-)
-"""Stands before the advice that chose a method whose answers are not averaged."""
 
 
 LINES = 50
@@ -150,7 +142,6 @@ def _page(release: Release, whose: str, views: Sequence[View]) -> Page:
         title=f"{round.method.name} with {len(round.agents)} agents",
         facts=(
             ("Round", round.id),
-            *((("Method", f"{round.method.name}, chosen by auto"),) if release.advice else ()),
             ("Score", round.score.name),
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
@@ -229,7 +220,7 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     round = release.round
     plan = Plan.of(round)
     sent = _own_thresholds(release, alpha)
-    found = _diagnosis(release, plan, alpha)
+    found, infinite = judged(release, alpha), _infinite(release, alpha)
     here = [each for each in released(release) if each.alpha == alpha]
     method = round.method.name
     about = [_agents_section(release, plan, alpha, sent, always_left_out(here))]
@@ -238,18 +229,17 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     totals = [(a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"]
     each = {} if folder is None else _message_bytes(release, plan, folder)
     about.append(messages_section(totals, each))
-    if found.averaged or found.infinite or any((found.absent or {}).values()):
-        about.append(diagnosis_section(found, str(next_step(release))))
-    if release.advice and not found.averaged:
-        chosen = Text([sentence(release.advice)])
-        about.append(Section("why", "Why this method", _CHOSEN, [chosen]))
+    absent = release.absent if release.rounds else {}
+    if found or infinite or any(absent.values()):
+        advice = str(advise_on(release))
+        about.append(diagnosis_section(found, round.by, infinite, absent, advice))
     promised = Text(promised_to_new_site(release, alpha))
     about.append(Section("new-site", "What is promised to a new site", "", [promised]))
     return View(
         title=f"alpha = {alpha:g}",
         agents=round.agents,
         method=method,
-        verdicts={method: _verdict(release, alpha, found, here)},
+        verdicts={method: _verdict(release, alpha, found, infinite, here)},
         sections=about,
     )
 
@@ -279,15 +269,13 @@ def _own_thresholds(release: Release, alpha: float) -> list[_OwnThreshold]:
     return found
 
 
-def _diagnosis(release: Release, plan: Plan, alpha: float) -> GroupDiagnosis:
-    """Judge averaging in each label or group; a round without these is one group, named ""."""
-    if release.round.by is not None:
-        return diagnose_groups(release, alpha, plan.bounds)
-    worst = worst_of(  # of the score's columns
-        diagnose_release(release, task, plan.tasks[task].alpha, plan.bounds)
-        for task in release.tasks_of(alpha)
-    )
-    return GroupDiagnosis(alpha, "", {}, {}, {} if worst is None else {"": worst})
+def _infinite(release: Release, alpha: float) -> dict[str, tuple[str, ...]]:
+    """Return by group the agents whose threshold is known to be +inf."""
+    found = {}
+    for place, group in enumerate(release.round.group_names):
+        if at := tuple(name for name in release.used if release.is_infinite(name, alpha, place)):
+            found[group] = at
+    return found
 
 
 def _agent_view(case: _Case, examples: int) -> View:
@@ -368,7 +356,11 @@ def _holds_release(file: Path) -> bool:
 
 
 def _verdict(
-    release: Release, alpha: float, found: GroupDiagnosis, here: Sequence[LevelThresholds]
+    release: Release,
+    alpha: float,
+    found: Mapping[str, Diagnosis],
+    infinite: Mapping[str, Sequence[str]],
+    here: Sequence[LevelThresholds],
 ) -> ViewVerdict:
     """Say who was used, what came out, and what is not known here."""
     used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
@@ -382,39 +374,29 @@ def _verdict(
     for each in here:
         group = f"{each.group}, " if each.group else ""
         said += "".join(f" {sentence(group + note)}" for note in each.notes)
-    by, parts = found.by, found.averaged
-    worst = worst_of(parts.values())
+    by = release.round.by
+    worst = min(found.values(), key=lambda one: VERDICTS.index(one.verdict), default=None)
     verdict = "" if worst is None else worst.verdict
-    alike = [part for part, own in parts.items() if own.verdict == verdict]
-    where = f" in {len(alike)} of {counted(len(parts), by)}" if by else ""
-    why = "" if worst is None else f" {_gravest(release, parts, worst)}"
+    alike = [part for part, own in found.items() if own.verdict == verdict]
+    where = f" in {len(alike)} of {counted(len(found), by)}" if by else ""
+    of = f"{by} {alike[0]}: " if by and alike else ""
+    why = "" if worst is None else f" {sentence(f'{of}{worst}')}"
     if verdict == "unsafe":
         return ViewVerdict("bad", f"Averaging is unsafe{where}", said + why)
     if used < all_:
         return ViewVerdict("caution", f"{all_ - used} left out", said)
-    if found.infinite:
+    if infinite and by:
         all_parts = counted(len(release.round.group_names), by)
-        word = f"Infinite in {len(found.infinite)} of {all_parts}"
-        every = all(set(release.used) <= set(at) for at in found.infinite.values())
+        word = f"Infinite in {len(infinite)} of {all_parts}"
+        every = all(set(release.used) <= set(at) for at in infinite.values())
         whose = "The threshold is" if every else "Thresholds of some agents are"
-        where = f"in {by} {name_list(found.infinite)}"
-        text = f"{said} {whose} +inf {where}: {ENDLESS[by]}."
+        text = f"{said} {whose} +inf in {by} {name_list(infinite)}: {ENDLESS[by]}."
         return ViewVerdict("caution", word, text)
-    if verdict == "cannot tell":
-        return ViewVerdict("caution", f"Cannot tell whether averaging is safe{where}", said + why)
-    findings = (finding for own in parts.values() for finding in own.findings)
-    absent = any((found.absent or {}).values())
-    if absent or any(finding.severity == "caution" for finding in findings):
+    if verdict == "unknown":
+        return ViewVerdict("caution", f"Unknown whether averaging is safe{where}", said + why)
+    if release.rounds and any(release.absent.values()):
         return ViewVerdict("caution", "Read the cautions", said)
     return ViewVerdict("plain", "Closed", said)
-
-
-def _gravest(release: Release, parts: Mapping[str, Diagnosis], worst: Diagnosis) -> str:
-    """Say the gravest finding, and of which label or group it is."""
-    part = next(part for part, own in parts.items() if own is worst)
-    of = f"{release.round.by} {part}: " if part else ""
-    names = () if of else release.round.agents
-    return " ".join(sentence(of + finding.says, names) for finding in worst.findings[:1])
 
 
 def _thresholds(release: Release, name: str, alpha: float) -> list[float] | None:

@@ -27,8 +27,7 @@ from fedwqcp.report.html.page import (
     sentence,
     verdict_rule,
 )
-from fedwqcp.theory import Finding, GroupDiagnosis
-from fedwqcp.theory.diagnosis import UNKNOWN
+from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis
 
 
 @dataclass(frozen=True)
@@ -61,18 +60,7 @@ class AgentCoverage:
         return against_nominal(self.low, self.coverage, self.high, nominal, self.explained)
 
 
-_TONES: dict[str, tuple[Tone, str]] = {
-    "unsafe": ("bad", "unsafe"),
-    "caution": ("caution", "caution"),
-    "ok": ("good", "fine"),
-}
-
-
-_VERDICTS = {
-    "safe": "Averaging is safe: every agent's miscoverage is shown to be at most 1.5 alpha.",
-    "unsafe": "Averaging is unsafe.",
-    "cannot tell": "These numbers do not show whether averaging is safe.",
-}
+_TONES: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "good"}
 
 
 _INFINITE = {
@@ -229,63 +217,33 @@ def messages_section(
     )
 
 
-def diagnosis_section(found: GroupDiagnosis, advice: str) -> Section:
-    """Say what the agents' summaries show, the gravest first, and what to do next."""
-    if not found.by:
-        whole = found.averaged[""]
-        verdict, blocks = _VERDICTS[whole.verdict], [_finding(each) for each in whole.findings]
-    else:
-        verdict, blocks = _groups_verdict(found), _group_findings(found)
-    lead = verdict and (
-        "Computed from what the agents sent, so the server can see it too. It cannot see test data "
-        "that differ from calibration data."
-    )
-    if advice:
-        blocks.append(Text([sentence(advice)], title="What to do next"))
-    title = "Diagnosis, and what to do next"
-    return Section("diagnosis", title, f"{verdict} {lead}".strip(), blocks)
-
-
-def _group_findings(found: GroupDiagnosis) -> list[Text]:
-    """Say what is wrong in each label or group; what is fine in one is left out."""
-    by, blocks = found.by, []
-    if found.infinite:
-        lines = [f"{by} {part}: at {named(at)}." for part, at in found.infinite.items()]
-        rest = [] if found.complete else [sentence(f"of others {UNKNOWN}")]
-        blocks.append(Text(lines[:LINES] + rest, "bad", "unsafe: infinite", _INFINITE[by]))
-    lacking = (found.absent or {}).items()
-    if absent := [f"{by} {part}: {named(at)}." for part, at in lacking if at]:
-        title = f"Agents without a calibration point of a {by}"
-        blocks.append(Text(absent[:LINES], "caution", "caution: absent", title))
-    graver = [
-        (finding, f"{by} {part}: ")
-        for part, own in found.averaged.items()
-        for finding in own.findings
-        if finding.severity != "ok" and finding.code != "no-data"  # infinite says it
+def diagnosis_section(
+    found: Mapping[str, Diagnosis],
+    by: str | None,
+    infinite: Mapping[str, Sequence[str]],
+    absent: Mapping[str, Sequence[str]],
+    advice: str,
+) -> Section:
+    """Say what the summaries show of averaging, the gravest first, and what to use."""
+    judged = sorted(found.items(), key=lambda one: VERDICTS.index(one[1].verdict))
+    blocks = [
+        Text(
+            [sentence(f"{by} {part}: {own}" if by else str(own))], _TONES[own.verdict], own.verdict
+        )
+        for part, own in judged[:LINES]
     ]
-    graver.sort(key=lambda one: list(_TONES).index(one[0].severity))
-    blocks += [_finding(*one) for one in graver[:LINES]]
-    if len(graver) > LINES:
-        blocks.append(Text([f"Left out: {counted(len(graver) - LINES, 'finding')}."]))
-    return blocks
-
-
-def _groups_verdict(found: GroupDiagnosis) -> str:
-    """Say in which labels or groups averaging is not safe, or not shown to be."""
-    if not found.averaged:
-        return ""
-    said = []
-    for verdict in ("unsafe", "cannot tell"):
-        if parts := [part for part, own in found.averaged.items() if own.verdict == verdict]:
-            said.append(f"{_VERDICTS[verdict][:-1]} in {found.by} {name_list(parts)}.")
-    return " ".join(said) or f"In each {found.by}: {_VERDICTS['safe']}"
-
-
-def _finding(finding: Finding, of: str = "") -> Text:
-    """Return one thing that the summaries show, and of which label or group."""
-    tone, word = _TONES[finding.severity]
-    said = f"{of}{finding.says}"
-    return Text([sentence(said, () if of else finding.agents)], tone, f"{word}: {finding.code}")
+    if infinite and by:
+        lines = [f"{by} {part}: at {named(at)}." for part, at in infinite.items()]
+        blocks.insert(0, Text(lines[:LINES], "bad", "infinite", _INFINITE[by]))
+    if lines := [f"{by} {part}: {named(at)}." for part, at in absent.items() if at]:
+        title = f"Agents without a calibration point of a {by}"
+        blocks.append(Text(lines[:LINES], "caution", "absent", title))
+    if len(judged) > LINES:
+        blocks.append(Text([f"Left out: {counted(len(judged) - LINES, 'line')}."]))
+    if found:
+        blocks.append(Text([sentence(advice)], title="What to do next"))
+    lead = "Computed from what the agents sent: it knows no test data." if found else ""
+    return Section("diagnosis", "Diagnosis, and what to do next", lead, blocks)
 
 
 def _why_above(above: Sequence[AgentCoverage]) -> str:
