@@ -347,7 +347,8 @@ def test_a_round_waits_until_a_person_approves_its_terms_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "other", [{"method": "fcp"}, {"alphas": (0.1, 0.9)}, {"target": "mixture"}, {"target": (0.2, 0.3, 0.5)}]
+    "other",
+    [{"method": "fcp"}, {"alphas": (0.1, 0.9)}, {"target": "mixture"}, {"target": (0.2, 0.3, 0.5)}],
 )
 def test_a_site_insists_on_a_method_its_level_and_target(tmp_path, other):
     required = {"require": "auto", "require-alpha": 0.1, "require-target": "own"}
