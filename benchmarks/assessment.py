@@ -34,7 +34,7 @@ SIZES, AGENTS, ALPHAS = (20, 40, 80, 200, 500, 1000), (3, 6, 20, 100), (0.05, 0.
 WHO = ("identical", "one", "half")
 COSTS = (0.3, 0.55, 1.0, 2.5)
 """What averaging costs a deviating agent, as a multiple of alpha; up to 0.5 counts as safe."""
-VERDICTS = ("safe", "unsafe", "cannot tell")
+VERDICTS = {"safe": "safe", "unsafe": "unsafe", "cannot tell": "unknown"}
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def measure(n: int, M: int, runs: int = RUNS, seed: int = SEED) -> list[dict[str
         rows.append({
             "scores": name, "alpha": alpha, "deviating": who, "cost": cost, "M": M, "n": n,
             "runs": len(verdict),
-            **{v: round(float((verdict == v).mean()), 4) for v in VERDICTS},
+            **{name: round(float((verdict == v).mean()), 4) for name, v in VERDICTS.items()},
             "lost": round(float(lost.mean()), 4),
             "safe and lost": round(float((lost & (verdict == "safe")).mean()), 4),
         })  # fmt: skip

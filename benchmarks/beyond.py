@@ -41,7 +41,6 @@ def tables() -> Iterator[tuple[str, str]]:
     yield "summary", markdown_table(_summary(results))
     yield "matched", markdown_table(_matched(stressed))
     yield "methods", markdown_table(_methods(results))
-    yield "scale", markdown_table(_scale(stressed))
     yield "failures", markdown_table(_failures(stressed))
     yield "tuning", markdown_table(_tuning())
 
@@ -142,21 +141,6 @@ def _levels(
         here = [x for x in lines if x.alpha == alpha]
         found[alpha] = 1 - median(x.worst for x in here), median(x.size for x in here)
     return found
-
-
-def _scale(stressed: Sequence[StressResult]) -> Iterator[list[str]]:
-    """Show FCP and fedls-cp on randomised APS as agents become many."""
-    methods = ("fcp", "fedls-cp")
-    yield ["dataset", "agents", *(f"{m}: {what}" for m in methods for what in ("worst", "gap"))]
-    own = [x for x in stressed if (x.factor, x.preset) == ("agents", "randomised APS")]
-    for name in dict.fromkeys(x.dataset for x in own):
-        for value in (6.0, 20.0, 100.0):
-            cells = []
-            for method in methods:
-                here = [x for x in own if (x.dataset, x.value, x.method) == (name, value, method)]
-                cells += [f"{median(x.worst for x in here):.3f}"]
-                cells += [f"{median(x.gap for x in here):.4f}"]
-            yield [_title(own, name), f"{value:g}", *cells]
 
 
 def _failures(stressed: Sequence[StressResult]) -> Iterator[list[str]]:

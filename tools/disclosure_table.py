@@ -38,7 +38,6 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
         {},
         "class counts, and of classes of 10 points and more one in 5 scores, at most 48",
     ),
-    ("fedls-cp", {"floor": True}, "the same, and the local threshold q_k"),
     ("fedls-cp", {"min_gap": 2}, "the same, but every second score"),
     (
         "fedls-cp",

@@ -477,7 +477,13 @@ def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
                     f"threshold{of}; {gets}"
                 )
                 break
-            if conformal_rank(n, alpha / cal.columns) > n:
+            proved = plan.proved(n, alpha)
+            if proved is not None and conformal_rank(n, alpha / cal.columns) > n:
+                yield (
+                    f"note: {n} calibration points{of} prove coverage of at least {proved:.3g}; "
+                    f"{1 - alpha:g} takes {least_sample(alpha / cal.columns)} points"
+                )
+            elif conformal_rank(n, alpha / cal.columns) > n:
                 yield (
                     f"note: {n} calibration points{of} are too few for a finite threshold at "
                     f"alpha={alpha:g}, which takes {least_sample(alpha / cal.columns)}{rule}"
@@ -488,7 +494,9 @@ def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
 def _without_points(plan: Plan) -> str:
     """Say what an agent predicts with that has no point, or none of a class or group."""
     method, endless = plan.method, ENDLESS[plan.round.by]
-    if method.predicts_from_own_data and plan.proved(0, plan.round.alphas[0]) is None:
+    if method.floors:
+        return "it borrows one, and nothing is proved there"
+    if method.predicts_from_own_data:
         return f"its own is +inf, and {endless}"
     if any(issubclass(kind, PerAgentThresholds) for kind in method.outcomes):
         return f"if thresholds are each agent's own, its own is +inf, and {endless}"

@@ -352,10 +352,6 @@ class Auto(OneShot[PartSketches]):
     def floors(self) -> bool:
         return self.target == "own"
 
-    @property
-    def overflow_note(self) -> str:
-        return "" if self.small == "inf" else "a finite one is borrowed, if the others send enough"
-
     def proved(self, n: int, alpha: float) -> float | None:
         if self.target != "own":
             return None
