@@ -1,12 +1,10 @@
-"""Compare the speed of two checkouts: compiled scores, sets and `measure`, case by case.
+"""Compare the speed of two checkouts and of numpy alone: scores, sets and `measure`, case by case.
 
-Run: python benchmarks/compare.py ../old .      (paths of the checkouts; needs numba)
+Run: python benchmarks/compare.py ../old .      (paths of checkouts, each with an environment .venv)
 
-Both compute the same cases alternately, each in a process of its own with a cache of its own, so
-that a change of load meets both. The first pair of processes compiles and is not timed. How fast a
-process is also depends on where its memory lies, so that several pairs are timed and the least
-processor time of each case is kept. Prints milliseconds, the ratio new / old, and the highest
-ratios.
+All compute the same cases alternately in processes of their own, on one thread, so that a change of
+load meets all. The least processor time of each case is kept. Prints nanoseconds a row, and how
+many times as long as the old checkout and as fast as numpy alone the new one is.
 """
 
 from __future__ import annotations
@@ -15,99 +13,96 @@ import argparse
 import itertools
 import os
 import subprocess
-import sys
-import tempfile
 from pathlib import Path
 
 SCORES = {
-    "LAC": "fw.LAC()",
     "APS": "fw.APS(randomized=False)",
     "APS random": "fw.APS()",
     "RAPS": "fw.RAPS(penalty=0.01, randomized=False)",
-    "SAPS": "fw.SAPS(penalty=0.1, randomized=False)",
+    "SAPS": "fw.SAPS(penalty=0.05, randomized=False)",
+    "LAC": "fw.LAC()",
 }
 CALLS = ("of", "invert", "measure")
-ROWS = {10: 50_000, 32: 50_000, 100: 50_000, 1000: 10_000}
-TYPES = ("float32", "float64")
+THRESHOLDS = ("shared", "row", "label")
+NUMBERS = 5_000_000
 
-# Runs in the environment of either checkout, so it uses only what both have.
+# Runs in the environment of any checkout, so it uses only what all have.
 WORK = """
 import sys, time
 import numpy as np, fedwqcp as fw
-rng = np.random.default_rng(0)
 for line in sys.stdin:
-    score, call, rows, classes, dtype, times = line.rstrip().split("|")
-    score, n, C = eval(score), int(rows), int(classes)
-    p = np.exp(2 * rng.normal(size=(2 * n, C)))
+    score, call, per, n, C, dtype = line.rstrip().split("|")
+    score, n, C, rng = eval(score), int(n), int(C), np.random.default_rng(0)
+    p = np.exp(2 * rng.normal(size=(n, C)))
     p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
-    y = (p.cumsum(axis=1) > rng.random((2 * n, 1))).argmax(axis=1)  # drawn from the probabilities
-    given = {"u": np.linspace(0, 1, n, endpoint=False)} if getattr(score, "randomized", 0) else {}
-    q = fw.conformal_quantile(score.of(p[n:], y[n:], **given), 0.1)  # of other rows, as in use
-    p, y = p[:n], y[:n]
+    y = np.where(np.arange(n) % 2, p.argmax(axis=1), rng.integers(0, C, n))
+    given = {"u": rng.random(n)} if score.randomized else {}
+    q = np.quantile(score.of(p, y, **given), 0.9)
+    if per != "shared":
+        k = np.arange(n)[:, None] if per == "row" else np.arange(C)
+        q = q + 0.02 * (k % 7 - 3) / 3
     arguments = {"of": (p, y), "invert": (p, q), "measure": (p, y, q)}[call]
-    taken = []
-    for _ in range(int(times) + 2):
+    least, end = float("inf"), time.perf_counter() + 0.1
+    while time.perf_counter() < end:
         start = time.process_time()
         getattr(score, call)(*arguments, **given)
-        taken.append(time.process_time() - start)
-    print(min(taken[2:]), flush=True)
+        least = min(least, time.process_time() - start)
+    print(least / n * 1e9, flush=True)
 """
 
 
-def start(checkout: Path, cache: str) -> subprocess.Popen[str]:
+def start(checkout: Path, backend: str) -> subprocess.Popen[str]:
     """Start a process that computes cases with the code of a checkout."""
-    one = {"FEDWQCP_BACKEND": "numba", "NUMBA_CACHE_DIR": cache, "OMP_NUM_THREADS": "1"}
+    one = {"FEDWQCP_BACKEND": backend, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-c", WORK],
+        [str(checkout / ".venv/bin/python"), "-c", WORK],
+        env=os.environ | one,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | one | {"PYTHONPATH": str(checkout / "src")},
     )
 
 
-def seconds(process: subprocess.Popen[str], case: str) -> float:
-    """Return the time of a case."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    print(case, file=process.stdin, flush=True)
-    answer = process.stdout.readline()
-    if not answer:
-        raise SystemExit(f"{case}: the process ended; its error is above")
-    return float(answer)
+def ask(process: subprocess.Popen[str], case: str) -> float:
+    """Return the least time of a case."""
+    process.stdin.write(case + "\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Print a line for each case, then the worst of each kind."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    parser.add_argument("--only", default="", help="cases with this text")
-    parser.add_argument("--pairs", type=int, default=4, help="how many pairs of processes")
+    parser.add_argument("--old-backend", default="compiled", help="numba for commits that had it")
+    parser.add_argument("--classes", type=int, nargs="+", default=[2, 10, 100, 1000])
+    parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
-    every = itertools.product(SCORES, CALLS, ROWS, TYPES)
-    cases = [case for case in every if options.only in "|".join(map(str, case))]
-    least: dict[tuple[object, ...], list[float]] = {case: [1e9, 1e9] for case in cases}
-    checkouts = [options.old.resolve(), options.new.resolve()]
-    with tempfile.TemporaryDirectory() as old, tempfile.TemporaryDirectory() as new:
-        for pair in range(options.pairs + 1):
-            both = [start(*given) for given in zip(checkouts, (old, new), strict=True)]
-            for case in cases:
-                score, call, classes, dtype = case
-                given = (SCORES[score], call, ROWS[classes], classes, dtype, 7 if pair else 1)
-                taken = [seconds(one, "|".join(map(str, given))) for one in both]
-                if pair:
-                    least[case] = [min(a, b) for a, b in zip(least[case], taken, strict=True)]
-            for process in both:
-                process.communicate()
-            print(f"pair {pair} of {options.pairs}", file=sys.stderr, flush=True)
-    ratios = []
-    for case, (before, after) in least.items():
-        text = "{:10s} {:7s} {:4d} {}".format(*case)
-        ratios.append((after / before, text))
-        print(f"{text}  {before * 1e3:8.3f}  {after * 1e3:8.3f}  {after / before:5.2f}")
-    highest = [f"{ratio:.2f} ({text})" for ratio, text in sorted(ratios, reverse=True)[:3]]
-    print(f"highest of {len(ratios)}: {', '.join(highest)}; load {os.getloadavg()[0]:.1f}")
+    processes = {
+        "old": start(options.old, options.old_backend),
+        "numpy": start(options.new, "numpy"),
+        "new": start(options.new, "compiled"),
+    }
+    worst: dict[tuple[str, int], tuple[float, float]] = {}
+    cases = itertools.product(options.classes, ("float32", "float64"), SCORES, THRESHOLDS, CALLS)
+    for classes, dtype, score, per, call in cases:
+        if call == "of" and per != "shared":
+            continue
+        n = min(50_000, NUMBERS // classes)
+        case = f"{SCORES[score]}|{call}|{per}|{n}|{classes}|{dtype}"
+        least = {
+            name: min(ask(process, case) for _ in range(options.repeats))
+            for name, process in processes.items()
+        }
+        slower, faster = least["new"] / least["old"], least["numpy"] / least["new"]
+        times = "  ".join(f"{name} {least[name]:9.1f}" for name in processes)
+        label = f"{classes:5d} {dtype} {score:10s} {per:6s} {call:7s}"
+        print(f"{label} {times}  new/old {slower:5.2f}  numpy/new {faster:5.2f}", flush=True)
+        before = worst.get((per, classes), (0.0, float("inf")))
+        worst[per, classes] = max(before[0], slower), min(before[1], faster)
+    for (per, classes), (slower, faster) in worst.items():
+        print(f"worst {per} {classes}: new/old {slower:.2f}, numpy/new {faster:.2f}")
 
 
 if __name__ == "__main__":

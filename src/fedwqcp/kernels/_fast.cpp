@@ -27,7 +27,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -64,9 +63,12 @@ template <class To, class From> inline To cast(From x) {
 // Round to a multiple of 2^-52, half to even: between 1 and 2 that is what a float64 can hold.
 // From 1 on the multiples are those of 2^-51; masses are capped at 1, so that changes nothing.
 inline double fixed(double x) { return (x + 1.0) - 1.0; }
-// The same in units, plus those of 1: one addition less. For numbers of at most 1.
-inline int64_t units_from_one(double x) { return cast<int64_t>(x + 1.0); }
-const int64_t UNITS_OF_ONE = cast<int64_t>(1.0);
+// The same in units of 2^-52, plus the bits of 1.0: one addition less. For numbers of at most 1. Sums
+// wrap around; C times the bits of 1.0 are taken off at the end.
+inline uint64_t units_from_one(double x) { return cast<uint64_t>(x + 1.0); }
+inline double mass_of(uint64_t units, I C) {
+    return (double)(int64_t)(units - (uint64_t)C * cast<uint64_t>(1.0)) * 0x1p-52;
+}
 
 inline double capped(double mass) { return mass < 1.0 ? mass : 1.0; }
 
@@ -99,10 +101,10 @@ inline bool fits(const Formula &f, double before, double own, I rank, double top
     return f.rule == UNTIL && score(f, before, 0.0, rank - 1, top, 1.0) < q;
 }
 
-struct Thresholds { // u and q: one for all rows (step 0) or one for each (step 1)
+struct Thresholds { // u of each row, or null for 1; q for all rows (step 0) or for each (step 1)
     const double *u, *q;
-    I u_step, q_step;
-    double of_u(I i) const { return u ? u[i * u_step] : 1.0; }
+    I q_step;
+    double of_u(I i) const { return u ? u[i] : 1.0; }
 };
 
 struct Out { // what is wanted; null where it is not
@@ -198,16 +200,17 @@ template <class T, class Work> bool for_blocks(const T *p, I n, I C, Block<T> &b
 
 // Units and number of the labels above own, and how many are at least own, for a group of rows.
 template <class T>
-HOT void weigh_above(const T *RESTRICT s, I C, const double *RESTRICT own, int64_t *RESTRICT before,
+HOT void weigh_above(const T *RESTRICT s, I C, const double *RESTRICT own, uint64_t *RESTRICT before,
                      int64_t *RESTRICT ahead, int64_t *RESTRICT from) {
     double t[G];
-    int64_t mass[G] = {}, more[G] = {}, least[G] = {};
+    uint64_t mass[G] = {};
+    int64_t more[G] = {}, least[G] = {};
     for (int i = 0; i < G; i++) t[i] = own[i] + 1.0;
     for (I j = 0; j < C; j++) {
         const T *r = s + j * Block<T>::R;
         SIMD for (int i = 0; i < G; i++) {
             double x = (double)r[i] + 1.0, in = x > t[i] ? x : 1.0;
-            mass[i] += cast<int64_t>(in);
+            mass[i] += cast<uint64_t>(in);
             more[i] += x > t[i];
             least[i] += x >= t[i];
         }
@@ -217,13 +220,14 @@ HOT void weigh_above(const T *RESTRICT s, I C, const double *RESTRICT own, int64
 
 // Where a label stands in its row, from the sums over the row.
 struct Place {
-    double own, total, top;
-    int64_t units, ahead, from; // units from one of all labels, where those not above count as 0
+    double own, top;
+    uint64_t units;
+    int64_t ahead, from; // how many labels lie above, or are at least as probable
 };
 
 // The score of a label; adds its equals of a smaller index, which come before it.
 template <class T> double score_of(const T *r, const Formula &f, I y, Place &at, double u) {
-    double before = (double)(int64_t)(at.units - f.C * UNITS_OF_ONE) * 0x1p-52;
+    double before = mass_of(at.units, f.C);
     I rank = 1 + at.ahead;
     if (at.from > rank)
         for (I j = 0; j < y; j++)
@@ -235,18 +239,19 @@ template <class T> double score_of(const T *r, const Formula &f, I y, Place &at,
 template <class T> HOT bool place_in_row(const T *RESTRICT r, I C, Place &at) {
     const double t = at.own + 1.0;
     double total = 0;
-    int64_t units = 0, ahead = 0, from = 0;
+    uint64_t units = 0;
+    int64_t ahead = 0, from = 0;
     T least = r[0], top = r[0];
     _Pragma("omp simd simdlen(16) reduction(+ : total, units, ahead, from) reduction(min : least) reduction(max : top)")
     for (I j = 0; j < C; j++) {
         double x = (double)r[j] + 1.0, in = x > t ? x : 1.0;
-        total += x, units += cast<int64_t>(in);
+        total += x, units += cast<uint64_t>(in);
         ahead += x > t, from += x >= t;
         least = r[j] < least ? r[j] : least;
         top = r[j] > top ? r[j] : top;
     }
-    at.total = total - (double)C, at.top = top, at.units = units, at.ahead = ahead, at.from = from;
-    return std::fabs(at.total - 1.0) < SURE && least >= 0;
+    at.top = top, at.units = units, at.ahead = ahead, at.from = from;
+    return std::fabs(total - (double)C - 1.0) < SURE && least >= 0;
 }
 
 template <class T>
@@ -265,11 +270,12 @@ bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const doubl
     Block<T> b(C);
     return for_blocks(p, n, C, b, [&](I at, I rows) {
         double own[R];
-        int64_t units[R], ahead[R], from[R];
+        uint64_t units[R];
+        int64_t ahead[R], from[R];
         for (int i = 0; i < R; i++) own[i] = fixed(b.row[i][y[at + std::min<I>(i, rows - 1)]]);
         for (int g = 0; g < R; g += G) weigh_above(b.s + g, C, own + g, units + g, ahead + g, from + g);
         for (I i = 0; i < rows; i++) {
-            Place place{own[i], 1, (double)b.top[i], units[i], ahead[i], from[i]};
+            Place place{own[i], (double)b.top[i], units[i], ahead[i], from[i]};
             out[at + i] = score_of(b.row[i], f, y[at + i], place, u ? u[at + i] : 1.0);
         }
     });
@@ -340,29 +346,24 @@ I search_row(const T *r, const Formula &f, double top, double u, double q, doubl
     }
 }
 
+typedef std::pair<int32_t, int32_t> Pair;
+
 // Batcher's sorting network, largest first: merges runs of 1, 2, 4, ... places.
-template <class Swap> void batcher(I n, Swap swap) {
+std::vector<Pair> network(I n) {
+    std::vector<Pair> pairs;
     for (I run = 1; run < n; run *= 2)
         for (I gap = run; gap; gap /= 2)
             for (I start = gap % run; start < n - gap; start += 2 * gap)
                 for (I a = start; a < std::min(start + gap, n - gap); a++)
-                    if (a / (2 * run) == (a + gap) / (2 * run)) swap(a, a + gap);
-}
-
-struct Pair {
-    int32_t a, b;
-};
-
-std::vector<Pair> network(I n) {
-    std::vector<Pair> pairs;
-    batcher(n, [&](I a, I b) { pairs.push_back({(int32_t)a, (int32_t)b}); });
+                    if (a / (2 * run) == (a + gap) / (2 * run)) pairs.push_back({(int32_t)a, (int32_t)(a + gap)});
     return pairs;
 }
 
+
 template <class T, int R> HOT void sort_columns(T *s, const std::vector<Pair> &pairs) {
     for (const Pair &pair : pairs) {
-        T *RESTRICT a = s + (I)pair.a * R;
-        T *RESTRICT b = s + (I)pair.b * R;
+        T *RESTRICT a = s + (I)pair.first * R;
+        T *RESTRICT b = s + (I)pair.second * R;
         SIMD for (int i = 0; i < R; i++) {
             // As integers: bits of numbers of at least 0 have their order, and a maximum of
             // integers is one instruction, whatever compilers think of NaN.
@@ -622,7 +623,8 @@ template <class T> void guess(const Block<T> &b, const Formula &f, Guess<T> &g, 
 // Verify heights: the labels above are the set, and in fixed point none below equals one of them.
 template <class T> struct Verified {
     static constexpr int R = Block<T>::R;
-    int64_t n[R], units[R];
+    int64_t n[R];
+    uint64_t units[R];
     T last[R], next[R];
 };
 
@@ -630,7 +632,7 @@ template <class T>
 HOT void verify(const Block<T> &b, I C, int g, const float *height, Verified<T> &v) {
     T h[G], last[G], next[G];
     Bits<T> n[G] = {};
-    int64_t units[G] = {};
+    uint64_t units[G] = {};
     for (int i = 0; i < G; i++) h[i] = (T)height[g + i], last[i] = 2, next[i] = -1;
     for (I j = 0; j < C; j++) {
         const T *r = b.s + j * Block<T>::R + g;
@@ -670,7 +672,7 @@ bool long_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *
         for (I i = 0; i < rows; i++) {
             const T *r = b.row[i];
             const I k = at + i, above = v.n[i];
-            const double mass = (double)(int64_t)(v.units[i] - C * UNITS_OF_ONE) * 0x1p-52;
+            const double mass = mass_of(v.units[i], C);
             if (q[i] >= most) {
                 out.sizes[k] = C;
                 if (out.covered) out.covered[k] = true;
@@ -696,11 +698,6 @@ bool long_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *
             }
         }
     });
-}
-
-template <class T>
-bool sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *y, const Out &out) {
-    return f.C <= SHORT ? short_sets(p, n, f, t, y, out) : long_sets(p, n, f, t, y, out);
 }
 
 // Sets where each label has a threshold of its own ------------------------------------------------
@@ -1114,8 +1111,8 @@ PyObject *py_sets(Args args) {
     }
     return rows.run([&](auto *p) {
         if (per == 2) return label_sets(p, n, f, u.as<double>(), q.as<double>(), y, out);
-        Thresholds t{u.as<double>(), q.as<double>(), u.as<double>() ? 1 : 0, per};
-        return sets(p, n, f, t, y, out);
+        Thresholds t{u.as<double>(), q.as<double>(), per};
+        return C <= SHORT ? short_sets(p, n, f, t, y, out) : long_sets(p, n, f, t, y, out);
     });
 }
 
