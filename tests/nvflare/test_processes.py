@@ -70,7 +70,7 @@ def write_outputs(path, n):
 
 def start(federation, root, name):
     home = root / "sites" / name
-    here = {"outputs": home / "cal.npz", "folder": home / "kept", "max-share": 1.0, "min-class": 1}
+    here = {"outputs": home / "cal.npz", "folder": home / "kept", "allow-samples": True, "min-class": 1}
     federation.start_site(name, here)
 
 
