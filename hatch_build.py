@@ -57,8 +57,6 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
 
 def compile_all() -> list[Path]:
     """Compile the module, and on x86-64 another one for newer processors; return both."""
-    for old in KERNELS.glob("_fast*.abi3.so"):
-        old.unlink()
     built = [compile_one("_fast", [])]
     if platform.machine() in ("x86_64", "AMD64") and "arm64" not in os.environ.get("ARCHFLAGS", ""):
         built.append(compile_one("_fast_v3", ["-march=x86-64-v3"]))
@@ -78,6 +76,7 @@ def compile_one(name: str, options: list[str]) -> Path:
     if compiler is None:
         raise FileNotFoundError("no C++ compiler (c++, g++, clang++) is on PATH")
     out = KERNELS / f"{name}.abi3.so"
+    mine = out.with_suffix(f".{os.getpid()}")  # another build may read or replace it meanwhile
     shared = ["-shared"]
     if sys.platform == "darwin":
         shared = [
@@ -88,8 +87,8 @@ def compile_one(name: str, options: list[str]) -> Path:
         ]
     flags = [*UNIX, *options, *shared, *(f"-D{key}={value}" for key, value in define.items())]
     flags += os.environ.get("CXXFLAGS", "").split()
-    _run([compiler, *flags, f"-I{include}", str(SOURCE), "-o", str(out)])
-    return out
+    _run([compiler, *flags, f"-I{include}", str(SOURCE), "-o", str(mine)])
+    return mine.replace(out)
 
 
 def _with_msvc(name: str, options: list[str], define: dict[str, str], include: str) -> Path:

@@ -235,7 +235,7 @@ def test_a_site_sees_what_it_told_and_what_waits(tmp_path):
     np.savez(tmp_path / "cal.npz", probs=np.tile([0.25, 0.75], (30, 1)), labels=[1] * 30)
     call("agent", "calibrate", "--round", tmp_path / "round.json", "--agent", "a",
          "--outputs", tmp_path / "cal.npz", "--out", tmp_path / "a.json")  # fmt: skip
-    facts = call_json("agent", "ledger", tmp_path / "cal.npz.ledger")
+    facts = call_json("agent", "ledger", tmp_path / "cal.npz")
     assert facts["accounts"] == [{"of": "everybody", "people": 30, "told": 1, "left": 5}]
     assert not call_json("agent", "ledger", tmp_path / "cal.npz.ledger", "--renew")["accounts"]
     with pytest.raises(InputError):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fedwqcp as fw
 from fedwqcp.errors import DisclosureError, InputError, RecordError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
@@ -21,7 +22,7 @@ from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.envelope import Request
 from fedwqcp.federation.transport.settings import round_of
-from fedwqcp.federation.transport.site import Site, answer
+from fedwqcp.federation.transport.site import RefusedError, Site, accept_release, answer
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Choice, Round
@@ -343,6 +344,26 @@ def test_a_round_waits_until_a_person_approves_its_terms_once(tmp_path):
     assert reply(at, replace(first, id="r3")) == "ok"
     assert reply(at, replace(first, id="r3")) == "ok", "one round, all its steps"
     assert reply(at, replace(first, id="r4")) == "approval"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"method": "fcp"}, {"alphas": (0.1, 0.9)}, {"target": "mixture"}, {"target": (0.2, 0.3, 0.5)}],
+)
+def test_a_site_insists_on_a_method_its_level_and_target(tmp_path, other):
+    required = {"require": "auto", "require-alpha": 0.1, "require-target": "own"}
+    at = site(tmp_path, **required)
+    assert reply(at, terms("auto")) == "ok"
+    round = terms(**{"method": "auto", "id": "r2", **other})
+    assert reply(at, round) == "required"
+    assert reply(site(tmp_path), round) != "required"
+    release = fw.calibrate(
+        {"a": CAL, "b": CAL}, **{"method": "fcp", "alpha": 0.1, "score": "custom"}
+    ).public()
+    handed = Request("n", b"", encode(release), 60.0)
+    with pytest.raises(RefusedError, match="required"):
+        accept_release(at, handed)
+    assert accept_release(site(tmp_path), handed)
 
 
 def test_no_more_than_a_hundred_rounds_wait(tmp_path):

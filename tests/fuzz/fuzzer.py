@@ -79,7 +79,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "auto": ({}, {"small": "inf"}, {"enough": 2.0}),
     "fedwq-cp": ({}, {"overflow": "clip"}, {"overflow": "exclude"}),
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
-    "fcp": ({}, {"floor": True}, {"sketch": "order"}, {"sketch": "exact"}),
+    "fcp": ({}, {"sketch": "order"}, {"sketch": "exact"}),
     "cphet": (
         {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"}, {"form": "oracle"},
         {"scope": "local"},
@@ -87,7 +87,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "dp-fedcp": (
         {"rounds": 3}, {"solver": "exact"}, {"rounds": 2, "noise": 0.1, "count_noise": 1.0},
     ),
-    "fedls-cp": ({}, {"floor": True}, {"n0": 0.0}),
+    "fedls-cp": ({}, {"n0": 0.0}),
     "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
     "private-fedwq-cp": (
         {"epsilon": 25.0}, {"epsilon": 25.0, "size_epsilon": 2.0},
@@ -426,7 +426,7 @@ def _compare(setup, release, agents, used, byzantine, pristine) -> None:
     if not release.rounds:
         return
     counted = method.name == "fcp" and method.settings["sketch"] in ("bisection", "exact")
-    if counted and round.by is None and not method.settings["floor"]:
+    if counted and round.by is None:
         honest = [calibrations()[n].scores for n in release.used if n not in byzantine]
         scores = np.concatenate([[], *honest]).tolist()
         received = [release.received[n] for n in release.used if n in byzantine]

@@ -164,30 +164,34 @@ def calibrate(
 @app.command()
 def ledger(
     folder: Annotated[
-        Path, typer.Argument(help="OUTPUTS.ledger, or ledger/DATA-SET in the folder of a site.")
+        Path, typer.Argument(help="Outputs that calibrated, or ledger/DATA-SET in a site's folder.")
     ],
     max_share: Annotated[
         float, typer.Option(help="Largest share of the people whose scores all rounds may learn.")
     ] = USUAL_LIMIT.share,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Count from here: what was told so far is forgiven.")
+        bool, typer.Option("--renew", help="Count from here: what was sent so far counts no more.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show of how many people scores were told, and of how many more they may be."""
-    if not exists(folder):
-        raise InputError(f"{folder}: nothing was told of such a data set")
+    """Show of how many people scores were sent, and of how many more they may be."""
+    if folder.is_file():
+        folder = _beside(folder, ".ledger")
+    elif not exists(folder):
+        raise InputError(f"{folder}: there is no such ledger, and no such file of outputs")
     output, kept, limit = Output(as_json), DisclosureLedger(folder), DisclosureLimit(max_share)
     if renew:
         kept.renew()
-        output.say("renewed: what was told so far counts no more")
+        output.say("renewed: what was sent so far counts no more")
     rows = []
     for each in kept.accounts:
         left = max(0, limit.scores_of(each.size) - each.told)
         rows.append({"of": each.name, "people": each.size, "told": each.told, "left": left})
-        output.say(f"{each.name}: {each.told} of {each.size} people told, {left} left")
+        output.say(
+            f"{each.name}: scores of {each.told} of {each.size} people sent, {left} more may be"
+        )
     if not rows:
-        output.say("no score was told")
+        output.say("no score was sent")
     output.done(ledger=folder, accounts=rows)
 
 

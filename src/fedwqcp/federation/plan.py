@@ -102,6 +102,10 @@ class Plan:
                 f"for each {by} by itself, counting its points and the agents that have some: "
                 + assumed
             )
+        if self.method.floors and self.score.columns > 1:
+            assumed += (
+                "; over the two columns of the score at least (n - 1)/(n + 1) in place of n/(n + 1)"
+            )
         about = _about_target(self.round.target, self.method)
         return f"{assumed}; {about}" if about else assumed
 
@@ -328,6 +332,8 @@ def target_line(target: Target, method: Method[Any], name: str) -> str:
     """Say whom thresholds are for, and the other target; empty where no target is used."""
     if not isinstance(target, str):
         return "target: thresholds are for the distribution that the round names"
+    if method.floors:
+        return ""
     line = f"target {target}: {TARGETS[target]}"
     if method.corrects_shift_of is None:
         if target == "own":

@@ -35,9 +35,11 @@
 #define SIMD __pragma(loop(ivdep))
 #define RESTRICT __restrict
 #define HOT __declspec(noinline)
+#define PREFETCH(address) ((void)(address))
 #else
 #define SIMD _Pragma("omp simd")
 #define RESTRICT __restrict__
+#define PREFETCH(address) __builtin_prefetch(address)
 #define HOT __attribute__((noinline)) // compilers vectorise these loops best on their own
 #endif
 
@@ -47,6 +49,7 @@ typedef int64_t I;
 constexpr double INF = std::numeric_limits<double>::infinity();
 
 constexpr I SHORT = 48;       // rows of at most so many labels are sorted by a network
+constexpr I LONG = 64;        // scores of longer rows are read row by row
 constexpr I PACKED = 1 << 10; // with at most so many, value and index fit into 63 bits
 constexpr double SURE = 4.9e-3; // numpy decides on rows whose sum is farther from 1
 
@@ -61,6 +64,10 @@ template <class To, class From> inline To cast(From x) {
 // Round to a multiple of 2^-52, half to even: between 1 and 2 that is what a float64 can hold.
 // From 1 on the multiples are those of 2^-51; masses are capped at 1, so that changes nothing.
 inline double fixed(double x) { return (x + 1.0) - 1.0; }
+// The same in units, plus those of 1: one addition less. For numbers of at most 1.
+inline int64_t units_from_one(double x) { return cast<int64_t>(x + 1.0); }
+const int64_t UNITS_OF_ONE = cast<int64_t>(1.0);
+
 inline double capped(double mass) { return mass < 1.0 ? mass : 1.0; }
 
 // Scores ------------------------------------------------------------------------------------------
@@ -123,22 +130,27 @@ template <class T> struct Block {
     }
 };
 
-// Sum, least and largest number of a group of rows; each fits into registers.
+// Sum, least and largest number of half a block. Sums of at most 256 numbers are rounded as these
+// are: they err by less than 2e-5, which SURE leaves room for.
 template <class T>
 HOT void weigh_rows(const T *RESTRICT s, I C, double *RESTRICT total, T *RESTRICT least, T *RESTRICT top) {
-    double sum[G] = {};
-    T low[G], high[G];
-    for (int i = 0; i < G; i++) low[i] = high[i] = s[i];
-    for (I j = 0; j < C; j++) {
-        const T *r = s + j * Block<T>::R;
-        SIMD for (int i = 0; i < G; i++) {
-            T x = r[i];
-            sum[i] += (double)x;
-            low[i] = x < low[i] ? x : low[i];
-            high[i] = x > high[i] ? x : high[i];
+    constexpr int H = Block<T>::R / 2;
+    T low[H], high[H];
+    for (int i = 0; i < H; i++) low[i] = high[i] = s[i], total[i] = 0;
+    for (I from = 0; from < C; from += 256) {
+        T sum[H] = {};
+        for (I j = from; j < std::min<I>(from + 256, C); j++) {
+            const T *r = s + j * Block<T>::R;
+            SIMD for (int i = 0; i < H; i++) {
+                T x = r[i];
+                sum[i] += x;
+                low[i] = x < low[i] ? x : low[i];
+                high[i] = x > high[i] ? x : high[i];
+            }
         }
+        for (int i = 0; i < H; i++) total[i] += (double)sum[i];
     }
-    for (int i = 0; i < G; i++) total[i] = sum[i], least[i] = low[i], top[i] = high[i];
+    for (int i = 0; i < H; i++) least[i] = low[i], top[i] = high[i];
 }
 
 // Fill a block with at most R rows, the last one again where there are fewer. Return whether all
@@ -146,9 +158,14 @@ HOT void weigh_rows(const T *RESTRICT s, I C, double *RESTRICT total, T *RESTRIC
 template <class T> bool load(const T *p, I rows, I C, Block<T> &b) {
     constexpr int R = Block<T>::R, W = 8;
     T *RESTRICT s = b.s;
+    const uintptr_t ahead = (uintptr_t)(R * C) * sizeof(T);
     for (I i = 0; i < R; i++) b.row[i] = p + std::min(i, rows - 1) * C;
     I j = 0;
-    for (; j + W <= C; j += W) // squares of W by W, which stay in registers
+    for (; j + W <= C; j += W) { // squares of W by W, which stay in registers
+        // Rows are read in columns, which no processor foresees: fetch the next block, a cache line
+        // of each row at a time. Where there is none the address is not read.
+        if (j * sizeof(T) % 64 == 0)
+            for (int i = 0; i < R; i++) PREFETCH(reinterpret_cast<const char *>((uintptr_t)(b.row[i] + j) + ahead));
         for (int i = 0; i < R; i += W) {
             T square[W][W];
             for (int k = 0; k < W; k++) {
@@ -158,9 +175,10 @@ template <class T> bool load(const T *p, I rows, I C, Block<T> &b) {
             for (int l = 0; l < W; l++)
                 for (int k = 0; k < W; k++) s[(j + l) * R + i + k] = square[l][k];
         }
+    }
     for (; j < C; j++)
         for (int i = 0; i < R; i++) s[j * R + i] = b.row[i][j];
-    for (int g = 0; g < R; g += G) weigh_rows<T>(s + g, C, b.total + g, b.least + g, b.top + g);
+    for (int g = 0; g < R; g += R / 2) weigh_rows<T>(s + g, C, b.total + g, b.least + g, b.top + g);
     bool sure = true;
     for (int i = 0; i < R; i++) sure &= std::fabs(b.total[i] - 1.0) < SURE && b.least[i] >= 0;
     return sure;
@@ -178,39 +196,81 @@ template <class T, class Work> bool for_blocks(const T *p, I n, I C, Block<T> &b
 
 // Scores of one label of each row -----------------------------------------------------------------
 
-// Mass and number of the labels above own, and how many are at least own, for a group of rows.
+// Units and number of the labels above own, and how many are at least own, for a group of rows.
 template <class T>
-HOT void weigh_above(const T *RESTRICT s, I C, const double *RESTRICT own, double *RESTRICT before,
-                     double *RESTRICT ahead, double *RESTRICT from) {
-    double t[G], mass[G] = {}, more[G] = {}, least[G] = {};
-    for (int i = 0; i < G; i++) t[i] = own[i];
+HOT void weigh_above(const T *RESTRICT s, I C, const double *RESTRICT own, int64_t *RESTRICT before,
+                     int64_t *RESTRICT ahead, int64_t *RESTRICT from) {
+    double t[G];
+    int64_t mass[G] = {}, more[G] = {}, least[G] = {};
+    for (int i = 0; i < G; i++) t[i] = own[i] + 1.0;
     for (I j = 0; j < C; j++) {
         const T *r = s + j * Block<T>::R;
         SIMD for (int i = 0; i < G; i++) {
-            double x = fixed(r[i]), above = x > t[i] ? x : 0.0;
-            double one = x > t[i] ? 1.0 : 0.0, also = x >= t[i] ? 1.0 : 0.0;
-            mass[i] += above, more[i] += one, least[i] += also;
+            double x = (double)r[i] + 1.0, in = x > t[i] ? x : 1.0;
+            mass[i] += cast<int64_t>(in);
+            more[i] += x > t[i];
+            least[i] += x >= t[i];
         }
     }
     for (int i = 0; i < G; i++) before[i] = mass[i], ahead[i] = more[i], from[i] = least[i];
+}
+
+// Where a label stands in its row, from the sums over the row.
+struct Place {
+    double own, total, top;
+    int64_t units, ahead, from; // units from one of all labels, where those not above count as 0
+};
+
+// The score of a label; adds its equals of a smaller index, which come before it.
+template <class T> double score_of(const T *r, const Formula &f, I y, Place &at, double u) {
+    double before = (double)(int64_t)(at.units - f.C * UNITS_OF_ONE) * 0x1p-52;
+    I rank = 1 + at.ahead;
+    if (at.from > rank)
+        for (I j = 0; j < y; j++)
+            if (fixed(r[j]) == at.own) before += at.own, rank++;
+    return score(f, before, at.own, rank, capped(fixed(at.top)), u);
+}
+
+// One long row, read in order. Returns whether it is surely one of probabilities.
+template <class T> HOT bool place_in_row(const T *RESTRICT r, I C, Place &at) {
+    const double t = at.own + 1.0;
+    double total = 0;
+    int64_t units = 0, ahead = 0, from = 0;
+    T least = r[0], top = r[0];
+    _Pragma("omp simd simdlen(16) reduction(+ : total, units, ahead, from) reduction(min : least) reduction(max : top)")
+    for (I j = 0; j < C; j++) {
+        double x = (double)r[j] + 1.0, in = x > t ? x : 1.0;
+        total += x, units += cast<int64_t>(in);
+        ahead += x > t, from += x >= t;
+        least = r[j] < least ? r[j] : least;
+        top = r[j] > top ? r[j] : top;
+    }
+    at.total = total - (double)C, at.top = top, at.units = units, at.ahead = ahead, at.from = from;
+    return std::fabs(at.total - 1.0) < SURE && least >= 0;
 }
 
 template <class T>
 bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const double *u, double *out) {
     constexpr int R = Block<T>::R;
     const I C = f.C;
+    if (C > LONG) {
+        for (I i = 0; i < n; i++) {
+            Place at{};
+            at.own = fixed(p[i * C + y[i]]);
+            if (!place_in_row(p + i * C, C, at)) return false;
+            out[i] = score_of(p + i * C, f, y[i], at, u ? u[i] : 1.0);
+        }
+        return true;
+    }
     Block<T> b(C);
     return for_blocks(p, n, C, b, [&](I at, I rows) {
-        double own[R], before[R], ahead[R], from[R];
+        double own[R];
+        int64_t units[R], ahead[R], from[R];
         for (int i = 0; i < R; i++) own[i] = fixed(b.row[i][y[at + std::min<I>(i, rows - 1)]]);
-        for (int g = 0; g < R; g += G) weigh_above(b.s + g, C, own + g, before + g, ahead + g, from + g);
+        for (int g = 0; g < R; g += G) weigh_above(b.s + g, C, own + g, units + g, ahead + g, from + g);
         for (I i = 0; i < rows; i++) {
-            I rank = 1 + (I)ahead[i];
-            if (from[i] > ahead[i] + 1) // equals of a smaller index come before
-                for (I j = 0; j < y[at + i]; j++)
-                    if (fixed(b.row[i][j]) == own[i]) before[i] += own[i], rank++;
-            double top = capped(fixed(b.top[i]));
-            out[at + i] = score(f, before[i], own[i], rank, top, u ? u[at + i] : 1.0);
+            Place place{own[i], 1, (double)b.top[i], units[i], ahead[i], from[i]};
+            out[at + i] = score_of(b.row[i], f, y[at + i], place, u ? u[at + i] : 1.0);
         }
     });
 }
@@ -351,6 +411,51 @@ template <int R> struct Scan {
     }
 };
 
+// How many labels of each sorted column fit, where nothing is random and the rule is "leq".
+template <class T>
+HOT void count_plain(const T *RESTRICT s, const Formula &f, const double *RESTRICT q, double *RESTRICT fitting) {
+    constexpr int R = Block<T>::R;
+    double mass[R] = {}, n[R] = {};
+    for (I k = 1; k <= f.C; k++) {
+        const T *r = s + (k - 1) * R;
+        const double pen = f.penalty[k], least = k == f.C ? 1.0 : 0.0;
+        SIMD for (int i = 0; i < R; i++) {
+            double upto = mass[i] += fixed(r[i]);
+            upto = upto < 1.0 ? upto : 1.0;
+            upto = upto > least ? upto : least;
+            n[i] += upto + pen <= q[i] ? 1.0 : 0.0;
+        }
+    }
+    for (int i = 0; i < R; i++) fitting[i] = n[i];
+}
+
+template <class T>
+void count_fitting(const T *s, const Formula &f, const double *u, const double *q, double *fitting) {
+    constexpr int R = Block<T>::R;
+    Scan<R> scan;
+    for (int i = 0; i < R; i++) scan.u[i] = u[i], fitting[i] = 0;
+    for (I k = 1; k <= f.C; k++) {
+        const T *r = s + (k - 1) * R;
+        scan.read(f, k, [r](int i) { return fixed(r[i]); });
+        SIMD for (int i = 0; i < R; i++) fitting[i] += scan.score[i] <= q[i] ? 1.0 : 0.0;
+        if (k == 1 && f.rule != LEQ)
+            for (int i = 0; i < R; i++) fitting[i] = 1;
+        if (k > 1 && f.rule == UNTIL) // those that fit by it alone
+            for (int i = 0; i < R; i++) fitting[i] += scan.score[i] > q[i] && scan.bare[i] < q[i];
+    }
+}
+
+// Mark the labels of a row that are at least `least`. A whole vector is written where there is room:
+// what it writes beyond the row is overwritten by the next one.
+template <class T> void write_row(const T *r, I C, T least, bool *RESTRICT mask, bool room) {
+    constexpr int WIDTH = 16;
+    if (room && C <= WIDTH) {
+        SIMD for (int j = 0; j < WIDTH; j++) mask[j] = r[j] >= least;
+    } else {
+        SIMD for (I j = 0; j < C; j++) mask[j] = r[j] >= least;
+    }
+}
+
 template <class T>
 bool short_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *y, const Out &out) {
     constexpr int R = Block<T>::R;
@@ -359,36 +464,30 @@ bool short_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I 
     Block<T> b(C);
     for (int i = 0; i < R; i++) b.s[i - R] = 2, b.s[C * R + i] = -1; // before and after all labels
     return for_blocks(p, n, C, b, [&](I at, I rows) {
-        double q[R], fitting[R];
-        Scan<R> scan;
+        double u[R], q[R], fitting[R], tied[R];
+        T last[R], next[R];
         for (int i = 0; i < R; i++) {
             I k = at + std::min<I>(i, rows - 1);
-            scan.u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
-            fitting[i] = 0;
+            u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
         }
         sort_columns<T, R>(b.s, pairs);
-        for (I k = 1; k <= C; k++) {
-            const T *r = b.s + (k - 1) * R;
-            scan.read(f, k, [r](int i) { return fixed(r[i]); });
-            SIMD for (int i = 0; i < R; i++) fitting[i] += scan.score[i] <= q[i] ? 1.0 : 0.0;
-            if (k == 1 && f.rule != LEQ)
-                for (int i = 0; i < R; i++) fitting[i] = 1;
-            if (k > 1 && f.rule == UNTIL) // those that fit by it alone
-                for (int i = 0; i < R; i++) fitting[i] += scan.score[i] > q[i] && scan.bare[i] < q[i];
+        if (t.u || f.by_top || f.rule != LEQ) count_fitting(b.s, f, u, q, fitting);
+        else count_plain(b.s, f, q, fitting);
+        for (int i = 0; i < R; i++) {
+            const I end = (I)fitting[i] * R + i;
+            last[i] = b.s[end - R], next[i] = b.s[end];
         }
-        for (I i = 0; i < rows; i++) {
-            const T *r = b.row[i];
-            const I size = (I)fitting[i], k = at + i;
-            const T last = b.s[(size - 1) * R + i], next = b.s[size * R + i];
-            out.sizes[k] = size;
-            if (fixed(last) == fixed(next)) {
-                write_tied(r, C, size, fixed(last), k, y ? y[k] : 0, out);
-                continue;
-            }
-            if (out.covered) out.covered[k] = r[y[k]] >= last;
-            if (out.mask)
-                for (I j = 0; j < C; j++) out.mask[k * C + j] = r[j] >= last;
-        }
+        SIMD for (int i = 0; i < R; i++) tied[i] = fixed(last[i]) == fixed(next[i]) ? 1.0 : 0.0;
+        double ties = 0;
+        for (int i = 0; i < R; i++) ties += tied[i];
+        for (I i = 0; i < rows; i++) out.sizes[at + i] = (I)fitting[i];
+        if (out.covered)
+            for (I i = 0; i < rows; i++) out.covered[at + i] = b.row[i][y[at + i]] >= last[i];
+        if (out.mask)
+            for (I i = 0; i < rows; i++)
+                write_row(b.row[i], C, last[i], out.mask + (at + i) * C, (at + i) * C + 16 <= n * C);
+        for (I i = 0; i < rows && ties > 0; i++)
+            if (tied[i]) write_tied(b.row[i], C, (I)fitting[i], fixed(last[i]), at + i, y ? y[at + i] : 0, out);
     });
 }
 
@@ -523,7 +622,7 @@ template <class T> void guess(const Block<T> &b, const Formula &f, Guess<T> &g, 
 // Verify heights: the labels above are the set, and in fixed point none below equals one of them.
 template <class T> struct Verified {
     static constexpr int R = Block<T>::R;
-    double n[R], mass[R];
+    int64_t n[R], units[R];
     T last[R], next[R];
 };
 
@@ -531,7 +630,7 @@ template <class T>
 HOT void verify(const Block<T> &b, I C, int g, const float *height, Verified<T> &v) {
     T h[G], last[G], next[G];
     Bits<T> n[G] = {};
-    double mass[G] = {};
+    int64_t units[G] = {};
     for (int i = 0; i < G; i++) h[i] = (T)height[g + i], last[i] = 2, next[i] = -1;
     for (I j = 0; j < C; j++) {
         const T *r = b.s + j * Block<T>::R + g;
@@ -541,11 +640,10 @@ HOT void verify(const Block<T> &b, I C, int g, const float *height, Verified<T> 
             last[i] = above < last[i] ? above : last[i];
             next[i] = below > next[i] ? below : next[i];
             n[i] += x > h[i];
-            mass[i] += fixed((double)in);
+            units[i] += units_from_one((double)in);
         }
     }
-    for (int i = 0; i < G; i++)
-        v.n[g + i] = (double)n[i], v.mass[g + i] = mass[i], v.last[g + i] = last[i], v.next[g + i] = next[i];
+    for (int i = 0; i < G; i++) v.n[g + i] = n[i], v.units[g + i] = units[i], v.last[g + i] = last[i], v.next[g + i] = next[i];
 }
 
 template <class T>
@@ -557,23 +655,32 @@ bool long_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *
     Verified<T> v;
     std::vector<double> x;
     Learned learned{(float)cast<int32_t>(1.0f / (float)C), 4.0f * (1 << 23)};
+    const double most = 1.0 + f.penalty[C]; // no score is larger
     return for_blocks(p, n, C, b, [&](I at, I rows) {
         double u[R], q[R];
         for (int i = 0; i < R; i++) {
             I k = at + std::min<I>(i, rows - 1);
             u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
-            g.u[i] = (float)u[i], g.q[i] = (float)std::min(std::max(q[i], -1e9), 1e9);
+            // A threshold that no score passes needs no search: any other one guides it.
+            g.u[i] = (float)u[i], g.q[i] = q[i] >= most ? 0.5f : (float)std::max(q[i], -1e9);
             g.base[i] = f.by_top ? (float)(b.top[i] - (2 - u[i]) * f.penalty[2]) : 0.0f;
         }
         guess(b, f, g, learned);
         for (int i = 0; i < R; i += G) verify(b, C, i, g.height, v);
         for (I i = 0; i < rows; i++) {
             const T *r = b.row[i];
-            const I k = at + i, above = (I)v.n[i];
+            const I k = at + i, above = v.n[i];
+            const double mass = (double)(int64_t)(v.units[i] - C * UNITS_OF_ONE) * 0x1p-52;
+            if (q[i] >= most) {
+                out.sizes[k] = C;
+                if (out.covered) out.covered[k] = true;
+                if (out.mask) std::memset(out.mask + k * C, 1, (size_t)C);
+                continue;
+            }
             const double top = capped(fixed(b.top[i])), last = fixed(v.last[i]), next = fixed(v.next[i]);
-            bool right = above == 0 || fits(f, v.mass[i] - last, last, above, top, u[i], q[i]);
-            right = right && (above == C || !fits(f, v.mass[i], next, above + 1, top, u[i], q[i]));
-            if (!right || last == next) {
+            bool right = above == 0 || fits(f, mass - last, last, above, top, u[i], q[i]);
+            right = right && (above == C || !fits(f, mass, next, above + 1, top, u[i], q[i]));
+            if (!right || last == next || b.top[i] > 1) { // units are those of numbers up to 1
                 double value, height = g.height[i];
                 I size = search_row(r, f, top, u[i], q[i], height, value, x);
                 out.sizes[k] = size;

@@ -68,7 +68,7 @@ class LevelThresholds:
                 f"each agent's own threshold: it takes the proposed {_joined(self.proposed)} only "
                 "as far as its own data allow"
             )
-        return "each agent's own threshold"
+        return "each agent finds its threshold from its own calibration points"
 
 
 def released(release: Release) -> tuple[LevelThresholds, ...]:

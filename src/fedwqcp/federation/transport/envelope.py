@@ -27,6 +27,7 @@ CODES = {
     "roster": "the site's agent is not in the roster",
     "round": "the site knows other terms, or another release, under the id of this round",
     "folder": "the record of what the site sent is missing: a person there must renew it",
+    "required": "the site insists on another method, target or smaller level",
     "approval": "the round waits at the site for a person's approval: open it again later",
     "data": "the site's outputs could not be read, or do not fit the round",
     "classes": "the site's model has other classes than the round, or another order of them",

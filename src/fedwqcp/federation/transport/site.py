@@ -51,7 +51,7 @@ from fedwqcp.federation.approval import is_approved
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.outputs import Outputs, load_outputs
-from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.plan import Plan, as_target
 from fedwqcp.federation.predict import calibration_of, check_same_round
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import parse
@@ -113,10 +113,16 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
     """Whether each new round waits for `fedwqcp agent approve`."""
     honest_others: Annotated[int, Meta(ge=0, description="an integer of at least 0")] = 0
     """How many other agents of a secure round the site trusts not to help the server."""
+    require: _Text = None
+    """The one method whose rounds the site answers and whose releases it takes."""
+    require_alpha: Annotated[_Positive | None, Meta(description="a number above 0")] = None
+    """The largest level of such a round."""
+    require_target: _Text = None
+    """Its target."""
 
 
 _KEYS = SiteSettings.__struct_encode_fields__
-_LIMITS = ("approve", *(key for key in _KEYS if "-" in key))
+_LIMITS = ("approve", "require", *(key for key in _KEYS if "-" in key))
 """Keys whose misspelling is refused: it would silently switch a limit off."""
 _HERE = "the site's settings"
 
@@ -174,6 +180,17 @@ class Site:
     def hides(self, round: Round) -> bool:
         """Whether each masked sum surely holds an honest agent's numbers besides the site's own."""
         return self.settings.honest_others > len(round.agents) - round.quorum
+
+    def check_required(self, round: Round) -> None:
+        """Refuse a round of another method, level or target than the site insists on."""
+        own = self.settings
+        target = None if own.require_target is None else as_target(own.require_target)
+        if (
+            own.require not in {None, round.method.name}
+            or (own.require_alpha is not None and max(round.alphas) > own.require_alpha)
+            or target not in {None, round.target}
+        ):
+            raise RefusedError("required")
 
     def check_approved(self, round: Round, terms: bytes) -> None:
         """Refuse a round that no person approved, where the site asks for that."""
@@ -306,6 +323,7 @@ def answer(
         step = decode(request.body, Ask, plan.kinds, "server").step if request.body else 0
     if not round.expects(site.agent):
         raise RefusedError("roster")
+    site.check_required(round)
     with refuse_with("round"):
         before = site.previous_answer(round, request.round, f"step-{step}")
     if before is not None:
@@ -360,6 +378,7 @@ def accept_release(site: Site, request: Request) -> bytes:
         release, digest = _read_release(request.body)
     if not release.round.expects(site.agent):
         raise RefusedError("roster")
+    site.check_required(release.round)
     with refuse_with("round"):
         site.keep_release(release, request.body)
     return digest

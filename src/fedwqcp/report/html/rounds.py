@@ -22,6 +22,7 @@ from fedwqcp.federation.predict import (
     check_ids,
     infinite_parts,
     predict,
+    proved_at,
     unanswered_note,
 )
 from fedwqcp.federation.predict import thresholds as agents_thresholds
@@ -598,6 +599,8 @@ def _coverage(case: _Case) -> AgentCoverage:
     found = metrics.measure(case.agent, case.sets, case.truth)
     own = case.calibration
     points = () if own is None else (("calibration points", f"{own.n:,}"),)
+    floor = proved_at(release.round, own, case.alpha) or release.proved(case.agent, case.alpha)
+    promise = () if floor is None else (("coverage proved", f"{floor:.3g}"),)
     flat = np.unique(case.threshold).tolist()
     return AgentCoverage(
         method=release.round.method.name,
@@ -611,6 +614,7 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("mean size", number(found.size)),
             ("empty sets", f"{found.empty:.1%}"),
             *points,
+            *promise,
             ("threshold", threshold_range(flat, release.round.by)),
             ("its answer", release.status(case.agent)),
         ),

@@ -255,8 +255,7 @@ def _why_above(above: Sequence[AgentCoverage]) -> str:
             "and coverage says nothing about the model: a finite one needs more calibration points"
         )
     return (
-        "sets may be larger than needed, or the calibration points happened to give a high "
-        "threshold, as another sample of them would not"
+        "sets are larger than needed, or these calibration points gave a high threshold by chance"
     )
 
 
