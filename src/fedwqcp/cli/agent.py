@@ -14,7 +14,7 @@ import numpy.typing as npt
 import typer
 
 from fedwqcp import metrics
-from fedwqcp._io import exists, keep_apart, write_atomic
+from fedwqcp._io import exists, is_file, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
 from fedwqcp._validation import Bools, Floats, as_groups, as_labels, listed, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
@@ -179,7 +179,7 @@ def ledger(
     as_json: AsJson = False,
 ) -> None:
     """Show of how many people scores were sent, and of how many more they may be."""
-    if folder.is_file():
+    if is_file(folder):
         folder = _beside(folder, ".ledger")
     elif not exists(folder):
         raise InputError(f"{folder}: there is no such ledger, and no such file of outputs")
