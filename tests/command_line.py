@@ -105,7 +105,6 @@ def alarm_opens_a_round(folder, agents, command, records):
     )
     rows.write_text("covered\n" + "0\n" * 60)
     update = ("monitor", "update", state, rows, "--agent", agents[0], "--on-alarm")
-    assert "the alarm stays" in refusal(*update, f"{sys.executable} -c 1/0", code=2)
     assert call_json(*update, command)["opened"] == [agents[0]]
     assert call_json(*update, command)["opened"] == [], "one alarm, one round"
     wait_until(lambda: round_ended(records), 150, "the release")

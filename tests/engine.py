@@ -38,7 +38,6 @@ SHORT = {
     "cphet": {"solver": "rounds", "rounds": 1},
     "rob-fcp": {"probes": 4095},
     "private-fedwq-cp": {"epsilon": 10.0},
-    "fedls-cp": {"floor": True},
 }
 """Settings of methods that keep the dialogue between processes short."""
 

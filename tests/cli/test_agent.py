@@ -911,3 +911,10 @@ def test_several_classes_with_an_infinite_threshold_are_named_together(three_sit
         np.savez(f"{site}.npz", **{key: part[rows] for key, part in parts.items()})
     released("fedwq-cp", "--by", "label")
     assert "+inf" in predict()
+
+
+def test_a_site_can_insist_on_a_method(one_agent):
+    call(*OPEN, "--alpha", 0.1, "--agents", "roster.toml", "--out", "other.json")
+    said = refusal("agent", "calibrate", "--round", "other.json", "--outputs", "cal.npz",
+                   "--require", "auto", code=2)  # fmt: skip
+    assert "method" in said

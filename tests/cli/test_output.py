@@ -109,7 +109,7 @@ def test_a_round(folder):
     assert closed["closed"]
     assert closed["guarantee"] == {"kind": "none", "strength": "none"}
     assert [agent["status"] for agent in closed["agents"]] == ["used", "used"]
-    assert closed["diagnoses"][0]["agents"] == 2
+    assert [found["alpha"] for found in closed["diagnoses"]] == [0.1]
     sets = call_json("agent", "predict", "--release", "release.json", "--outputs", "b.npz",
                 "--agent", "b")  # fmt: skip
     (found,) = sets["measured"]

@@ -171,12 +171,6 @@ ATTACKS = [
     ("fcp", {}, claims_one_and_counts_many, "n: must be 1 as in the first answer, got 400"),
     ("fcp", {}, changes_its_mind, "counts: must fit those given before"),
     ("fcp", {}, below_the_range, "counts: must fit those given before"),
-    (
-        "fcp",
-        {"floor": True},
-        lambda step, q: LocalQuantile(0.9, 60) if step == 0 else Counts(60, (60,) * len(q.values)),
-        "counts: must fit those given before",
-    ),
     ("rob-fcp", {}, span_then(lambda k: Counts(400, (400,) * k)), "n: must be 60"),
     ("rob-fcp", {}, span_then(lambda k: Counts(60, (60,) * k)), "counts: must fit"),
     ("fedcp-qq", {"selection": "truncate_min"}, grows, "n: must be 60 as in the first answer"),

@@ -800,10 +800,9 @@ def test_what_is_known_of_calibration_rows_stays_in_this_process(recwarn):
     assert not _caught(recwarn)
 
 
-@pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp", "fcp"])
+@pytest.mark.parametrize("method", ["auto", "split-cp", "guarded-median-cp"])
 def test_features_that_a_method_does_not_read_change_nothing(method):
-    chosen = fw.methods.get(method, **({"own": True} if method == "fcp" else {}))
-    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2, method=chosen, key="k")
+    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2, method=method, key="k")
     plain = release.predict_set("a", NEW, ids=NEW_IDS)
     more = release.predict_set("a", NEW, ids=NEW_IDS, features=NEW)
     np.testing.assert_array_equal(more.mask, plain.mask)

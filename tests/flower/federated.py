@@ -41,7 +41,7 @@ def start(federation, root, name, n, **config):
     probs = rng.dirichlet([1.0, 2.0, 3.0], size=n)
     labels = np.array([rng.choice(3, p=row) for row in probs])
     np.savez(home / "cal.npz", probs=probs, labels=labels, features=rng.normal(size=(n, 2)))
-    here = {"outputs": home / "cal.npz", "folder": home / "kept", "max-share": 1.0}
+    here = {"outputs": home / "cal.npz", "folder": home / "kept", "allow-samples": True}
     federation.start_site(name, {**here, "min-class": 1, **config})
 
 

@@ -80,7 +80,9 @@ def begun(federation, root, name, faults, **config):
         (home / "secret.txt").write_text("patient Miller, score 0.77123")
     everyone = (*SOUND, *faults)
     config = {"agents": ",".join(everyone), "nodes": nodes(federation, everyone), **config}
-    return submitted(federation, root, name, "faulty-app", score="lac", quorum=2, **config)
+    return submitted(
+        federation, root, name, "faulty-app", method="fedwq-cp", score="lac", quorum=2, **config
+    )
 
 
 def checked(federation, root, record, faults):

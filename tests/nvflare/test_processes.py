@@ -70,8 +70,8 @@ def write_outputs(path, n):
 
 def start(federation, root, name):
     home = root / "sites" / name
-    here = {"outputs": home / "cal.npz", "folder": home / "kept", "max-share": 1.0, "min-class": 1}
-    federation.start_site(name, here)
+    here = {"outputs": home / "cal.npz", "folder": home / "kept", "allow-samples": True}
+    federation.start_site(name, {**here, "min-class": 1})
 
 
 def submitted(federation, root, name, settings=None, **config):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import typer
 
 from fedwqcp import metrics
-from fedwqcp._io import exists, keep_apart, write_atomic
+from fedwqcp._io import exists, is_file, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
 from fedwqcp._validation import Bools, Floats, as_groups, as_labels, listed, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
@@ -56,6 +56,9 @@ LONGEST = 2000
 
 Name = Annotated[
     str | None, typer.Option("--agent", envvar="FEDWQCP_AGENT", help="Name of this agent.")
+]
+Require = Annotated[
+    str | None, typer.Option(help="The one method that this site takes part in, such as auto.")
 ]
 TemperatureFile = Annotated[
     Path | None,
@@ -105,6 +108,7 @@ def calibrate(
         typer.Option(help="Share of the rows to hold out and fit the temperature of logits on."),
     ] = None,
     temperature_file: TemperatureFile = None,
+    require: Require = None,
     sign_key: Annotated[
         Path | None,
         typer.Option(
@@ -117,7 +121,7 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Score the calibration points and write the answer to a file, to read before it is sent."""
-    terms = folder.read_round(round)
+    terms = _required(folder.read_round(round), require)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
     read = model_outputs.load_outputs(outputs, labels, terms.classes)
@@ -175,7 +179,7 @@ def ledger(
     as_json: AsJson = False,
 ) -> None:
     """Show of how many people scores were sent, and of how many more they may be."""
-    if folder.is_file():
+    if is_file(folder):
         folder = _beside(folder, ".ledger")
     elif not exists(folder):
         raise InputError(f"{folder}: there is no such ledger, and no such file of outputs")
@@ -261,6 +265,7 @@ def predict(
     ] = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
+    require: Require = None,
     allow_empty: AllowEmpty = True,
     out: Annotated[
         Path | None, typer.Option(help="Where the sets are written; by default sets-AGENT-ID.csv.")
@@ -273,7 +278,7 @@ def predict(
         prediction.check_same_round(terms, folder.read_round(round), (release, round))
     if new_site and agent is not None:
         _check_took_no_part(context, agent, terms.round)
-    who = None if new_site else _name(agent, terms.round, newcomer=True)
+    who = None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
     name = who or "new-site"
     new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
@@ -340,6 +345,13 @@ def predict(
         measured=found,
         like_calibration=rows,
     )
+
+
+def _required(round: Round, method: str | None) -> Round:
+    """Return the terms, if they are of the method that the site requires."""
+    if method not in (None, round.method.name):
+        raise InputError(f"must be {method}, got {round.method.name}", field="method")
+    return round
 
 
 def _promised(release: Release, alpha: float, proved: float | None, *, new_site: bool) -> str:

@@ -332,6 +332,8 @@ def target_line(target: Target, method: Method[Any], name: str) -> str:
     """Say whom thresholds are for, and the other target; empty where no target is used."""
     if not isinstance(target, str):
         return "target: thresholds are for the distribution that the round names"
+    if method.floors:
+        return ""
     line = f"target {target}: {TARGETS[target]}"
     if method.corrects_shift_of is None:
         if target == "own":
