@@ -9,6 +9,7 @@ from fedwqcp import methods, scores
 from fedwqcp._versions import show_versions
 from fedwqcp.errors import (
     CalibrationRowsWarning,
+    FewPointsWarning,
     InfiniteThresholdWarning,
     LabelMismatchWarning,
     UnseenLabelsWarning,
@@ -44,6 +45,7 @@ __all__ = [
     "Calibration",
     "CalibrationRowsWarning",
     "Guarantee",
+    "FewPointsWarning",
     "InfiniteThresholdWarning",
     "MultiLabel",
     "NormalizedResidual",

@@ -257,6 +257,10 @@ class InfiniteThresholdWarning(UserWarning):
     """
 
 
+class FewPointsWarning(UserWarning):
+    """An agent has too few points to prove 1 - alpha: its threshold rests on other agents."""
+
+
 class UnseenLabelsWarning(InfiniteThresholdWarning):
     """More than alpha of an agent's labels are of classes that no agent has enough points of."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import inf
 
 import numpy as np
@@ -190,3 +191,13 @@ def test_a_release_with_a_shared_threshold_does_not_move_the_floor(value: float)
     assert thresholds(release, "b", calibration=fw.Calibration(sites["b"])) >= 8
     with pytest.raises(InputError):
         thresholds(release, "a")
+
+
+def test_python_warns_where_less_than_1_minus_alpha_is_proved() -> None:
+    enough = {"a": np.arange(60) / 60, "b": np.arange(9) / 9}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fw.calibrate(enough, alpha=0.1)
+    with pytest.warns(fw.FewPointsWarning, match="at few"):
+        release = fw.calibrate({**enough, "few": np.arange(8) / 8}, alpha=0.1)
+    assert release.proved("few") == 8 / 9

@@ -27,6 +27,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import (
     ClassesError,
+    FewPointsWarning,
     InfiniteThresholdWarning,
     InputError,
     LabelMismatchWarning,
@@ -167,6 +168,8 @@ def calibrate(
         If a threshold is +inf, once for all agents: too few calibration points, most often.
     UnseenLabelsWarning
         If more than alpha of an agent's labels are of classes that no agent has enough points of.
+    FewPointsWarning
+        If an agent has too few points to prove 1 - alpha, and borrows its threshold.
     LabelMismatchWarning
         If the data of an agent's `Outputs` rule out that the most probable class is useful, once
         for all agents: shuffled labels, columns in another order, labels that count from 1.
@@ -215,6 +218,7 @@ def calibrate(
     )
     release = one_round(method)
     _warn_of_infinite(release, cals)
+    _warn_of_few_points(release)
     _warn_of_mismatch(release, agents, cals)
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
@@ -467,6 +471,23 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
             found[alpha] = pairs
     if found:
         warn(_infinite(release, cals, found), InfiniteThresholdWarning)
+
+
+def _warn_of_few_points(release: Release) -> None:
+    """Warn once of the agents whose points prove less than 1 - alpha, at whatever level."""
+    few = {}
+    for alpha in release.round.alphas:
+        for name in release.used:
+            level = release.proved(name, alpha)
+            if level is not None and level < 1 - alpha:
+                few[name] = min(level, few.get(name, 1.0))
+    if few:
+        each = named(f"{level:.3f} at {name}" for name, level in few.items())
+        warn(
+            f"too few calibration points to prove 1 - alpha; proved is {each}. Thresholds there "
+            "are borrowed from the other agents: add points, or accept this level.",
+            FewPointsWarning,
+        )
 
 
 def _warn_of_mismatch(
