@@ -475,7 +475,7 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
 
 def _warn_of_few_points(release: Release) -> None:
     """Warn once of the agents whose points prove less than 1 - alpha, at whatever level."""
-    few = {}
+    few: dict[str, float] = {}
     for alpha in release.round.alphas:
         for name in release.used:
             level = release.proved(name, alpha)
