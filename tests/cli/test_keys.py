@@ -137,19 +137,6 @@ def test_the_flag_needs_a_key_of_every_agent(site):
     assert "keys must be a table of public keys by agent" in run(*what, code=2)
 
 
-def test_the_round_that_is_advised_next_keeps_the_keys(site):
-    opened("--require-signatures")
-    for name in ("north", "south"):
-        answered(name, "--sign-key", f"{name}.pem")
-    closed()
-    facts = json.loads(run("advise", "round.record.json", "--json"))
-    command = facts["command"]
-    (site / command[command.index("--agents") + 1]).write_text(facts["roster"])
-    run(*facts["command"][1:])
-    next_round = json.loads((site / "round-2.json").read_bytes())
-    assert next_round["keys"] == json.loads((site / "round.json").read_bytes())["keys"]
-
-
 def test_an_audit_with_the_round_that_was_answered_finds_a_record_without_its_keys(site):
     opened("--require-signatures")
     for name in ("north", "south"):

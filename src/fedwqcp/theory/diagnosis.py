@@ -182,7 +182,7 @@ def diagnose(
     --------
     >>> weak = QuantileAndTail(0.9, 100, (30, 50), (0.27, 0.49))
     >>> print(diagnose({"strong": LocalQuantile(0.09, 900), "weak": weak}, 0.1))
-    averaging at alpha=0.1: unsafe; weak covered at most 0.411
+    averaging at alpha=0.1: unsafe; weak covered at most 0.407
     """
     if bounds is not None and not bounds[0] < bounds[1]:
         raise InputError("must be a range, lowest before highest", field="bounds")

@@ -686,7 +686,6 @@ CHANGES = {
     "steps": lambda true: replace(true, rounds=true.rounds + 1),
     "missing": lambda true: left_out(true, "missing"),
     "slander": lambda true: left_out(true, "refused", "n: c cheated"),
-    "advice": lambda true: replace(true, advice="use split-cp"),
     "bytes": lambda true: replace(
         true, agents=tuple(replace(each, bytes_up=10**9) for each in true.agents)
     ),
