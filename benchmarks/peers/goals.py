@@ -111,17 +111,6 @@ def check_threads(ratios: dict[str, Any]) -> Iterator[Row]:
         yield f"{case}: two threads beside one", f"at least {THREADS:g}", f"{ratio:.3f}", met
 
 
-def check_growth(slopes: dict[str, float]) -> Iterator[Row]:
-    """Compare slopes on log-log axes."""
-    low, high = SLOPES
-    for case, slope in slopes.items():
-        if ", rows" in case:
-            label = f"{case}: slope"
-            yield label, f"{low:g} to {high:g}", f"{slope:.3f}", low <= slope <= high
-        elif "sets, classes" in case:
-            yield f"{case}: slope", "at most 1.2 (C log C)", f"{slope:.2f}", slope <= 1.2
-
-
 def table(rows: list[Row]) -> str:
     """All goals, met or missed."""
     lines = ["| goal | wanted | measured | |", "|---|---|---|---|"]

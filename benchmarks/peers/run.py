@@ -7,8 +7,8 @@ One thread, steady state: loops are compiled before. Repeats are
 interleaved; medians and minima are shown. Extra memory is the peak of the process above what it
 held before. "One read" is a sum of the input, plus one write of the output where there is
 one; while time is measured, freed memory stays with the process, for all alike.
-Then: two threads beside one, how time grows (growth.py), and every goal, met or missed. Writes
-benchmarks/results/peers.json and peers.md, with --page growth.md and a summary into the
+Then: two threads beside one, and every goal, met or missed. Writes
+benchmarks/results/peers.json and peers.md, with --page a summary into the
 documentation, and prints the figures of the last run on a GPU, which
 benchmarks/results/gpu_scores.txt holds.
 """
@@ -304,14 +304,6 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def growth(page: bool) -> dict[str, float]:
-    """Measure how time grows; the slopes by case."""
-    sys.path.insert(0, str(ROOT / "benchmarks"))
-    import growth
-
-    return growth.main(page)
-
-
 def machine() -> dict[str, Any]:
     """Where the numbers came from."""
     cpu = [
@@ -460,7 +452,7 @@ def main() -> None:
         help="standard deviation of thresholds by label and by row, as a share; that of the 0.9 "
         "quantile of uniform scores at 250 points is 0.02",
     )
-    parser.add_argument("--few", action="store_true", help="neither two threads nor growth")
+    parser.add_argument("--few", action="store_true", help="not with two threads")
     parser.add_argument("--page", action="store_true", help="put the table into the documentation")
     options = parser.parse_args()
     environment = os.environ | dict.fromkeys(ONE_THREAD, "1")
@@ -492,7 +484,6 @@ def main() -> None:
         *goals.check(results),
         *goals.check_randomised(results),
         *goals.check_threads(threads),
-        *goals.check_growth({} if options.few else growth(options.page)),
     ]
     text = f"{table(results)}\n### Goals\n\n{goals.table(rows)}"
     gpu = ROOT / "benchmarks" / "results" / "gpu_scores.txt"
