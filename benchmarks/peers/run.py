@@ -124,7 +124,7 @@ def medians(
     return found
 
 
-def without_numba(work: Callable[[], Any]) -> Callable[[], Any]:
+def numpy_alone(work: Callable[[], Any]) -> Callable[[], Any]:
     """The same with numpy alone."""
 
     def plain() -> Any:
@@ -180,7 +180,7 @@ def aps_cases(n: int, C: int, dtype: str, options: argparse.Namespace) -> dict[s
         work()
         beside = {"beside": ours[plain]} if (plain := goals.plainer(case)) else {}
         contenders = {"floor": floor, **beside, "fedwqcp": work}
-        contenders["fedwqcp, numpy alone"] = without_numba(work)
+        contenders["fedwqcp, numpy alone"] = numpy_alone(work)
         contenders |= others.get(case, {})
         found[f"APS {words}, {case}"] = medians(
             contenders, options.repeats, options.limit, options.clock
@@ -245,7 +245,7 @@ def regression_cases(n: int, options: argparse.Namespace) -> dict[str, Any]:
 
             work()
             contenders = {"floor": floor, "fedwqcp": work}
-            contenders |= {"fedwqcp, numpy alone": without_numba(work)} | theirs.get(case, {})
+            contenders |= {"fedwqcp, numpy alone": numpy_alone(work)} | theirs.get(case, {})
             found[f"{name} {n:,}, {case}"] = medians(
                 contenders, options.repeats, options.limit, options.clock
             )
