@@ -19,8 +19,9 @@
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
-Beside it four warnings, each a UserWarning: `InfiniteThresholdWarning`, `UnseenLabelsWarning` and
-`LabelMismatchWarning` of `calibrate`, `CalibrationRowsWarning` of measures and reports.
+Beside it five warnings, each a UserWarning: `InfiniteThresholdWarning`, `UnseenLabelsWarning`,
+`FewPointsWarning` and `LabelMismatchWarning` of `calibrate`, `CalibrationRowsWarning` of measures
+and reports.
 
 `RefusedError` and `LostSitesError` end one request and one masked sum; a transport catches both.
 
