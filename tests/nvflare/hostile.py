@@ -48,3 +48,15 @@ if any("server_train" in word for word in getattr(sys, "orig_argv", ())):
         return "" if own else deploy(self, workspace, job_id, *rest, **named)
 
     JobRunner.run, AppDeployer.deploy = run_and_serve, deploy_elsewhere
+
+    from nvflare.private.fed.server.job_meta_validator import JobMetaValidator
+
+    validate = JobMetaValidator.validate
+
+    def keeps_byoc(self, *args, **named):
+        ok, error, meta = validate(self, *args, **named)
+        if isinstance(meta, dict):
+            meta["byoc"] = True  # as a server that was taken over says of any job
+        return ok, error, meta
+
+    JobMetaValidator.validate = keeps_byoc

@@ -32,6 +32,8 @@ class Hostile(FlareFederation):
         self.env |= {"PYTHONPATH": str(own), "HOSTILE_DESK": str(self.desk)}
         self.processes._env |= self.env
         policies = self.kits / SERVER / "local"
+        path = self.kits / SERVER / "startup" / "fed_server.json"  # jobs reach the sites
+        path.write_text(json.dumps({**json.loads(path.read_text()), "require_signed_jobs": False}))
         (policies / "authorization.json").unlink()
         held = json.loads((policies / "resources.json").read_text())
         (policies / "resources.json").write_text(json.dumps({**held, "class_allow_list": ["*"]}))
