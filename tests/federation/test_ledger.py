@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import DisclosureError, InputError, RecordError
+from fedwqcp.federation import approval
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.disclosure import DisclosureLimit
@@ -329,6 +330,14 @@ def test_masks_lift_no_limit_unless_the_site_trusts_others(tmp_path, honest):
     assert reply(at, round, masked=True) == ("ok" if honest == 2 else "answer")
     plain = replace(round, secure=None, id="plain")
     assert reply(at, plain) == "answer"
+
+
+def test_the_name_of_a_waiting_round_is_of_its_terms_alone_and_cannot_be_met_by_chance():
+    first = terms()
+    name = approval._name(first)
+    assert first.expects(first.agents[0])  # what a round keeps for look-up is no term
+    assert approval._name(first) == approval._name(replace(first, id="r9", key="k")) == name
+    assert len(name) == 32
 
 
 def test_a_round_waits_until_a_person_approves_its_terms_once(tmp_path):

@@ -5,12 +5,13 @@ An approval is of the terms, not of an id, since the server opens the round agai
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from fedwqcp._io import exists, in_folder, make_folder, move, read, write_atomic
 from fedwqcp.errors import InputError
-from fedwqcp.wire.codec import decode
+from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Round
 
 MOST_WAITING = 100
@@ -55,8 +56,8 @@ def _read(path: Path) -> Round:
 
 
 def _name(round: Round) -> str:
-    """Return a name for all terms but the id and the key."""
-    terms = {
-        name: value for name, value in vars(round).items() if name not in {"id", "key", "created"}
-    }
-    return sha256(repr(sorted(terms.items())).encode()).hexdigest()[:12]
+    """Return a name for all terms but the id, the key and where the round comes from.
+
+    128 bits: the coordinator chooses the terms, and must not find two rounds of one name.
+    """
+    return sha256(encode(replace(round, id="", key="", provenance={}))).hexdigest()[:32]
