@@ -18,7 +18,7 @@ class Opened:
         return self
 
     def cards(self):
-        """Return what the cards in sight say, by agent."""
+        """Return what the first card in sight of each agent says."""
         found = {}
         for card in self.page.locator(".card:visible").all():
             facts = dict(
@@ -30,7 +30,7 @@ class Opened:
             )
             facts["coverage"] = card.locator(".figure").inner_text()
             facts["interval"] = card.locator(".interval").inner_text()
-            found[card.locator("h4").inner_text()] = facts
+            found.setdefault(card.locator("h4").inner_text(), facts)
         return found
 
     def press(self, name):

@@ -115,10 +115,10 @@ def test_the_contents_lead_to_every_section(opened):
     links = opened.page.locator(".toc:visible a")
     titles = opened.page.locator(".view:not([hidden]) section h3").all_inner_texts()
     assert links.all_inner_texts() == titles
-    links.filter(has_text="What is promised").click()
-    top = opened.page.locator("#new-site-0").evaluate("e => e.getBoundingClientRect().top")
+    links.filter(has_text="Classes").click()
+    top = opened.page.locator("#classes-0").evaluate("e => e.getBoundingClientRect().top")
     assert 0 <= top < opened.page.viewport_size["height"] / 2
-    assert address(opened)["at"] == "new-site-0"
+    assert address(opened)["at"] == "classes-0"
 
 
 def test_the_address_holds_the_selection_and_gives_it_back(opened, chromium):

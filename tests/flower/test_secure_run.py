@@ -69,6 +69,7 @@ def runs(root, stops_when_terminated):
     """One secure run for each score at the same time; a site is killed once all began."""
     terms = {
         "agents": ",".join(SITES),
+        "method": "fedwq-cp",
         "quorum": 3,
         "secure": True,
         "max-n": 5000,
@@ -101,7 +102,7 @@ def test_the_threshold_is_that_of_the_others_within_the_margin(runs, scores, sco
     release = fw.load(record / "record.json")
     others = {name: scores[score][name] for name in SITES if name != LOST}
     assert (release.used, release.missing) == (tuple(others), (LOST,))
-    plain = fw.calibrate(others, alpha=0.1).threshold("north")
+    plain = fw.calibrate(others, method="fedwq-cp", alpha=0.1).threshold("north")
     (outcome,) = release.outcomes
     assert plain <= outcome.value <= plain + outcome.margin
     assert 0 < outcome.margin < 1e-5
