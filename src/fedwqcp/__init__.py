@@ -9,6 +9,7 @@ from fedwqcp import methods, scores
 from fedwqcp._versions import show_versions
 from fedwqcp.errors import (
     CalibrationRowsWarning,
+    ExpiredPredictorWarning,
     FewPointsWarning,
     InfiniteThresholdWarning,
     LabelMismatchWarning,
@@ -31,6 +32,7 @@ from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
+from fedwqcp.serve import Predictor
 from fedwqcp.wire.release import Guarantee
 
 __version__ = "0.1.0"
@@ -44,6 +46,7 @@ __all__ = [
     "AbsoluteResidual",
     "Calibration",
     "CalibrationRowsWarning",
+    "ExpiredPredictorWarning",
     "Guarantee",
     "FewPointsWarning",
     "InfiniteThresholdWarning",
@@ -52,6 +55,7 @@ __all__ = [
     "LabelMismatchWarning",
     "OrdinalAPS",
     "Outputs",
+    "Predictor",
     "Release",
     "UnseenLabelsWarning",
     "calibrate",
