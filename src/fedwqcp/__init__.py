@@ -6,6 +6,7 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
+from fedwqcp._versions import __version__ as __version__
 from fedwqcp._versions import show_versions
 from fedwqcp.api import calibrate, federated_quantile
 from fedwqcp.errors import (
@@ -34,8 +35,6 @@ from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
 from fedwqcp.serve import Predictor
 from fedwqcp.wire.release import Guarantee
-
-__version__ = "0.1.0"
 
 __all__ = [
     "APS",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-import fedwqcp
+from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import Plan, choose_method, choose_score
 from fedwqcp.federation.predict import proved_at, thresholds
@@ -71,7 +71,7 @@ def predictor_of(
 def stamp() -> dict[str, str]:
     """Return when and with which software something is made."""
     made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return {"created": made, "software": f"fedwqcp {fedwqcp.__version__}"}
+    return {"created": made, "software": f"fedwqcp {__version__}"}
 
 
 def _columns(levels: list[Level], plan: Plan) -> int | None:

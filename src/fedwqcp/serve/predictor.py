@@ -49,12 +49,12 @@ minor release."""
 T = TypeVar("T")
 
 
-class _IntervalOptions(TypedDict, total=False):
+class _IntervalCall(TypedDict, total=False):
     groups: npt.ArrayLike | None
     model: str | Path | None
 
 
-class _SetOptions(_IntervalOptions, total=False):
+class _SetCall(_IntervalCall, total=False):
     ids: npt.ArrayLike | None
     classes: Sequence[str] | None
     allow_empty: bool
@@ -180,12 +180,12 @@ class Predictor(
         probs: npt.ArrayLike,
         *,
         alpha: float | None = None,
-        **options: Unpack[_SetOptions],
+        **options: Unpack[_SetCall],
     ) -> LabelSets: ...
 
     @overload
     def predict_set(
-        self, probs: npt.ArrayLike, *, alpha: Sequence[float], **options: Unpack[_SetOptions]
+        self, probs: npt.ArrayLike, *, alpha: Sequence[float], **options: Unpack[_SetCall]
     ) -> dict[float, LabelSets]: ...
 
     def predict_set(
@@ -251,7 +251,7 @@ class Predictor(
         outputs: npt.ArrayLike,
         *,
         alpha: float | None = None,
-        **options: Unpack[_IntervalOptions],
+        **options: Unpack[_IntervalCall],
     ) -> Intervals: ...
 
     @overload
@@ -260,7 +260,7 @@ class Predictor(
         outputs: npt.ArrayLike,
         *,
         alpha: Sequence[float],
-        **options: Unpack[_IntervalOptions],
+        **options: Unpack[_IntervalCall],
     ) -> dict[float, Intervals]: ...
 
     def predict_interval(
