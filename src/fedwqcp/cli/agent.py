@@ -29,7 +29,7 @@ from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.outputs import Outputs, Temperature
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.privacy_budget import Budget
-from fedwqcp.federation.record import load
+from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
@@ -280,7 +280,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
-    terms = load(release)
+    terms = load_release(release)
     if round is not None:
         prediction.check_same_round(terms, folder.read_round(round), (release, round))
     if new_site and agent is not None:

@@ -31,7 +31,7 @@ from fedwqcp.federation.plan import (
     target_line,
 )
 from fedwqcp.federation.plan import preset as find_preset
-from fedwqcp.federation.record import LOG, load
+from fedwqcp.federation.record import LOG, load_release
 from fedwqcp.federation.release import Release, unseen_note
 from fedwqcp.federation.transport import folder
 from fedwqcp.quantile import least_sample
@@ -438,7 +438,7 @@ def advise(
             f"{path} is a round: advice needs its record, which `server close` writes beside it "
             "(round-ID.record.json)"
         )
-    found, output = load(path), Output(as_json)
+    found, output = load_release(path), Output(as_json)
     advice = advise_on(found, alpha=alpha, new_site=new_site)
     output.say(advice)
     if advice.method != found.round.method.name:
