@@ -19,9 +19,10 @@
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
-Beside it warnings, each a `FindingWarning`: `InfiniteThresholdWarning`, `UnseenLabelsWarning`,
-`FewPointsWarning` and `LabelMismatchWarning` of `calibrate`, `CalibrationRowsWarning` of measures
-and reports.
+Beside it warnings, each a UserWarning. A `FindingWarning` carries its findings:
+`InfiniteThresholdWarning`, `UnseenLabelsWarning`, `FewPointsWarning` and `LabelMismatchWarning` of
+`calibrate`, `CalibrationRowsWarning` of measures and reports. `ExpiredPredictorWarning` is of
+predictors.
 
 `RefusedError` and `LostSitesError` end one request and one masked sum; a transport catches both.
 
@@ -280,6 +281,10 @@ class CalibrationRowsWarning(FindingWarning):
 
 class LabelMismatchWarning(FindingWarning):
     """Labels may not fit the columns: the data rule out that the most probable class is useful."""
+
+
+class ExpiredPredictorWarning(UserWarning):
+    """A predictor is used after the day until which its site calls it valid."""
 
 
 def warn(warning: Warning) -> None:

@@ -28,7 +28,7 @@ from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.outputs import Outputs, Temperature
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.privacy_budget import Budget
-from fedwqcp.federation.record import load
+from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
@@ -268,7 +268,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
-    terms = load(release)
+    terms = load_release(release)
     if round is not None:
         prediction.check_same_round(terms, folder.read_round(round), (release, round))
     if new_site and agent is not None:
@@ -377,7 +377,11 @@ def _span(threshold: Floats) -> str:
 
 def _source(release: ReleaseRecord, path: Path | None, cal: Calibration | None) -> str:
     """Say what the threshold of an agent was found with."""
-    if path is None or cal is None or not Plan.of(release.round).method.predicts_from_own_data:
+    if (
+        path is None
+        or cal is None
+        or not Plan.of(release.round).method.traits.predicts_from_own_data
+    ):
         return "from the release"
     alone = all(isinstance(outcome, Local) for outcome in release.outcomes)
     return f"found with {'' if alone else 'the release and '}the {cal.n} points of {path}"

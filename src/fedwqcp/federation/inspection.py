@@ -59,7 +59,7 @@ def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Findi
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n
         of = {"by": round.by, "part": None if group is None else round.group_names[group]}
-        if n == 0 and (group is not None or method.averages):
+        if n == 0 and (group is not None or method.traits.averages):
             yield Finding.of("no-points", *whose, **of, gets=_without_points(plan))
             continue
         for alpha in round.alphas:
@@ -76,9 +76,9 @@ def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Findi
 
 def _without_points(plan: Plan) -> str:
     """Return what an agent predicts with that has no point, or none of a class or group."""
-    if plan.method.floors:
+    if plan.method.traits.floors:
         return "borrows"
-    if plan.method.predicts_from_own_data:
+    if plan.method.traits.predicts_from_own_data:
         return "own"
     several = any(issubclass(kind, PerAgentThresholds) for kind in plan.method.outcomes)
     return "per-agent" if several else "shared"
@@ -97,9 +97,8 @@ def of_columns(plan: Plan, outputs: Outputs) -> Iterator[Finding]:
 
 def of_answer(plan: Plan, answer: bytes) -> Iterator[Finding]:
     """Find where noise makes a private answer useless."""
-    sent = zip(plan.tasks, decode(answer, Answer, plan.kinds).answers, strict=True)
-    local = [plan.method.read_threshold(e, task.alpha) for task, e in sent if e is not None]
-    if any(each is not None and each.threshold == inf for each in local):
+    sent = decode(answer, Answer, plan.kinds).answers
+    if any(isinstance(each, LocalQuantile) and each.threshold == inf for each in sent):
         yield Finding.of("spent-for-nothing")
 
 
@@ -210,8 +209,8 @@ def _needed(
 ) -> dict[str, Any]:
     """Return what a finite threshold takes: points, agents, or another setting."""
     plan, round = Plan.of(release.round), release.round
-    if least := plan.method.least_agents(min(levels)):
-        return {"agents_needed": least, "roster": len(round.agents)}
+    if least := plan.method.traits.least_agents:
+        return {"agents_needed": least(min(levels)), "roster": len(round.agents)}
     points = dict[str, int]()
     for name in names:
         sizes = [size(name, place) for place in where or (None,)]
@@ -224,7 +223,7 @@ def _needed(
     shares = any(issubclass(kind, SharedThreshold) for kind in plan.method.outcomes)
     helps = [rule for rule in ("exclude", "clip") if rule in choices]
     facts: dict[str, Any] = {"overflow": tuple(helps[not shares and "exclude" in helps :])}
-    if not plan.method.private:  # whose noise costs points too
+    if not plan.method.traits.private:  # whose noise costs points too
         share = min(levels) / len(release.tasks_of(min(levels)))
         facts["needed"] = least_sample(share)
         facts["points"] = {name: n for name, n in points.items() if 0 < n < facts["needed"]}
