@@ -34,10 +34,12 @@ from fedwqcp._validation import (
     listed,
     numbered,
     output_columns,
+    unchecked,
 )
 from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, text_ids, uniforms
+from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax
+from fedwqcp.scores._uniforms import as_texts, text_uniforms
 from fedwqcp.wire.messages import Round
 
 _Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
@@ -190,7 +192,7 @@ class Outputs:
             return self
         parts = ("values", "labels", "ids", "features", "groups")
         there = {what: getattr(self, what) for what in parts if getattr(self, what) is not None}
-        return replace(self, first_line=None, **{what: part[rows] for what, part in there.items()})
+        return unchecked(self, first_line=None, **{k: part[rows] for k, part in there.items()})
 
     def in_classes(self, agreed: tuple[str, ...]) -> Outputs:
         """Return the same outputs in a round's classes: its order, and labels as numbers.
@@ -206,14 +208,16 @@ class Outputs:
         found, names = self, self.classes
         if self.by_name and set(names) >= set(agreed):
             columns = [names.index(name) for name in agreed]
-            found = replace(self, values=self.values[:, columns], classes=agreed, by_name=False)
+            values = self.values[:, columns]
+            found = unchecked(self, values=values, classes=agreed, by_name=False, _columns=())
         elif names and agreed:
             check_same_classes(names, agreed)
         elif set(self._columns) == set(agreed):
             check_same_classes(self._columns, agreed)
         if found.labels is None:
             return found
-        return replace(found, labels=np.asarray(as_class_labels(found.labels, agreed or names)))
+        labels = as_class_labels(found.labels, agreed or names)
+        return found if labels is found.labels else unchecked(found, labels=np.asarray(labels))
 
     def __repr__(self) -> str:
         columns = self.values.shape[1] if self.values.ndim == 2 else 1
@@ -228,7 +232,7 @@ class Outputs:
 
 def _share_index(table: object, part: object) -> bool:
     """Tell whether two tables of pandas have the same index; other arrays have none."""
-    ours, theirs = (getattr(each, "index", None) for each in (table, part))
+    ours, theirs = getattr(table, "index", None), getattr(part, "index", None)
     both = hasattr(ours, "equals") and hasattr(theirs, "equals")
     return not both or bool(ours.equals(theirs))  # type: ignore[union-attr]
 
@@ -432,7 +436,7 @@ def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
-    texts = text_ids(ids)
+    texts = as_texts(ids)  # none is missing: `Outputs` looked
     alike = texts if ids.dtype == object else ids  # numbers are compared sooner than text
     if outputs.ids is not None and (again := _repeated(alike, outputs.values)).size:
         raise InputError(
@@ -440,7 +444,7 @@ def row_uniforms(key: str, outputs: Outputs) -> Floats:
             "values, this one first",
             row=int(again[0]),
         )
-    return uniforms(key, texts)
+    return text_uniforms(key, texts)
 
 
 def _repeated(ids: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:

@@ -72,6 +72,16 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     else:
         first, second = np.frombuffer(salt, dtype="<u8").astype(_U64)
         bits = _mix(_mix(array.astype(np.int64).view(_U64) ^ first) ^ second)
+    return _as_uniforms(bits)
+
+
+def text_uniforms(key: str, texts: npt.NDArray[np.str_]) -> Floats:
+    """Return what `uniforms` gives, of ids as `as_texts` returns them."""
+    return _as_uniforms(_keyed_hashes(key_digest(key), texts))
+
+
+def _as_uniforms(bits: npt.NDArray[np.uint64]) -> Floats:
+    """Return the first 53 bits as numbers in [0, 1)."""
     return np.ldexp((bits >> _U64(11)).astype(np.float64), -53)
 
 
@@ -94,7 +104,7 @@ def key_digest(key: str | int) -> bytes:
         If the key is neither an integer nor text.
     """
     key = plain(key)
-    if not fits(key, str | int):
+    if type(key) is not str and not fits(key, str | int):
         raise InputError(f"key must be text or an integer, got {shown(key)}")
     kind = "str" if isinstance(key, str) else "int"
     return blake2b(f"{kind}:{key}".encode(), digest_size=16).digest()
@@ -124,7 +134,11 @@ def text_ids(ids: npt.ArrayLike) -> npt.NDArray[np.str_]:
     ['7', '12']
     """
     check_no_id_missing(ids)
-    array = as_array(ids, "ids")
+    return as_texts(as_array(ids, "ids"))
+
+
+def as_texts(array: npt.NDArray[Any]) -> npt.NDArray[np.str_]:
+    """Return ids of which none is missing as text."""
     if array.dtype == object and not all(map(_is_id, array.flat)):
         raise InputError("ids must be integers or text in every row, got something else")
     if array.size and array.dtype.kind not in "iuUSOT":
