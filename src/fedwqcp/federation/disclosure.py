@@ -197,7 +197,7 @@ def _accounts(
 ) -> dict[str, int]:
     """Return the accounts of a sample and their sizes, the smallest first."""
     round, found = plan.round, dict[str, int]()
-    kind = "stratum" if plan.method.corrects_shift_of == "strata" else "class"
+    kind = "stratum" if plan.method.traits.corrects_shift_of == "strata" else "class"
     named = "" if group is None else f"{_kind(round.by)} {_name(round, group)}"
     if part is not None and group is None:
         found[f"{kind} {part}"] = size

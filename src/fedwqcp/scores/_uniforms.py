@@ -72,16 +72,42 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     else:
         first, second = np.frombuffer(salt, dtype="<u8").astype(_U64)
         bits = _mix(_mix(array.astype(np.int64).view(_U64) ^ first) ^ second)
-    return _as_uniforms(bits)
+    return _as_numbers(bits)
 
 
-def text_uniforms(key: str, texts: npt.NDArray[np.str_]) -> Floats:
-    """Return what `uniforms` gives, of ids as `as_texts` returns them."""
-    return _as_uniforms(_keyed_hashes(key_digest(key), texts))
+def uniforms_of_rows(salt: bytes, values: npt.NDArray[Any], ids: npt.ArrayLike) -> Floats:
+    """Return the uniforms of rows by their ids as text, each of which must name one row.
+
+    ``salt`` is the `key_digest` of the key.
+    """
+    array = as_array(ids, "ids")
+    texts = text_ids(ids)
+    if texts.shape != (len(values),):
+        raise InputError(f"must be {len(values)}, one for each row, got {len(texts)}", field="ids")
+    alike = texts if array.dtype == object else array  # numbers are compared sooner than text
+    if (again := _repeated(alike, values)).size:
+        raise InputError(
+            f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
+            "values, this one first",
+            row=int(again[0]),
+        )
+    return _as_numbers(_keyed_hashes(salt, texts) if texts.size else np.zeros(0, _U64))
 
 
-def _as_uniforms(bits: npt.NDArray[np.uint64]) -> Floats:
-    """Return the first 53 bits as numbers in [0, 1)."""
+def _repeated(ids: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return the rows that repeat the id of a row with other values; equal rows may share one.
+
+    Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
+    """
+    if len(set(ids.tolist())) == len(ids):
+        return np.empty(0, np.intp)
+    _, first, which = np.unique(ids, return_index=True, return_inverse=True)
+    same = values == values[first[which.reshape(-1)]]
+    return np.flatnonzero(~same.reshape(len(ids), -1).all(axis=1))
+
+
+def _as_numbers(bits: npt.NDArray[np.uint64]) -> Floats:
+    """Return the upper 53 bits as numbers in [0, 1)."""
     return np.ldexp((bits >> _U64(11)).astype(np.float64), -53)
 
 
@@ -134,11 +160,7 @@ def text_ids(ids: npt.ArrayLike) -> npt.NDArray[np.str_]:
     ['7', '12']
     """
     check_no_id_missing(ids)
-    return as_texts(as_array(ids, "ids"))
-
-
-def as_texts(array: npt.NDArray[Any]) -> npt.NDArray[np.str_]:
-    """Return ids of which none is missing as text."""
+    array = as_array(ids, "ids")
     if array.dtype == object and not all(map(_is_id, array.flat)):
         raise InputError("ids must be integers or text in every row, got something else")
     if array.size and array.dtype.kind not in "iuUSOT":
