@@ -11,6 +11,7 @@ import numpy as np
 from fedwqcp import methods
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.plan import with_target
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 
@@ -76,7 +77,7 @@ def _disclosed(name: str, settings: dict[str, object], n: int) -> int:
     """How many scores of an agent a round with two agents can learn at most."""
     terms = dict(settings)
     target = terms.pop("target", "own")
-    method = methods.get(name, **terms).toward(target)
+    method = with_target(methods.get(name, **terms), target)
     found = method.reveals(_data(n), 0.1, steps=1)
     return min(n, sum(part.scores for part in found))
 

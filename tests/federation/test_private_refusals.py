@@ -146,4 +146,4 @@ def test_the_work_of_a_round_is_bounded_by_its_terms():
     assert Plan.of(terms(alphas=levels, epsilon=0.1, bins=10**4))
     with pytest.raises(InputError) as error:
         Plan.of(terms(alphas=(*levels, 0.5), epsilon=0.1, bins=10**4))
-    assert error.value.field == "bins"
+    assert error.value.field == "method"

@@ -37,7 +37,16 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, text_ids, uniforms
+from fedwqcp.scores import (
+    LabelScore,
+    fit_temperature,
+    key_digest,
+    row_ids,
+    softmax,
+    text_ids,
+    uniforms,
+)
+from fedwqcp.scores._uniforms import uniforms_of_rows
 from fedwqcp.wire.messages import Round
 
 _Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
@@ -431,28 +440,9 @@ def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
 
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
-    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
-    texts = text_ids(ids)
-    alike = texts if ids.dtype == object else ids  # numbers are compared sooner than text
-    if outputs.ids is not None and (again := _repeated(alike, outputs.values)).size:
-        raise InputError(
-            f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
-            "values, this one first",
-            row=int(again[0]),
-        )
-    return uniforms(key, texts)
-
-
-def _repeated(ids: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Return the rows that repeat the id of a row with other values; equal rows may share one.
-
-    Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
-    """
-    if len(set(ids.tolist())) == len(ids):
-        return np.empty(0, np.intp)
-    _, first, which = np.unique(ids, return_index=True, return_inverse=True)
-    same = values == values[first[which.reshape(-1)]]
-    return np.flatnonzero(~same.reshape(len(ids), -1).all(axis=1))
+    if outputs.ids is None:
+        return uniforms(key, text_ids(row_ids(outputs.values)))
+    return uniforms_of_rows(key_digest(key), outputs.values, outputs.ids)
 
 
 def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[Any]:
@@ -802,7 +792,7 @@ def _why_unread(error: Exception, name: str) -> str:
 
 def _check_not_private(round: Round) -> None:
     """Refuse a fitted temperature in a private round."""
-    if Plan.of(round).method.private:
+    if Plan.of(round).method.traits.private:
         raise InputError(
             f"{round.method.name!r} is private, and a temperature would reveal something about "
             "the rows that it was fitted on: leave it out, or fit it on public data"
