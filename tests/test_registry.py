@@ -123,7 +123,7 @@ def test_settings_have_the_type_of_their_field(name, key, value, words) -> None:
 def test_what_the_round_decides_is_no_setting(name, target) -> None:
     with pytest.raises(InputError):
         methods.get(name, target=target)
-    assert "target" not in methods.find(name).settings()
+    assert "target" not in settings_of(methods.find(name))
 
 
 def test_settings_of_a_score_have_the_type_of_their_field() -> None:
@@ -163,7 +163,7 @@ def test_a_file_holds_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     second = type("Second", (LAC,), {"__module__": module})
     monkeypatch.setattr(sys.modules[module], "Second", second, raising=False)
     with pytest.raises(InputError):
-        REGISTRY.find("lac")
+        Registry(Score, "fedwqcp.scores", "score").find("lac")
 
 
 def _numpy(value: object) -> object:
