@@ -163,7 +163,7 @@ def test_a_file_holds_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     second = type("Second", (LAC,), {"__module__": module})
     monkeypatch.setattr(sys.modules[module], "Second", second, raising=False)
     with pytest.raises(InputError):
-        REGISTRY.find("lac")
+        Registry(Score, "fedwqcp.scores", "score").find("lac")
 
 
 def _numpy(value: object) -> object:

@@ -8,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp import methods
 from fedwqcp._validation import Floats, as_array, as_floats, check_arguments, plain, shown
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
-from fedwqcp.federation.plan import as_alphas, choose_method, new_id
+from fedwqcp.federation.plan import as_alphas, new_id
 from fedwqcp.federation.release import Release, keep_fingerprints
 from fedwqcp.federation.transport.local import (
     SeedLike,
@@ -133,13 +134,13 @@ def calibrate(
     check_arguments(calibrate, locals())
     check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
-    choose_method(method)  # refuses an unknown name before any data are read
+    chosen = methods.get(method) if isinstance(method, str) else method  # before any data are read
     key = new_id() if key is None else str(key)
     score = default_score(score, agents)
     cals = calibrations(agents, score, key, agreed_classes(agents, classes))
     release = one_round(
         cals,
-        method,
+        chosen,
         score=Custom() if score is None else score,
         alphas=alphas,
         rule=rule,

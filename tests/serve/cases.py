@@ -64,8 +64,8 @@ def released(name, seed=3):
 
 def predicted(predictor, new, **options):
     """Predict rows with a predictor, whatever its score."""
-    if new.values.shape[1] == 2:
-        return predictor.predict_interval(new.values, **options)
+    if isinstance(predictor.score_object, fw.scores.IntervalScore):
+        return predictor.predict_interval(new.values, groups=new.groups, **options)
     return predictor.predict_set(new.values, ids=new.ids, groups=new.groups, **options)
 
 

@@ -131,7 +131,7 @@ def calibrate(
     terms = _required(folder.read_round(round), require)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    read = model_outputs.load_outputs(outputs, labels, terms.classes)
+    read = model_outputs.load_outputs(outputs, labels, None)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
     with model_outputs.in_file(outputs, labels):
         cal = prediction.calibration_of(terms, used)
@@ -268,7 +268,7 @@ def predict(
         Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
     ] = None,
     round: Annotated[
-        Path | None, typer.Option(help="The round that was answered: refuse any other release.")
+        Path | None, typer.Option(help="The round that was answered: any other release is refused.")
     ] = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
@@ -281,8 +281,7 @@ def predict(
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
     terms = load_release(release)
-    if round is not None:
-        prediction.check_same_round(terms, folder.read_round(round), (release, round))
+    _check_agreed(terms, release, round, named=new_site or None not in (require, alpha))
     if new_site and agent is not None:
         _check_took_no_part(context, agent, terms.round)
     who = None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
@@ -352,6 +351,18 @@ def predict(
         measured=found,
         like_calibration=rows,
     )
+
+
+def _check_agreed(release: Release, path: Path, round: Path | None, *, named: bool) -> None:
+    """Refuse a release on other terms than the site agreed to."""
+    if round is not None:
+        prediction.check_same_round(release, folder.read_round(round), (path, round))
+    elif not named:
+        raise InputError(
+            "name the round that this site answered, or, where it answers none, --require METHOD "
+            "and --alpha: a release by itself may hold any method and level",
+            field="--round",
+        )
 
 
 def _required(round: Round, method: str | None) -> Round:

@@ -41,6 +41,8 @@ from fedwqcp.wire.limits import check_tasks
 from fedwqcp.wire.messages import (
     TARGETS,
     Answer,
+    Ask,
+    Begin,
     Choice,
     Payload,
     Round,
@@ -133,6 +135,11 @@ class Plan:
     def digest(self) -> bytes:
         """The full digest of the round's terms, which signatures cover."""
         return sha256(encode(self.round.brief())).digest()
+
+    @cached_property
+    def first_ask(self) -> Ask:
+        """The first question, which the terms imply."""
+        return Ask(self.round.id, 0, tuple(Begin() for _ in self.tasks))
 
     @cached_property
     def bounds(self) -> tuple[float, float]:

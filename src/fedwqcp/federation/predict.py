@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,11 +36,14 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     plan = Plan.of(round)
     score, private = plan.score, plan.method.traits.private
     labels = np.asarray(outputs.labels)
-    if private and round.classes and labels.dtype.kind in "UT":
+    by_name = bool(round.classes) and all(isinstance(label, str) for label in labels.flat)
+    if private and by_name:
         named = [unicodedata.normalize("NFC", str(label)).strip() for label in labels]
         outputs = outputs.take(np.isin(named, round.classes))
     outputs = outputs.in_classes(round.classes)
     check_classes(round, outputs)
+    if by_name and isinstance(score, LabelScore):
+        outputs = replace(outputs, classes=round.classes)  # names of the labels, the site's own
     if round.by == "group" and outputs.groups is not None and not private:
         group_places(outputs.groups, round.groups)  # here, where a row is known by its line
     return scored(score, round.key, outputs)

@@ -15,7 +15,7 @@ from fedwqcp.federation.predict import proved_at, thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.scores.custom import Custom
 from fedwqcp.serve import Level, Predictor
-from fedwqcp.serve.predictor import Number, bound_to
+from fedwqcp.serve.predictor import Threshold, bound_to
 from fedwqcp.wire.release import ReleaseRecord
 
 
@@ -41,7 +41,7 @@ def predictor_of(
         )
     levels = []
     for alpha in round.alphas:
-        rows: list[tuple[Number, ...]] = []
+        rows: list[tuple[Threshold, ...]] = []
         for group in round.groups or (None,):
             found = np.ravel(thresholds(release, agent, alpha, calibration, group=group))
             rows.append(tuple("inf" if q == inf else float(q) for q in found))

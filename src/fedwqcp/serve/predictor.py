@@ -39,7 +39,7 @@ from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import Choice, check_provenance
 from fedwqcp.wire.release import Guarantee
 
-Number: TypeAlias = float | Literal["inf"]
+Threshold: TypeAlias = float | Literal["inf"]
 """A threshold as JSON holds it."""
 
 VERSION = 1
@@ -75,7 +75,7 @@ class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     alpha: float
-    thresholds: tuple[tuple[Number, ...], ...]
+    thresholds: tuple[tuple[Threshold, ...], ...]
     proved: float | None = None
 
 
@@ -113,7 +113,7 @@ class Predictor(
     key : str
         Key of the uniforms of a randomised score.
     n_classes : int or None
-        Number of classes, where it is known.
+        Threshold of classes, where it is known.
     classes : tuple of str
         Their names, in the order of the model's columns; may be empty.
     by : {"label", "group"} or None
