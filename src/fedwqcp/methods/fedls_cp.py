@@ -147,7 +147,8 @@ class FedLSCP(OneShot[ClassSketches]):
     n0 : float, optional
         Own points of a class that weigh as much as all that others could say. By default it is
         estimated from how far agents differ in the same class. 0: no shrinkage, and the threshold
-        has the guarantee below.
+        has the guarantee below; towards the agent's own labels it is refused, since `split-cp` is
+        never larger and assumes less.
     points : int, optional
         Most order statistics of a class, from 2 to 48.
     min_gap : int, optional
@@ -298,6 +299,7 @@ class FedLSCP(OneShot[ClassSketches]):
             needs_labels=not self.strata,
             needs_features=bool(self.strata),
             cuts=self.strata,
+            dominated_by="split-cp" if self.n0 == 0 and self.target == "own" else None,
         )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
