@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -29,24 +29,19 @@ from fedwqcp.federation.outputs import Outputs, Temperature
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load_release
-from fedwqcp.federation.release import Release
+from fedwqcp.federation.release import Release, promise
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
-from fedwqcp.report.terminal import guarantee_line, scale
+from fedwqcp.report.terminal import scale
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.messages import Local, Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord
 
 app = typer.Typer(no_args_is_help=True)
-
-_EMPTY = (
-    "an empty set excludes every label, the true one too: it counts as missed. With "
-    "--no-allow-empty the most probable label is in every set"
-)
 
 LONGEST = 2000
 """Characters of an answer that are printed."""
@@ -298,46 +293,53 @@ def predict(
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
     replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
-    output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
+    sizes, output = sets.sizes(), Output(as_json)
     empty = float(sets.empty().mean()) if len(sets) else None
-    said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
-    output.say(f"{len(sets)} sets in {out}{said}")
+    about = f"; mean size {sizes.mean():.4g}, {empty:.1%} empty" if len(sets) else ""
+    output.say(f"{len(sets)} sets in {out}{about}")
     group = new.groups if terms.round.by == "group" else None
     features = None if ready.features is None else np.asarray(ready.features, dtype=np.float64)
-    threshold = np.asarray(
-        prediction.thresholds(terms, who, alpha, cal, features, group=group), dtype=np.float64
-    )
+    threshold = np.atleast_1d(
+        prediction.thresholds(terms, who, alpha, cal, features, group=group)
+    ).astype(np.float64)
     if threshold.size:
         output.say(f"threshold {_span(threshold)}, {_source(terms, calibration, cal)}")
-    plan = Plan.of(terms.round)
-    findings = [
-        *([Finding.of("replaced", file=out)] if replaced else ()),
-        *([Finding.of("servers-record", file=release)] if terms.received else ()),
-        *inspection.of_columns(plan, new),
-        *(inspection.of_thresholds(terms.round, threshold, group) if len(sets) else ()),
-        *(inspection.of_agent(terms, who) if who else ()),
-        *([rows] if rows else ()),
-    ]
-    output.tell(findings)
     level = terms.round.alphas[0] if alpha is None else alpha
     proved = prediction.proved_at(terms.round, cal, level)
-    output.say(_promised(terms, level, proved, new_site=new_site))
-    if empty and isinstance(sets, LabelSets):
-        output.say(_EMPTY)
-    _say_rates(found, level, output, None if cal is None else cal.n)
-    ends = [threshold.min(), threshold.max()] if threshold.size else []
+    if not new_site:
+        output.say(f"guarantee: {promise(terms, who, level, proved)}")
+    _say_rates(found, level, output)
+    findings = [
+        *([promised_to_new_site(terms, level)] if new_site else ()),
+        *([Finding.of("replaced", file=out)] if replaced else ()),
+        *([Finding.of("servers-record", file=release)] if terms.received else ()),
+        *inspection.of_columns(Plan.of(terms.round), new),
+        *(inspection.of_thresholds(terms.round, threshold, group) if len(sets) else ()),
+        *(inspection.of_agent(terms, who) if who else ()),
+        *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
+        *([rows] if rows else ()),
+        *_missed(found, level, None if cal is None else cal.n),
+    ]
+    output.tell(findings)
     output.done(
         agent=name,
         sets=out,
         n=len(sets),
-        threshold=ends,
+        threshold=[threshold.min(), threshold.max()] if threshold.size else [],
         findings=findings,
         proved=proved,
-        size=size,
+        size=float(sizes.mean()) if len(sets) else None,
         empty=empty,
         measured=found,
         like_calibration=rows["rows"] if rows else 0,
     )
+
+
+def _required(round: Round, method: str | None) -> Round:
+    """Return the terms, if they are of the method that the site requires."""
+    if method not in (None, round.method.name):
+        raise InputError(f"must be {method}, got {round.method.name}", field="method")
+    return round
 
 
 def _check_agreed(release: Release, path: Path, round: Path | None, *, named: bool) -> None:
@@ -350,21 +352,6 @@ def _check_agreed(release: Release, path: Path, round: Path | None, *, named: bo
             "and --alpha: a release by itself may hold any method and level",
             field="--round",
         )
-
-
-def _required(round: Round, method: str | None) -> Round:
-    """Return the terms, if they are of the method that the site requires."""
-    if method not in (None, round.method.name):
-        raise InputError(f"must be {method}, got {round.method.name}", field="method")
-    return round
-
-
-def _promised(release: Release, alpha: float, proved: float | None, *, new_site: bool) -> str:
-    """Say what is proved, and how much of it at this agent."""
-    if new_site:
-        return promised_to_new_site(release, alpha)[0]
-    here = "" if proved is None else f"\nproved at this agent: coverage of at least {proved:.3g}"
-    return guarantee_line(release) + here
 
 
 def _check_took_no_part(context: typer.Context, agent: str, round: Round) -> None:
@@ -505,29 +492,30 @@ def _rates(
     return tuple(found)
 
 
-def _say_rates(found: Sequence[SetRate], alpha: float, output: Output, points: int | None) -> None:
-    """Print rates, each with a bar; ``points`` are those that calibrated, where they are known."""
+def _say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
+    """Print rates, each with a bar."""
     if not found:
         return
     nominal = 1 - alpha if found[0].what == "coverage" else alpha
-    ends = (end for each in found for end in (each.low, each.high))
+    ends = (end for rate in found for end in (rate.low, rate.high))
     bars = scale(ends, nominal, ascii=output.console.options.ascii_only)
-    for each in found:
-        name = "" if each.group is None else f"{each.group}: "
-        of = f" of {each.n}, mean size {each.size:.4g}, {each.empty:.1%} empty" if name else ""
-        bar = bars.bar(each.low, each.rate, each.high)
-        kind = "exact" if each.what == "coverage" else "Chernoff"
+    for rate in found:
+        name = "" if rate.group is None else f"{rate.group}: "
+        of = f" of {rate.n}, mean size {rate.size:.4g}, {rate.empty:.1%} empty" if name else ""
+        bar = bars.bar(rate.low, rate.rate, rate.high)
+        kind = "exact" if rate.what == "coverage" else "Chernoff"
         output.say(
-            f"{name}{each.what} {each.rate:.4f}{of}, {kind} 95 % interval {each.low:.4f} to "
-            f"{each.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
+            f"{name}{rate.what} {rate.rate:.4f}{of}, {kind} 95 % interval {rate.low:.4f} to "
+            f"{rate.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
         )
-    for each in found:
-        of = "" if each.group is None else f" of {each.group}"
-        if each.what == "coverage" and each.high < nominal:
-            n = points if each.group is None else None
-            why = "too low"
-            if each.rate >= metrics.explained(each.n, n, alpha):
-                why = "watch: chance of the calibration points explains it"
-            output.say(f"the whole interval{of} lies below {nominal:g}: {why}")
-        if each.what != "coverage" and each.low > nominal:
-            output.say(f"the whole interval{of} lies above the {nominal:g} that was allowed")
+
+
+def _missed(found: Sequence[SetRate], alpha: float, points: int | None) -> Iterator[Finding]:
+    """Find rates beyond what was asked for; ``points`` calibrated, where they are known."""
+    for rate in found:
+        if rate.what == "coverage" and rate.high < 1 - alpha:
+            n = points if rate.group is None else None
+            chance = rate.rate >= metrics.explained(rate.n, n, alpha)
+            yield Finding.of("coverage-low", part=rate.group, level=1 - alpha, chance=chance)
+        if rate.what != "coverage" and rate.low > alpha:
+            yield Finding.of("risk-high", part=rate.group, level=alpha)

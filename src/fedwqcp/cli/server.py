@@ -43,6 +43,7 @@ from fedwqcp.theory import Diagnosis
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds, mistaken_for
 from fedwqcp.wire.messages import Round, SharedThreshold
+from fedwqcp.words import rounds as words
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -259,30 +260,11 @@ def close(
 MOST_ROWS = 200
 """Agents in the table of `server close`."""
 
-_REFUSED = {
-    "round": "the answer is to another round",
-    **dict.fromkeys(
-        ("terms", "method", "score", "alpha"), "the site answered other terms than these"
-    ),
-    "step": "the answer is to another question of this round, or came after it was closed",
-    "agent": "the sender is not in the roster, or several files hold different answers of it",
-    "version": "the site runs another version of fedwqcp",
-    "signature": "the answer is not signed with the key that the roster names",
-    "message": "the file is no answer, or was changed on its way",
-    "file": "the file cannot be read",
-    "size": "the file is larger than an answer can be",
-    "n": "the number of points is beyond what the round allows (max_n in the roster)",
-    "threshold": "the threshold is outside the range of the score",
-    "internal": "a fault of fedwqcp: please report it",
-}
-"""What a refusal is for, by the part of the answer that is wrong."""
-
 
 def _refused_for(closed: folder.ClosedStep) -> list[str]:
     """Explain what answers were refused for, a line for each reason; and what can be done."""
     fields = dict.fromkeys(refusal.field for refusal in closed.refusals)
-    other = "what was sent is not what an answer to this round may hold"
-    lines = [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
+    lines = [words.refused(field) for field in fields]
     if closed.lost:
         goes_on = "goes on" if closed.release is None else "is closed"
         must = "it must" if len(closed.lost) == 1 else "they must"

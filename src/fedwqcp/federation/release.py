@@ -41,6 +41,7 @@ from fedwqcp.wire.messages import PerAgentThresholds
 from fedwqcp.wire.release import ReleaseRecord
 from fedwqcp.words.findings import lines
 from fedwqcp.words.findings import warn as warn_of
+from fedwqcp.words.rounds import guarantee
 
 _NEW_SITE = "new site"
 """How measures call a site that took no part."""
@@ -693,7 +694,7 @@ class Release(ReleaseRecord):
 
     def _promise(self) -> str:
         """Say what is proved."""
-        return proved(self) if self.guarantee else "none"
+        return promise(self) if self.guarantee else "none"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """Return the table: who, threshold at each level, bytes."""
@@ -739,10 +740,24 @@ class Release(ReleaseRecord):
         return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
-def proved(release: ReleaseRecord) -> str:
+def promise(
+    release: Release,
+    agent: str | None = None,
+    alpha: float | None = None,
+    proved: float | None = None,
+) -> str:
     """Say what is proved of a release and under which assumption, or why nothing is."""
-    said, why = release.guarantee.in_words, release.assumption
-    return f"{said}, if: {why}" if release.guarantee else f"{said} ({why})"
+    kind, strength = release.guarantee.kind, release.guarantee.strength
+    text = guarantee(
+        kind,
+        strength,
+        release.round.alphas if alpha is None else (alpha,),
+        agent=agent,
+        proved=proved,
+        intervals=not isinstance(release.score, LabelScore | MultiLabel | Custom),
+    )
+    why = release.assumption
+    return f"{text}, if: {why}" if release.guarantee else f"{text} ({why})"
 
 
 def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:

@@ -26,7 +26,7 @@ from fedwqcp.federation.predict import (
 )
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load_release
-from fedwqcp.federation.release import Release, known_rows, points_of, proved
+from fedwqcp.federation.release import Release, known_rows, points_of, promise
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, explained
@@ -149,7 +149,7 @@ def _page(release: Release, whose: str, views: Sequence[View]) -> Page:
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
-            ("Guarantee", proved(release)),
+            ("Guarantee", promise(release)),
         ),
         views=list(views),
     )
@@ -236,7 +236,7 @@ def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
     if found or infinite or any(absent.values()):
         advice = str(advise_on(release))
         about.append(diagnosis_section(found, round.by, infinite, absent, advice))
-    promised = Text(promised_to_new_site(release, alpha))
+    promised = Text(told([promised_to_new_site(release, alpha)]))
     about.append(Section("new-site", "What is promised to a new site", "", [promised]))
     return View(
         title=f"alpha = {alpha:g}",
