@@ -18,7 +18,7 @@ from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.methods import Calibration
-from fedwqcp.methods._base import own_data
+from fedwqcp.methods._calibration import own_data
 from fedwqcp.metrics import lower_end
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
