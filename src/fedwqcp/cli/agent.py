@@ -505,7 +505,7 @@ def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
         n = part_of(round, cal, group).n
         of = "" if group is None else f" of {round.by} {round.group_names[group]}"
         for alpha in round.alphas:
-            if n == 0 and (group is not None or plan.method.traits.averages):
+            if n == 0 and (group is not None or plan.traits.averages):
                 yield (
                     f"note: no calibration point{of}: this agent takes no part in the "
                     f"threshold{of}; {gets}"

@@ -19,6 +19,7 @@ from fedwqcp.errors import CalibrationRowsWarning, InputError, warn
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import (
+    RESOLVED,
     Fingerprints,
     calibration_of,
     calibration_rows,
@@ -628,8 +629,9 @@ class Release(ReleaseRecord):
         return {float(level): work(float(level)) for level in given}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the fingerprints of calibration rows in this process."""
-        return {name: part for name, part in vars(self).items() if name != _FINGERPRINTS}
+        """Leave what is kept for calls of this process in this process."""
+        kept = (_FINGERPRINTS, RESOLVED)
+        return {name: part for name, part in vars(self).items() if name not in kept}
 
     def __repr__(self) -> str:
         head, *rows = self._rows()
