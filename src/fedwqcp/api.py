@@ -13,22 +13,21 @@ from fedwqcp._validation import Floats, as_array, as_floats, check_arguments, pl
 from fedwqcp.errors import InputError
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import as_alphas, new_id
-from fedwqcp.federation.release import Release, keep_fingerprints
+from fedwqcp.federation.release import Release, keep_findings, keep_fingerprints
 from fedwqcp.federation.transport.local import (
     SeedLike,
     agreed_classes,
     calibrations,
     default_score,
+    findings_of,
     one_round,
-    warn_of_few_points,
-    warn_of_infinite,
-    warn_of_mismatch,
 )
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Target, check_names
+from fedwqcp.words.findings import warn as warn_of
 
 
 def calibrate(
@@ -150,9 +149,8 @@ def calibrate(
         rng=rng,
         secure=plain(secure),
     )
-    warn_of_infinite(release, cals)
-    warn_of_few_points(release)
-    warn_of_mismatch(release, agents, cals)
+    keep_findings(release, findings := tuple(findings_of(release, agents, cals)))
+    warn_of(f for f in findings if f.code not in ("no-points", "too-few-points"))
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         keep_fingerprints(release, given)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.federation.release import unseen_labels, unseen_note
+from fedwqcp.federation.inspection import unseen_labels
 from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods.fedls_cp import (
     Cell,
@@ -350,8 +350,8 @@ def test_labels_that_nobody_has_seen_are_named():
     assert outcome.unknown == (0.25, 0.0)
     assert unseen_labels(release) == {"rare": 0.25}
     assert (release.threshold("rare"), release.threshold("common") < 1) == (inf, True)
-    assert "rare" in unseen_note(release.public())
-    assert unseen_note(release) in repr(release).replace("\n  ", " ")
+    for each in (release, release.public()):
+        assert [(f.code, f.agents) for f in each.findings] == [("unseen-labels", ("rare",))]
 
 
 def test_sizes_are_those_of_a_sample_of_the_target_that_varies_as_much():
