@@ -123,9 +123,10 @@ class Release(ReleaseRecord):
     >>> release = fw.calibrate({"a": cal, "b": cal}, score="lac", alpha=0.4)
     >>> print(release)
     auto with score lac, alpha 0.4; 1 round trip
-    guarantee: coverage at each agent of at least min(1 - alpha, n/(n + 1)), in
-      finite samples, if: its test points are exchangeable with its n calibration
-      points, which nobody knew when choosing score and key
+    guarantee: at each agent, at least 60 % (n of n + 1 with few points) of future
+      cases like those it calibrated on will have their label in the set, if: its
+      test points are exchangeable with its n calibration points, which nobody knew
+      when choosing score and key
     agent  status  threshold  proved  bytes up
     a      used          0.6     0.6       224
     b      used          0.6     0.6       224

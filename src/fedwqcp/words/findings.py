@@ -51,7 +51,7 @@ def excludes_nothing(by: str | None, several: bool = False) -> str:
     if by == "group":
         whose = "these groups" if several else "this group"
         return f"the sets of {whose} exclude nothing"
-    return "its sets exclude nothing"
+    return "sets with it exclude nothing"
 
 
 def _whose(finding: Finding) -> str:
