@@ -80,7 +80,7 @@ def stream(seed: int, drift: str) -> dict[str, int]:
 
 
 def simulate(streams: int, quiet: int) -> Iterator[dict[str, object]]:
-    """Give one record for each drift and signal: in how many streams it spoke first in which week."""
+    """Give a record for each drift and signal: in how many streams it first spoke in which week."""
     for drift, count in (("", quiet), ("harder", streams), ("relabelled", streams)):
         found = [stream(seed, drift) for seed in range(count)]
         for signal in SIGNALS:

@@ -20,7 +20,7 @@ from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.metrics import MIN_COUNT, Rate
 from fedwqcp.monitor import (
-    Batch,
+    BatchCounts,
     Monitor,
     MonitorTerms,
     Standing,
@@ -315,7 +315,9 @@ def _end(
         raise typer.Exit(ALARMED)
 
 
-def _lines(own: Sequence[Standing], batches: Sequence[Batch], *, short: bool) -> Iterator[str]:
+def _lines(
+    own: Sequence[Standing], batches: Sequence[BatchCounts], *, short: bool
+) -> Iterator[str]:
     """Say in at most five lines how an agent stands, and what to do."""
     whole, classes = own[0], own[1:]
     alarms = [one for one in own if one.state == "alarm"]

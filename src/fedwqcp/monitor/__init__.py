@@ -10,13 +10,13 @@ before labels come. Rows pass through
 - ``state``: the monitor and the rounds that alarms opened are kept in files.
 """
 
-from fedwqcp.monitor.monitor import Batch, Monitor, MonitorTerms, Standing
+from fedwqcp.monitor.monitor import BatchCounts, Monitor, MonitorTerms, Standing
 from fedwqcp.monitor.reading import CoverageBatch, read_batches, read_column
 from fedwqcp.monitor.sequential_tests import calibration_slack, confidence_sequence
 from fedwqcp.monitor.state import changing, load_monitor, save_monitor
 
 __all__ = [
-    "Batch",
+    "BatchCounts",
     "CoverageBatch",
     "Monitor",
     "MonitorTerms",

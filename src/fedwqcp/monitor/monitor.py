@@ -44,7 +44,7 @@ RECENT = 4
 """How many of the last batches are judged together, beside all rows."""
 
 
-State: TypeAlias = Literal["ok", "watch", "alarm", "too few"]
+CoverageState: TypeAlias = Literal["ok", "watch", "alarm", "too few"]
 """Whether coverage holds; `Standing.state` says what each one means."""
 
 
@@ -439,7 +439,7 @@ class Monitor:
             raise InputError(f"agent {agent!r} is not monitored; agents: {known}")
         return self.sites[agent]
 
-    def _entry(self, agent: str, name: str | None, kind: Literal["n", "inputs"]) -> Batch:
+    def _entry(self, agent: str, name: str | None, kind: Literal["n", "inputs"]) -> BatchCounts:
         """Return the line of a batch, which a line of its inputs may have begun."""
         site = self._site(agent)
         if name is None:
@@ -454,9 +454,9 @@ class Monitor:
                 raise InputError(f"{what}; nothing is changed")
             if one.calibration == site.calibration:
                 return one
-        return Batch(name, site.calibration)
+        return BatchCounts(name, site.calibration)
 
-    def _keep(self, agent: str, entry: Batch) -> None:
+    def _keep(self, agent: str, entry: BatchCounts) -> None:
         """Put the line of a batch where it was, or last."""
         site = self.sites[agent]
         key = (entry.name, entry.calibration)
@@ -524,7 +524,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     inputs_since: str
 
     @property
-    def state(self) -> State:
+    def state(self) -> CoverageState:
         """What coverage is known to be.
 
         ``alarm``: it has fallen below the floor; this stands until the agent is calibrated again.
@@ -552,7 +552,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         return self.since_hits / self.since_n if self.since_n else self.coverage
 
 
-class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BatchCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The counts of one batch.
 
     ``size`` is the mean size of its sets where known, ``state`` and ``inputs`` how the agent stood
@@ -597,4 +597,4 @@ class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inputs: InputState = InputState()
     calibration: Count = 1
     tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[BatchCounts, ...] = ()

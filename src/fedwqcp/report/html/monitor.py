@@ -12,7 +12,7 @@ from typing import TypeAlias
 from fedwqcp._io import is_file, read
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import MIN_COUNT, Rate
-from fedwqcp.monitor import Batch, Monitor, Standing, confidence_sequence, load_monitor
+from fedwqcp.monitor import BatchCounts, Monitor, Standing, confidence_sequence, load_monitor
 from fedwqcp.report.html.charts import HistoryStep, history_chart
 from fedwqcp.report.html.page import (
     Block,
@@ -153,7 +153,7 @@ def _agents(agents: Sequence[Standing], monitor: Monitor) -> Section:
     return Section("agents", "Agents", lead, [table.toned(tones, "state", "coverage")])
 
 
-def _agent_row(one: Standing, batches: Sequence[Batch]) -> tuple[str, ...]:
+def _agent_row(one: Standing, batches: Sequence[BatchCounts]) -> tuple[str, ...]:
     sized = [(b.n, b.size) for b in batches if b.calibration == one.calibration and b.size]
     points = sum(n for n, _ in sized)
     size = sum(n * size for n, size in sized) / points if points >= MIN_COUNT else None
@@ -192,10 +192,10 @@ def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
     return Section("history", "Coverage by batch", lead + missing, [Charts(charts)])
 
 
-def _steps(batches: Sequence[Batch]) -> Iterator[HistoryStep]:
+def _steps(batches: Sequence[BatchCounts]) -> Iterator[HistoryStep]:
     """Give an agent's batches with their coverage, merged until each step has ten rows."""
     for calibration, own in groupby(batches, key=lambda one: one.calibration):
-        steps: list[list[Batch]] = []
+        steps: list[list[BatchCounts]] = []
         for one in own:
             if steps and _rows(steps[-1]) < MIN_COUNT:
                 steps[-1].append(one)
@@ -218,7 +218,7 @@ def _steps(batches: Sequence[Batch]) -> Iterator[HistoryStep]:
             )
 
 
-def _rows(step: Sequence[Batch]) -> int:
+def _rows(step: Sequence[BatchCounts]) -> int:
     return sum(one.n for one in step)
 
 
