@@ -127,12 +127,13 @@ class Teller(OneShot[Raw]):
 
 def test_samples_leave_only_where_they_are_allowed(monkeypatch):
     monkeypatch.setattr(methods, "get", lambda name, **settings: Teller())
+    round = replace(ROUND)  # with a plan of its own
     with pytest.raises(InputError):
-        Agent("a", ROUND, CAL).answer()
+        Agent("a", round, CAL).answer()
     with pytest.raises(InputError):
-        Agent("a", ROUND, CAL, limit=None).answer()
-    agents = {name: Agent(name, ROUND, CAL, allow_samples=True) for name in ("a", "b")}
-    assert run(Server(ROUND), agents).threshold("a") == 0.4
+        Agent("a", round, CAL, limit=None).answer()
+    agents = {name: Agent(name, round, CAL, allow_samples=True) for name in ("a", "b")}
+    assert run(Server(round), agents).threshold("a") == 0.4
 
 
 def test_a_method_that_answers_with_its_data_is_stopped(monkeypatch):
@@ -141,8 +142,9 @@ def test_a_method_that_answers_with_its_data_is_stopped(monkeypatch):
             return cal
 
     monkeypatch.setattr(methods, "get", lambda name, **settings: Leak())
+    round = replace(ROUND)
     with pytest.raises(InputError):
-        Agent("a", ROUND, CAL, limit=None).answer()
+        Agent("a", round, CAL, limit=None).answer()
 
 
 def test_thresholds_with_and_without_the_agents_data():
@@ -215,7 +217,7 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fcp", probes=10**5), 100),
         (terms("fcp"), 100),  # 15 values in each of 16 questions
         (terms("fcp", sketch="exact"), 100),
-        (terms("fedls-cp", min_gap=2, n0=0.0), 25),  # of the 50 scores of a class
+        (terms("fedls-cp", min_gap=2), 25),  # of the 50 scores of a class
         (terms("rob-fcp"), 100),
         (terms("fed-crc"), 100),
         (terms("dp-fedcp", rounds=1), 50),  # towards as many targets as the server says
@@ -420,7 +422,6 @@ PLANS = [
     ("dp-fedcp", {"solver": "exact"}, [(CountsAt, 1, 62)]),
     ("cphet", {}, [(Weigh, 1, 1), (SumsAt, 2, 65)]),
     ("cphet", {"solver": "rounds", "rounds": 2}, [(Weigh, 1, 1), (DescendToward, 2, 3)]),
-    ("cphet", {"form": "oracle"}, [(Weigh, 1, 1)]),
     ("cphet", {"scope": "local"}, []),
 ]
 

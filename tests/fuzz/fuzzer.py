@@ -81,13 +81,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
     "fcp": ({}, {"sketch": "order"}, {"sketch": "exact"}),
     "cphet": (
-        {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"}, {"form": "oracle"},
+        {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"},
         {"scope": "local"},
     ),
     "dp-fedcp": (
         {"rounds": 3}, {"solver": "exact"}, {"rounds": 2, "noise": 0.1, "count_noise": 1.0},
     ),
-    "fedls-cp": ({}, {"n0": 0.0}),
+    "fedls-cp": ({}, {"n0": 9.0}),
     "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
     "private-fedwq-cp": (
         {"epsilon": 25.0}, {"epsilon": 25.0, "size_epsilon": 2.0},
@@ -209,7 +209,7 @@ def setups() -> tuple[Setup, ...]:
                 )
                 with contextlib.suppress(InputError):  # not every method goes by group
                     plan = Plan.of(round)
-                    noise = made.spends < inf or settings.get("noise")
+                    noise = made.traits.spends < inf or settings.get("noise")
                     found.append(Setup(plan, not noise))
     return tuple(found)
 
@@ -975,7 +975,7 @@ def secure_setups() -> tuple[Setup, ...]:
     found = []
     for setup in setups():
         round, method = setup.plan.round, setup.plan.method
-        sums = isinstance(method, Summed) and method.maskable and setup.repeats
+        sums = isinstance(method, Summed) and method.traits.maskable and setup.repeats
         if sums and round.by is None and round.score.name == "lac":
             few = {"probes": 4095} if round.method.name == "fcp" else {}
             made = fw.methods.get(round.method.name, **{**round.method.settings, **few})

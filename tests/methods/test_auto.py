@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.predict import thresholds
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.local import run
 from fedwqcp.methods.auto import Auto, Borrowed, PartSketches, enough_points, sent_ranks
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.quantile import conformal_quantile, conformal_rank
@@ -108,10 +111,9 @@ def test_levels_are_nested(seed: int, C: int) -> None:
 def test_it_fits_every_sites_usual_limit_and_leaves_room(C: int) -> None:
     sites = federation(3, C)
     free = fw.calibrate(sites, method="auto", alpha=0.1)
-    kept = fw.calibrate(sites, method="auto", alpha=0.1, limit=DisclosureLimit())
-    assert free.outcomes == kept.outcomes
-    assert free.local == kept.local
-    fw.calibrate(sites, method="auto", alpha=0.1, limit=DisclosureLimit(share=1 / 7 + 1e-9))
+    for limit in (DisclosureLimit(), DisclosureLimit(share=1 / 7 + 1e-9)):
+        limited = {n: Agent(n, free.round, cal, limit=limit) for n, cal in sites.items()}
+        assert run(Server(free.round), limited).outcomes == free.outcomes
     (tiny,) = free.received["s1"]
     assert isinstance(tiny, PartSketches)
     assert (tiny.sizes(), tiny.scores()) == ((6,), ())
@@ -198,6 +200,8 @@ def test_python_warns_where_less_than_1_minus_alpha_is_proved() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fw.calibrate(enough, alpha=0.1)
-    with pytest.warns(fw.FewPointsWarning, match="at few"):
+    with pytest.warns(fw.FewPointsWarning) as caught:
         release = fw.calibrate({**enough, "few": np.arange(8) / 8}, alpha=0.1)
+    (finding,) = caught[0].message.findings
+    assert (finding.agents, finding["proved"]) == (("few",), release.proved("few"))
     assert release.proved("few") == 8 / 9

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from fedwqcp._io import exists, in_folder, is_file, is_folder, read
 from fedwqcp._validation import named
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
 from fedwqcp.errors import InputError
+from fedwqcp.federation import inspection
 from fedwqcp.federation.advice import advise_on, judged
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
@@ -26,21 +27,16 @@ from fedwqcp.federation.plan import (
     Roster,
     as_alphas,
     as_target,
-    choose_method,
-    choose_score,
     load_roster,
-    named_classes,
-    new_id,
-    set_rule,
-    shared_key,
+    new_round,
     target_line,
 )
 from fedwqcp.federation.plan import preset as find_preset
-from fedwqcp.federation.record import LOG, load
-from fedwqcp.federation.release import Release, unseen_note
+from fedwqcp.federation.record import LOG, load_release
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport import folder
-from fedwqcp.quantile import least_sample
-from fedwqcp.registry import typed
+from fedwqcp.findings import Finding
+from fedwqcp.registry import settings_of, typed
 from fedwqcp.report.terminal import Scale, guarantee_line, released, statuses
 from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis
@@ -151,7 +147,7 @@ def open_(
             raise InputError(f"--preset {preset} sets score and rule: leave out --score and --rule")
         chosen = find_preset(preset)
         chosen_score, rule = chosen.score, chosen.rule
-        if "overflow" in methods.find(method).settings():
+        if "overflow" in settings_of(methods.find(method)):
             settings = {"overflow": chosen.overflow, **settings}
     else:
         chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))
@@ -161,19 +157,17 @@ def open_(
             f"--classes must be those of the roster, in the same order: {agents} names "
             f"{', '.join(roster.classes)}; leave one of the two out"
         )
-    names, n_classes = named_classes(given, roster.n_classes)
-    round = Round(
-        id=new_id(),
-        method=choose_method(methods.get(method, **settings)),
-        score=choose_score(chosen_score),
-        alphas=as_alphas(alpha, allow_large=allow_large_alpha),
-        agents=roster.agents,
-        quorum=_first_given(quorum, roster.quorum, len(roster.agents)),
-        max_n=_first_given(roster.max_n, Round.max_n),
-        rule=set_rule(rule or "leq", allow_empty),
-        key=shared_key(roster.agents),
-        n_classes=n_classes,
-        classes=names,
+    round = new_round(
+        roster.agents,
+        methods.get(method, **settings),
+        chosen_score,
+        as_alphas(alpha, allow_large=allow_large_alpha),
+        rule=rule or "leq",
+        allow_empty=allow_empty,
+        quorum=roster.quorum if quorum is None else quorum,
+        max_n=Round.max_n if roster.max_n is None else roster.max_n,
+        n_classes=roster.n_classes,
+        classes=given,
         by=by,
         groups=tuple(group or ()),
         keys=_keys(roster, agents) if require_signatures else {},
@@ -224,24 +218,25 @@ def close(
         output.say(f"the round goes on: send {names} {_NEXT}")
         output.done(closed=False, asks=closed.asks, refused=refused)
         return
+    release = closed.release
+    useless = [Finding.of("useless", file=out)] if inspection.is_useless(release) else []
+    findings = [*useless, *release.findings]
     if closed.replaced:
         output.say(f"{out} held something else and was replaced", style="yellow")
     if closed.already:
         output.say("this round was closed before: these answers give the same record")
-    else:
+    elif not useless:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
-    release = closed.release
     output.show(agents_table(release, output.console))
     for reason in reasons:
         output.say(reason)
     output.say(guarantee_line(release))
     thresholds, found = released(release), _diagnoses(release)
     judged_lines = [f"{of}: {own}" if of else str(own) for of, own in found.items()]
-    for line in (*thresholds, *judged_lines, *_too_small(release, found)):
+    for line in (*thresholds, *judged_lines):
         output.say(line)
-    advice = str(advise_on(release)) if found else ""
-    if note := unseen_note(release):
-        output.say(f"warning: {note}", style="yellow")
+    output.tell(f for f in findings if f.code != "refused")  # these came first
+    advice = advise_on(release) if found else None
     if advice:
         output.say(f"what to do: {advice}")
     output.done(
@@ -256,6 +251,7 @@ def close(
         agents=_agents(release),
         thresholds=thresholds,
         diagnoses=list(found.values()),
+        findings=findings,
         advice=advice,
     )
 
@@ -341,16 +337,16 @@ def _points(release: Release) -> dict[str, int]:
 
     They are those of all labels or groups together.
     """
-    method, alpha = Plan.of(release.round).method, release.round.alphas[0]
+    alpha = release.round.alphas[0]
     parts = range(len(release.round.group_names) or 1)
     tasks = [release.tasks_of(alpha, part)[0] for part in parts]
     found: dict[str, int] = {}
     for name, answers in release.received.items():
         for answer in (answers[task] for task in tasks):
-            counts = None if answer is None else method.read_counts(answer)
-            n = sum(counts) if counts else getattr(answer, "n", None)
-            if n is not None:
-                found[name] = found.get(name, 0) + n
+            if answer is None or hasattr(answer, "noise"):  # its sizes are bounds
+                continue
+            if sizes := answer.sizes():
+                found[name] = found.get(name, 0) + getattr(answer, "n", sum(sizes))
     return found
 
 
@@ -394,10 +390,6 @@ def _keys(roster: Roster, path: Path) -> dict[str, str]:
     return keys
 
 
-def _first_given(*values: int | None) -> int:
-    return next(value for value in values if value is not None)
-
-
 def _diagnoses(release: Release) -> dict[str, Diagnosis]:
     """Judge averaging at each level and in each group, where thresholds were averaged."""
     by, several = release.round.by, len(release.round.alphas) > 1
@@ -407,23 +399,6 @@ def _diagnoses(release: Release) -> dict[str, Diagnosis]:
             at = f"at {alpha:g}" if several else ""
             found[" ".join(part for part in (f"{by} {group}" if by else "", at) if part)] = own
     return found
-
-
-def _too_small(release: Release, found: Mapping[str, Diagnosis]) -> Iterator[str]:
-    """Name the agents that sent +inf at each level, where no diagnosis does."""
-    private = Plan.of(release.round).method.private  # noise takes more points
-    for alpha in () if found or private else release.round.alphas:
-        task, *others = release.tasks_of(alpha)
-        few = [
-            f"{name} ({own.n} points)"
-            for name, own in local_thresholds(release, task).items()
-            if own.n and own.threshold == inf
-        ]
-        if few:
-            yield (
-                f"alpha={alpha:g}: {', '.join(few)} sent +inf; a finite threshold takes "
-                f"{least_sample(alpha / (1 + len(others)))} points"
-            )
 
 
 def advise(
@@ -449,7 +424,7 @@ def advise(
             f"{path} is a round: advice needs its record, which `server close` writes beside it "
             "(round-ID.record.json)"
         )
-    found, output = load(path), Output(as_json)
+    found, output = load_release(path), Output(as_json)
     advice = advise_on(found, alpha=alpha, new_site=new_site)
     output.say(advice)
     if advice.method != found.round.method.name:

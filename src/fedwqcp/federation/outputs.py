@@ -34,10 +34,20 @@ from fedwqcp._validation import (
     listed,
     numbered,
     output_columns,
+    unchecked,
 )
 from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
-from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax, text_ids, uniforms
+from fedwqcp.scores import (
+    LabelScore,
+    fit_temperature,
+    key_digest,
+    row_ids,
+    softmax,
+    text_ids,
+    uniforms,
+)
+from fedwqcp.scores._uniforms import uniforms_of_rows
 from fedwqcp.wire.messages import Round
 
 _Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
@@ -190,7 +200,7 @@ class Outputs:
             return self
         parts = ("values", "labels", "ids", "features", "groups")
         there = {what: getattr(self, what) for what in parts if getattr(self, what) is not None}
-        return replace(self, first_line=None, **{what: part[rows] for what, part in there.items()})
+        return unchecked(self, first_line=None, **{k: part[rows] for k, part in there.items()})
 
     def in_classes(self, agreed: tuple[str, ...]) -> Outputs:
         """Return the same outputs in a round's classes: its order, and labels as numbers.
@@ -206,14 +216,16 @@ class Outputs:
         found, names = self, self.classes
         if self.by_name and set(names) >= set(agreed):
             columns = [names.index(name) for name in agreed]
-            found = replace(self, values=self.values[:, columns], classes=agreed, by_name=False)
+            values = self.values[:, columns]
+            found = unchecked(self, values=values, classes=agreed, by_name=False, _columns=())
         elif names and agreed:
             check_same_classes(names, agreed)
         elif set(self._columns) == set(agreed):
             check_same_classes(self._columns, agreed)
         if found.labels is None:
             return found
-        return replace(found, labels=np.asarray(as_class_labels(found.labels, agreed or names)))
+        labels = as_class_labels(found.labels, agreed or names)
+        return found if labels is found.labels else unchecked(found, labels=np.asarray(labels))
 
     def __repr__(self) -> str:
         columns = self.values.shape[1] if self.values.ndim == 2 else 1
@@ -228,7 +240,7 @@ class Outputs:
 
 def _share_index(table: object, part: object) -> bool:
     """Tell whether two tables of pandas have the same index; other arrays have none."""
-    ours, theirs = (getattr(each, "index", None) for each in (table, part))
+    ours, theirs = getattr(table, "index", None), getattr(part, "index", None)
     both = hasattr(ours, "equals") and hasattr(theirs, "equals")
     return not both or bool(ours.equals(theirs))  # type: ignore[union-attr]
 
@@ -431,28 +443,9 @@ def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
 
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
-    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
-    texts = text_ids(ids)
-    alike = texts if ids.dtype == object else ids  # numbers are compared sooner than text
-    if outputs.ids is not None and (again := _repeated(alike, outputs.values)).size:
-        raise InputError(
-            f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
-            "values, this one first",
-            row=int(again[0]),
-        )
-    return uniforms(key, texts)
-
-
-def _repeated(ids: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Return the rows that repeat the id of a row with other values; equal rows may share one.
-
-    Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
-    """
-    if len(set(ids.tolist())) == len(ids):
-        return np.empty(0, np.intp)
-    _, first, which = np.unique(ids, return_index=True, return_inverse=True)
-    same = values == values[first[which.reshape(-1)]]
-    return np.flatnonzero(~same.reshape(len(ids), -1).all(axis=1))
+    if outputs.ids is None:
+        return uniforms(key, text_ids(row_ids(outputs.values)))
+    return uniforms_of_rows(key_digest(key), outputs.values, outputs.ids)
 
 
 def _numbers(path: Path, columns: Mapping[str, _Cells], name: str) -> npt.NDArray[Any]:
@@ -802,7 +795,7 @@ def _why_unread(error: Exception, name: str) -> str:
 
 def _check_not_private(round: Round) -> None:
     """Refuse a fitted temperature in a private round."""
-    if Plan.of(round).method.private:
+    if Plan.of(round).method.traits.private:
         raise InputError(
             f"{round.method.name!r} is private, and a temperature would reveal something about "
             "the rows that it was fitted on: leave it out, or fit it on public data"

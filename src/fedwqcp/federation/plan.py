@@ -6,7 +6,7 @@ import json
 import secrets
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -41,6 +41,8 @@ from fedwqcp.wire.limits import check_tasks
 from fedwqcp.wire.messages import (
     TARGETS,
     Answer,
+    Ask,
+    Begin,
     Choice,
     Payload,
     Round,
@@ -70,16 +72,24 @@ class Plan:
 
     @classmethod
     def of(cls, round: Round) -> Plan:
+        """Look up the objects that the terms name, once for each round."""
+        plan = _PLANS.get(id(round))
+        if plan is None or plan.round is not round:
+            while len(_PLANS) >= _MOST_PLANS:
+                _PLANS.pop(next(iter(_PLANS)), None)
+            plan = _PLANS[id(round)] = cls._made(round)
+        return plan
+
+    @classmethod
+    def _made(cls, round: Round) -> Plan:
         """Look up the objects that the terms name."""
         score = scores.get(round.score.name, **round.score.settings)
-        method = methods.get(round.method.name, **round.method.settings).toward(round.target)
+        method = with_target(methods.get(round.method.name, **round.method.settings), round.target)
         _check_choices(round, method, score)
         groups = range(len(round.group_names)) or (None,)
         count = len(round.alphas) * len(groups) * score.columns
         check_tasks(count)
-        # the scores of a caller's own have an unknown range
-        ends = (0.0, 1.0) if isinstance(score, Custom) else score.bounds(round.n_classes)
-        method.check_round(*ends, count)
+        _check_traits(round, method, score, count)
         tasks = tuple(
             Task(alpha / score.columns, column, group)
             for alpha in round.alphas
@@ -102,7 +112,7 @@ class Plan:
                 f"for each {by} by itself, counting its points and the agents that have some: "
                 + assumed
             )
-        if self.method.floors and self.score.columns > 1:
+        if self.method.traits.floors and self.score.columns > 1:
             assumed += (
                 "; over the two columns of the score at least (n - 1)/(n + 1) in place of n/(n + 1)"
             )
@@ -111,9 +121,10 @@ class Plan:
 
     def proved(self, n: int, alpha: float) -> float | None:
         """Return the coverage that n points prove at their agent, over the columns of the score."""
-        columns = self.score.columns
-        found = self.method.proved(n, alpha / columns)
-        return None if found is None else max(0.0, 1 - columns * (1 - found))
+        columns, proved = self.score.columns, self.method.traits.proved
+        if proved is None:
+            return None
+        return max(0.0, 1 - columns * (1 - proved(n, alpha / columns)))
 
     @cached_property
     def terms(self) -> str:
@@ -124,6 +135,11 @@ class Plan:
     def digest(self) -> bytes:
         """The full digest of the round's terms, which signatures cover."""
         return sha256(encode(self.round.brief())).digest()
+
+    @cached_property
+    def first_ask(self) -> Ask:
+        """The first question, which the terms imply."""
+        return Ask(self.round.id, 0, tuple(Begin() for _ in self.tasks))
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
@@ -158,7 +174,7 @@ class Plan:
         A private round looks at no value of theirs: a refusal would tell of it.
         """
         round, name = self.round, self.round.method.name
-        if cal.weights is not None and not self.method.controls_risk:
+        if cal.weights is not None and not self.method.traits.controls_risk:
             raise InputError(f"weights are for methods that control a risk; {name!r} does not")
         if round.classes and cal.classes:
             check_same_classes(cal.classes, round.classes)
@@ -174,7 +190,7 @@ class Plan:
                         "add a column 'group' to the file (in an .npz file an array groups)",
                     ),
                 )
-            if not self.method.private:
+            if not self.method.traits.private:
                 group_places(cal.groups, round.groups)
         if cal.columns > self.score.columns == 1:
             raise InputError(several_columns(cal.scores))
@@ -182,7 +198,7 @@ class Plan:
             raise InputError(
                 f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
             )
-        if self.method.private:
+        if self.method.traits.private:
             return
         if cal.n > round.max_n:
             raise OutOfRangeError(
@@ -198,11 +214,30 @@ class Plan:
             )
 
 
+_MOST_PLANS = 8
+"""So many are kept: a plan keeps its round, and there may be a million agents in one."""
+_PLANS: dict[int, Plan] = {}
+"""The plans of the last rounds, by the identity of the round."""
+
+
 def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ...]:
     """Return the payloads of a method, and `SharedThreshold`: a group without points has +inf."""
     return tuple(
         dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, SharedThreshold))
     )
+
+
+def with_target(method: Method[Any], target: Target) -> Method[Any]:
+    """Return the method with the round's target; itself where it does not use one."""
+    if method.traits.corrects_shift_of is not None:
+        return replace(method, target=target)  # type: ignore[type-var]  # all are dataclasses
+    if not isinstance(target, str):
+        raise InputError(
+            "a distribution in numbers is for methods that correct a shift, such as fedls-cp: "
+            "leave target out",
+            field="target",
+        )
+    return method
 
 
 def choose_method(method: str | Method[Any]) -> Choice:
@@ -215,6 +250,37 @@ def choose_score(score: str | Score) -> Choice:
     """Return a score as a round names it."""
     found = scores.get(score) if isinstance(score, str) else score
     return Choice(scores.name_of(found), _settings(found))
+
+
+def new_round(
+    agents: Sequence[str],
+    method: str | Method[Any],
+    score: str | Score,
+    alphas: Sequence[float],
+    *,
+    rule: str = "leq",
+    allow_empty: bool = True,
+    key: str | None = None,
+    quorum: int | None = None,
+    classes: Sequence[str] = (),
+    n_classes: int | None = None,
+    **terms: Any,
+) -> Round:
+    """Return a new round with a fresh id: of all agents, with the key of their roster."""
+    names, count = named_classes(classes, n_classes)
+    return Round(
+        id=new_id(),
+        method=choose_method(method),
+        score=choose_score(score),
+        alphas=tuple(alphas),
+        agents=tuple(agents),
+        quorum=len(agents) if quorum is None else quorum,
+        rule=set_rule(rule, allow_empty),
+        key=shared_key(agents) if key is None else key,
+        classes=names,
+        n_classes=count,
+        **terms,
+    )
 
 
 def as_alphas(
@@ -279,12 +345,15 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
         score.check_rule(round.rule)  # type: ignore[arg-type]  # checked above
     if round.classes and isinstance(score, IntervalScore):
         raise InputError(f"must be left out: names of classes are for {without}", field="classes")
-    if method.per_label and isinstance(score, IntervalScore):
+    traits = method.traits
+    if traits.per_label and isinstance(score, IntervalScore):
         raise InputError(f"method {round.method.name!r} is for {without}")
-    wanted = method.target_length(round.n_classes)
+    wanted = len(traits.cuts) + 1 if traits.cuts else round.n_classes
+    if traits.corrects_shift_of == "features":
+        wanted = None
     if not isinstance(round.target, str) and wanted not in (None, len(round.target)):
         raise InputError(
-            f"must hold {wanted} numbers, one for each of the {method.corrects_shift_of}, got "
+            f"must hold {wanted} numbers, one for each of the {traits.corrects_shift_of}, got "
             f"{len(round.target)}",
             field="target",
         )
@@ -294,10 +363,34 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
             f"'label' is for {without}; use by='group', with groups that are known before y is",
             field="by",
         )
-    if isinstance(score, MultiLabel) and not method.controls_risk:
+    if isinstance(score, MultiLabel) and not traits.controls_risk:
         raise InputError(
             f"score {round.score.name!r} is for methods that control a risk, such as 'fed-crc'; "
             f"{round.method.name!r} does not"
+        )
+
+
+def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -> None:
+    """Refuse a range of scores, a number of thresholds or a target that a method does not take."""
+    stated, most = method.traits.stated_range, method.traits.most_thresholds
+    if stated is not None and not isinstance(score, Custom):  # a caller's own have none
+        low, high = score.bounds(round.n_classes)
+        if not stated[0] <= low <= high <= stated[1]:
+            raise OutOfRangeError(
+                f"must be stated for scores from {low:g} to {high:g}, chosen without looking at "
+                "the data: bounds=(0, 50)",
+                field="bounds",
+            )
+    if (better := method.traits.dominated_by) is not None:
+        raise InputError(
+            f"{round.method.name} with these settings and this target is never better than "
+            f"{better}, which assumes less: use {better}",
+            field="method",
+        )
+    if most is not None and count > most:
+        raise InputError(
+            f"{round.method.name} with these settings takes at most {most} thresholds, got {count}",
+            field="method",
         )
 
 
@@ -316,9 +409,9 @@ def _about_target(target: Target, method: Method[Any]) -> str:
     """Say whom thresholds are for; empty for the default target of a method that uses none."""
     if not isinstance(target, str):
         return "target: the distribution that the round names"
-    if method.floors:
+    if method.traits.floors:
         return ""
-    if method.corrects_shift_of is not None:
+    if method.traits.corrects_shift_of is not None:
         return f"target {target!r}: {TARGETS[target]}"
     if target == "own":
         return ""
@@ -332,10 +425,10 @@ def target_line(target: Target, method: Method[Any], name: str) -> str:
     """Say whom thresholds are for, and the other target; empty where no target is used."""
     if not isinstance(target, str):
         return "target: thresholds are for the distribution that the round names"
-    if method.floors:
+    if method.traits.floors:
         return ""
     line = f"target {target}: {TARGETS[target]}"
-    if method.corrects_shift_of is None:
+    if method.traits.corrects_shift_of is None:
         if target == "own":
             return ""
         return f"{line}; {name} does not use it, its thresholds are the same for every target"

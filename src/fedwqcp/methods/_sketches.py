@@ -10,8 +10,7 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import check_probes
-from fedwqcp.methods._search import CountAt, Counts
+from fedwqcp.methods._search import CountAt, Counts, check_probes
 from fedwqcp.wire.messages import Summary, check_increasing, check_scores, check_size, check_sizes
 
 

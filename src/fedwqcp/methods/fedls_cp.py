@@ -9,30 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
-from functools import lru_cache
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
 from math import ceil, inf, isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.methods._answers import expect, most_common, summed
 from fedwqcp.methods._base import (
-    Calibration,
     Disclosure,
     OneShot,
     Terms,
+    Traits,
     check_label_target,
-    expect,
-    most_common,
-    summed,
 )
-from fedwqcp.quantile import LEVEL_TOLERANCE, conformal_rank, exact_level
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (
-    LocalQuantile,
     PerAgentThresholds,
     Question,
     Summary,
@@ -83,12 +81,12 @@ class ClassSketches(Summary):
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.values):
             raise InputError("must be one tuple for each count", field="values")
+        check_scores(tuple(chain(*self.values)), "values")
         for n, found in zip(self.counts, self.values, strict=True):
             check_size(n, "counts")
-            check_scores(found, "values")
             if len(found) > n:
                 raise InputError("must be at most as many as the class has points", field="values")
-            if any(after < before for before, after in pairwise(found)):
+            if list(found) != sorted(found):
                 raise InputError("must not decrease within a class", field="values")
 
     def sizes(self) -> tuple[int, ...]:
@@ -149,7 +147,8 @@ class FedLSCP(OneShot[ClassSketches]):
     n0 : float, optional
         Own points of a class that weigh as much as all that others could say. By default it is
         estimated from how far agents differ in the same class. 0: no shrinkage, and the threshold
-        has the guarantee below.
+        has the guarantee below; towards the agent's own labels it is refused, since `split-cp` is
+        never larger and assumes less.
     points : int, optional
         Most order statistics of a class, from 2 to 48.
     min_gap : int, optional
@@ -265,7 +264,7 @@ class FedLSCP(OneShot[ClassSketches]):
         )
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        C = self.target_length(terms.n_classes)
+        C = len(self.strata) + 1 if self.strata else terms.n_classes
         sent = expect(answer, ClassSketches)
         if C is not None and len(sent.counts) != C:
             raise InputError(
@@ -294,21 +293,14 @@ class FedLSCP(OneShot[ClassSketches]):
         )
 
     @property
-    def corrects_shift_of(self) -> Literal["labels", "strata"]:
-        return "strata" if self.strata else "labels"
-
-    def target_length(self, n_classes: int | None) -> int | None:
-        return len(self.strata) + 1 if self.strata else n_classes
-
-    @property
-    def needs_labels(self) -> bool:
-        """Unless strata stand for classes."""
-        return not self.strata
-
-    @property
-    def needs_features(self) -> bool:
-        """Where strata stand for classes."""
-        return bool(self.strata)
+    def traits(self) -> Traits:
+        return Traits(
+            corrects_shift_of="strata" if self.strata else "labels",
+            needs_labels=not self.strata,
+            needs_features=bool(self.strata),
+            cuts=self.strata,
+            dominated_by="split-cp" if self.n0 == 0 and self.target == "own" else None,
+        )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         labels, C = self._classes(cal)
@@ -317,29 +309,11 @@ class FedLSCP(OneShot[ClassSketches]):
             for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
         )
 
-    @property
-    def cuts(self) -> tuple[float, ...]:
-        """The values between the strata."""
-        return self.strata
-
     def cells(self, cal: Calibration) -> tuple[int, ...]:
         if not self.strata:
             return ()
         labels, C = self._classes(cal)
         return tuple(np.bincount(labels, minlength=C).tolist())
-
-    def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
-        if not isinstance(answer, ClassSketches):
-            return None
-        cells = read_cells(answer, alpha, self._limits) or ()
-        places = np.unique(np.concatenate([cell.values for cell in cells] or [np.zeros(0)]))
-        below = sum((cell.at_least(places) for cell in cells), np.zeros(len(places)))
-        n = sum(answer.counts)
-        enough = places[below >= conformal_rank(n, alpha)]  # it surely has so many scores up to it
-        return LocalQuantile(float(enough[0]) if len(enough) else inf, n)
-
-    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
-        return answer.counts if isinstance(answer, ClassSketches) else None
 
     @property
     def _limits(self) -> tuple[int, int, int]:
@@ -431,12 +405,12 @@ class Cell:
     values: Floats  # (p,), in order; some may be equal
     ranks: Ranks  # (p,), the last one n
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Points of the class; 0 where too few for any to be sent."""
         return int(self.ranks[-1]) if len(self.ranks) else 0
 
-    @property
+    @cached_property
     def steps(self) -> Ranks:
         """How many scores each sent score stands for: itself, and those since the one before."""
         return np.diff(self.ranks, prepend=0)
@@ -454,7 +428,7 @@ class Cell:
         """
         values = np.concatenate(([low], self.values))
         after = np.searchsorted(self.values, q, side="right") + 1
-        found = self.at_least(q)
+        found = np.concatenate(([0], self.ranks))[after - 1].astype(np.float64)
         inside = (after < len(values)) & (q > low)
         i = after[inside]
         with np.errstate(over="ignore", invalid="ignore"):  # a Byzantine agent may send +-1e308
