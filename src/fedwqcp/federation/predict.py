@@ -19,7 +19,7 @@ from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_li
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
-from fedwqcp.methods._base import own_data
+from fedwqcp.methods._calibration import own_data
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
