@@ -86,13 +86,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
     "fcp": ({}, {"sketch": "order"}, {"sketch": "exact"}),
     "cphet": (
-        {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"}, {"form": "oracle"},
+        {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"},
         {"scope": "local"},
     ),
     "dp-fedcp": (
         {"rounds": 3}, {"solver": "exact"}, {"rounds": 2, "noise": 0.1, "count_noise": 1.0},
     ),
-    "fedls-cp": ({}, {"n0": 0.0}),
+    "fedls-cp": ({}, {"n0": 9.0}),
     "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
     "private-fedwq-cp": (
         {"epsilon": 25.0}, {"epsilon": 25.0, "size_epsilon": 2.0},
@@ -536,13 +536,14 @@ def _kept_monitor(where: Path) -> tuple[Callable[[], object], Path, bytes]:
     """A monitor's state with an alarm."""
     path, watch = where / "state.json", Monitor(MonitorTerms(0.1, ("a", "b"), 2))
     watch.update("a", [1, 0] * 20, [0, 1] * 20, batch="one")
+    watch.update_inputs("a", [1, 2, 0.5] * 9, batch="two")
     save_monitor(watch, path)
 
     def read() -> None:
-        with changing(path, where / "state.log") as found:
+        with changing(path) as found:
             found.update("a", [1, 0], [0, 1])
-            for each in found.standings():
-                str(each)
+            found.update_inputs("a", [1, 2])
+            found.standings()
         load_monitor(path)
 
     return read, path, path.read_bytes()

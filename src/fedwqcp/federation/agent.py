@@ -88,9 +88,7 @@ class Agent:
         self.plan.check(calibration)
         self._rng = rng or _SystemRandom(PCG64())
         most = self.plan.round.max_n
-        if (
-            self.plan.method.traits.private and calibration.n > most
-        ):  # to refuse would tell of the size
+        if self.plan.traits.private and calibration.n > most:  # to refuse would tell of the size
             calibration = calibration.take(self._rng.choice(calibration.n, most, replace=False))
         self._calibration = calibration
         self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
@@ -116,8 +114,7 @@ class Agent:
 
     def _asked(self, ask: bytes | None) -> Ask:
         """Read a question; the terms imply the first one, which no later step may ask again."""
-        id = self.plan.round.id
-        first = Ask(id, 0, tuple(Begin() for _ in self.plan.tasks))
+        id, first = self.plan.round.id, self.plan.first_ask
         asked = first if ask is None else _read(ask, self.plan.kinds)
         if asked.round != id:
             raise WrongRoundError(
@@ -130,8 +127,8 @@ class Agent:
                 f"must be {len(self.plan.tasks)}, one for each threshold of the round, got "
                 f"{len(asked.questions)}",
             )
-        begins = any(isinstance(question, Begin) for question in asked.questions)
-        if asked != first and (begins or asked.step < 1):
+        begins = Begin in map(type, asked.questions)
+        if asked is not first and asked != first and (begins or asked.step < 1):
             raise WrongRoundError("server", "step", "the first question is asked in step 0 alone")
         self._check_schedule(asked)
         return asked
@@ -187,10 +184,10 @@ class Agent:
         """
         # by the levels of the round: of the tasks, two may be equal once divided by the columns
         thresholds = len(self.plan.round.alphas) * self.plan.score.columns
-        return max(LEAST_EPSILON, float(Decimal(str(self.plan.method.traits.spends)) * thresholds))
+        return max(LEAST_EPSILON, float(Decimal(str(self.plan.traits.spends)) * thresholds))
 
     def _answer(self, asked: Ask) -> bytes:
-        private = self.plan.method.traits.private
+        private = self.plan.traits.private
         # a site that set a budget has said what private answers may tell
         limit = None if private and self._budget is not None else self._limit
         if limit is not None and not private:
