@@ -18,12 +18,14 @@ from numbers import Integral, Real
 from os import PathLike
 from sys import float_info
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.errors import ClassesError, InputError
+
+R = TypeVar("R")
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 """Real numbers in double precision."""
@@ -47,9 +49,10 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, object]) -
     ``given`` is ``locals()`` at the function's first line. Arrays are left to the checks below,
     which know what each must hold, and so are arguments with a check of their own.
     """
-    for name, hint in _hints(function).items():
-        if not fits(given[name], hint):
-            raise InputError(_misfit(name, given[name], hint))
+    for name, hint, kinds in _arguments(function):
+        value = given[name]
+        if type(value) not in kinds and not fits(value, hint):
+            raise InputError(_misfit(name, value, hint))
 
 
 class CheckedSettings:
@@ -80,6 +83,13 @@ class CheckedSettings:
             object.__setattr__(self, field.name, value)
 
 
+def unchecked(record: R, **fields: object) -> R:
+    """Return a copy of a checked record with other fields, which are right as they are."""
+    copy = object.__new__(type(record))
+    copy.__dict__.update(record.__dict__, **fields)
+    return copy
+
+
 def check_least(value: int | None, least: int, what: str) -> None:
     """Refuse an integer setting that is too small; None, where it is left out, passes."""
     if value is not None and value < least:
@@ -96,6 +106,8 @@ def plain(value: Any) -> Any:
 
     Lists and columns become tuples. A float32 is the number that it prints as: 0.1 stays 0.1.
     """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
     if isinstance(value, tuple | list) or _is_column(value):
         return tuple(map(_plain, value))
     return _plain(value)
@@ -141,6 +153,19 @@ def _hints(function: Any) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=256)
+def _arguments(function: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    """Return name and type of each argument, and the classes whose objects surely fit.
+
+    Of numbers and text the value matters too.
+    """
+    found = []
+    for name, hint in _hints(function).items():
+        kinds = get_args(hint) if _origin(hint) in (Union, UnionType) else (hint,)
+        found.append((name, hint, tuple(k for k in kinds if k not in (str, int, float))))
+    return found
+
+
 _CHECKED_APART = ("return", "alpha", "classes", "rng")
 
 
@@ -152,6 +177,7 @@ _WORDS = {
     NoneType: "none",
 }
 _ARRAY_LIKE = get_args(npt.ArrayLike)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _origin(hint: Any) -> Any:
@@ -160,6 +186,7 @@ def _origin(hint: Any) -> Any:
     return get_origin(origin.__value__) if hasattr(origin, "__value__") else origin
 
 
+@lru_cache(maxsize=256)
 def _is_array(hint: Any) -> bool:
     """Tell whether a type takes arrays."""
     parts = get_args(hint)
@@ -175,7 +202,7 @@ def fits(value: object, hint: Any) -> bool:
     """
     if hint is str:
         # a lone surrogate cannot be written as UTF-8
-        return isinstance(value, str) and not any("\ud800" <= each <= "\udfff" for each in value)
+        return isinstance(value, str) and (value.isascii() or not _SURROGATE.search(value))
     if hint is bool:
         return isinstance(value, bool | np.bool_)
     if hint in (int, float):

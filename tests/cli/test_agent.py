@@ -81,7 +81,8 @@ def test_tables_of_many_rows_are_what_csv_writes(tmp_path, monkeypatch, ids, C):
     call(*OPEN, "--alpha", 0.4, "--agents", "roster.toml", "--out", "r.json")
     call("agent", "calibrate", "--round", "r.json", "--outputs", "rows.npz", "--out", "a.json")
     call("server", "close", "r.json", "a.json", "--out", "release.json")
-    call("agent", "predict", "--release", "release.json", "--outputs", "rows.npz", "--out", "s.csv")
+    call("agent", "predict", "--round", "r.json", "--release", "release.json", "--outputs",
+         "rows.npz", "--out", "s.csv")  # fmt: skip
     used = fw.scores.row_ids(probs) if ids is None else ids
     sets = fw.load("release.json").predict_set("st-mary", probs, ids=used)
     assert sets.empty().any()
@@ -174,6 +175,7 @@ def test_empty_sets_are_counted_explained_and_can_be_forbidden(three_sites):
     for name in SITES:
         call("agent", "calibrate", "--round", "r.json", "--outputs", f"{name}.npz", "--agent", name)
     call("server", "close", "r.json", *(f"{name}.json" for name in SITES))
+    Path("r.json").rename("round.json")
     new = np.load("new.npz")
     release = fw.load("release.json")
     ids = fw.scores.row_ids(new["probs"])  # what rows without ids get
@@ -289,7 +291,8 @@ def test_predicting_says_which_threshold_was_used_and_what_it_was_found_with(thr
     shared = released("fedwq-cp", round="shared.json", out="shared-release.json")
     (value,) = {each["value"] for each in json.loads(shared)["outcomes"]}
     for more in ((), ("--calibration", "st-mary.npz")):  # which then only finds equal rows
-        assert f"{value:.4g}" in predict(*more, release="shared-release.json")
+        said = predict("--round", "shared.json", *more, release="shared-release.json")
+        assert f"{value:.4g}" in said
 
 
 def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
@@ -298,6 +301,18 @@ def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
     forge(text, '"alphas":[0.1]', '"alphas":[0.5]')
     said = "alphas: must be as in the round that this agent answered"
     assert refused(predict("--round", "round.json"), said, 3)
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz", "--agent",
+             "st-mary", "--out", "forged.csv")  # fmt: skip
+    for more in (
+        (),
+        ("--alpha", 0.5),
+        ("--require", "fedwq-cp"),
+        ("--require", "fedwq-cp", "--alpha", 0.1),
+        ("--require", "auto", "--alpha", 0.5),
+    ):
+        with pytest.raises(InputError):
+            call(*words, *more, plain=False)
+    assert not Path("forged.csv").exists()
     other = json.loads(text)
     other["round"]["method"] = {"name": "fedavgq-cp", "settings": {}}
     (three_sites / "release.json").write_text(json.dumps(other))
@@ -664,21 +679,20 @@ def test_an_unknown_group_is_named_by_its_file_and_line(one_agent, group, says):
         assert group not in said
 
 
-@pytest.mark.parametrize(
-    ("overflow", "says"),
-    [
-        ("propagate", "it is +inf, and so is a mean with it"),
-        ("exclude", "it is +inf, and a shared one is made without it"),
-        ("clip", "it is the largest score, which covers too little"),
-    ],
-)
-def test_an_agent_with_too_few_points_hears_what_becomes_of_its_threshold(
-    one_agent, overflow, says
-):
+def findings(*words):
+    """Return the findings of a command, by code."""
+    return {finding["code"]: finding for finding in call_json(*words)["findings"]}
+
+
+CALIBRATE = ("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
+
+
+@pytest.mark.parametrize("overflow", ["propagate", "exclude", "clip"])
+def test_an_agent_with_too_few_points_hears_what_becomes_of_its_threshold(one_agent, overflow):
     call(*OPEN, "--alpha", 0.01, "--agents", "roster.toml", "--setting",
          f"overflow={overflow}")  # fmt: skip
-    said = call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
-    assert f"{says}" in said
+    found = findings(*CALIBRATE)["too-few-points"]
+    assert (found["overflow"], found["needed"]) == (overflow, 99)
     threshold = decode(Path("st-mary.json").read_bytes(), Answer, (LocalQuantile,)).answers[0]
     assert (threshold.threshold == inf) == (overflow != "clip")
 
@@ -715,32 +729,14 @@ def test_labels_that_do_not_fit_the_columns_are_noticed(one_agent, reversed):
 
 
 @pytest.mark.parametrize(
-    ("method", "gets"),
-    [
-        (
-            "fedwq-cp",
-            "it predicts with that of the others, +inf if no agent has such a point",
-        ),
-        ("guarded-median-cp", "its own is +inf, and that label is in every set"),
-    ],
+    ("method", "gets"), [("fedwq-cp", "shared"), ("guarded-median-cp", "own"), ("auto", "borrows")]
 )
 def test_an_agent_without_a_class_hears_which_and_what_it_gets(one_agent, method, gets):
     np.savez("cal.npz", probs=np.tile([0.9, 0.1], (40, 1)), labels=np.zeros(40, int))
     call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--method", method,
          "--by", "label")  # fmt: skip
-    said = call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
-    assert f"{gets}" in said
-
-
-def test_a_method_without_a_mean_says_nothing_of_one_and_says_it_once(one_agent):
-    opened = (*OPEN, "--alpha", 0.01, "--agents", "roster.toml")
-    for method, says in (("guarded-median-cp", "it is +inf at this agent, and excludes nothing"),):
-        call(*opened, "--method", method, "--by", "label", "--out", f"{method}.json")
-        said = call("agent", "calibrate", "--round", f"{method}.json", "--outputs", "cal.npz",
-                    "--out", f"answer-{method}.json")  # fmt: skip
-        assert said.count("are too few for a finite threshold") == 2
-        assert said.count(says) == 1
-        assert "mean" not in said
+    found = findings(*CALIBRATE)["no-points"]
+    assert (found["part"], found["gets"]) == ("1", gets)
 
 
 def test_predicting_says_which_classes_columns_are_taken_for(three_sites):
@@ -776,8 +772,8 @@ def test_the_classes_with_an_infinite_threshold_are_named(three_sites, classes, 
             parts, rows = dict(data), data["labels"] < 2
         np.savez(f"{site}.npz", **{key: part[rows] for key, part in parts.items()})
     released("fedwq-cp", "--by", "label", *classes)
-    note = f"note: the threshold of label {name} is +inf: that label is in every set"
-    assert f"{note}\n" in predict()
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
+    assert findings(*words, "--agent", "st-mary")["infinite-threshold"]["parts"] == [name]
 
 
 def test_the_groups_with_an_infinite_threshold_are_named(three_sites):
@@ -882,10 +878,11 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     said = call(*words, "--new-site", "--out", "new.csv")
     assert "0.9" in said
     assert "1.0000" in said
-    call(*words, "--agent", "s3", "--out", "as-s3.csv")
+    call(*words, "--round", "new-agent-cp.json", "--agent", "s3", "--out", "as-s3.csv")
     assert Path("new.csv").read_text() == Path("as-s3.csv").read_text()
     assert "leave --agent out" in refusal(*words, "--new-site", "--agent", "s3", code=2)
-    assert "--new-site" in refusal(*words, "--agent", "new", code=2)
+    by_require = ("--require", "new-agent-cp", "--alpha", 0.1, "--agent", "new")
+    assert "--new-site" in refusal(*words, *by_require, code=2)
     monkeypatch.setenv("FEDWQCP_AGENT", "new")  # as a site sets it once and for all
     Path("new.csv").unlink()
     assert call(*words, "--new-site", "--out", "new.csv") == said

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 import typer
 
 from fedwqcp import metrics
 from fedwqcp._io import exists, is_file, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
-from fedwqcp._validation import Bools, Floats, as_groups, as_labels, listed, named
+from fedwqcp._validation import Bools, Floats, as_groups, as_labels, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation import approval
+from fedwqcp.federation import approval, inspection
 from fedwqcp.federation import outputs as model_outputs
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
@@ -27,7 +26,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.outputs import Outputs, Temperature
-from fedwqcp.federation.plan import Plan, part_of
+from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
@@ -35,23 +34,14 @@ from fedwqcp.federation.serving import predictor_of
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
-from fedwqcp.methods import Calibration, Method
-from fedwqcp.quantile import conformal_rank, least_sample
+from fedwqcp.findings import Finding
+from fedwqcp.methods import Calibration
 from fedwqcp.report.terminal import guarantee_line, scale
-from fedwqcp.scores import LabelScore, row_ids
+from fedwqcp.scores import LabelScore, Score, row_ids
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
-from fedwqcp.theory.diagnosis import ALL_ENDLESS, ENDLESS
-from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import (
-    Answer,
-    Local,
-    LocalQuantile,
-    PerAgentThresholds,
-    Round,
-    unknown_agent,
-)
+from fedwqcp.wire.messages import Local, Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord
 
 app = typer.Typer(no_args_is_help=True)
@@ -144,7 +134,7 @@ def calibrate(
     terms = _required(folder.read_round(round), require)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    read = model_outputs.load_outputs(outputs, labels, terms.classes)
+    read = model_outputs.load_outputs(outputs, labels, None)
     used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
     with model_outputs.in_file(outputs, labels):
         cal = prediction.calibration_of(terms, used)
@@ -162,17 +152,15 @@ def calibrate(
     path = out or folder.answer_name(side, ask)
     written = folder.write_answer(side, path, ask)
     output, data = Output(as_json), read_bytes(path)
-    notes = [
-        *_unnamed(terms, read),
-        *_without_ids(terms, read),
-        *([f"note: {said}"] if (said := prediction.mismatch_note(used, cal)) else ()),
-        *_too_few_points(side.plan, cal),
-        *(_spent_for_nothing(side.plan, data) if budget is not None else ()),
+    findings = [
+        *inspection.of_columns(side.plan, read),
+        *inspection.of_data(None, used, cal),
+        *inspection.of_points(side.plan, None, cal),
+        *(inspection.of_answer(side.plan, data) if budget is not None else ()),
     ]
     if not written:
         output.say(f"{path} holds this answer already")
-    for note in notes:
-        output.say(note, style="yellow")
+    output.tell(findings)
     if own is not None:
         output.say(f"{own}; kept in {kept}, which stays here and which predicting needs")
     if budget is not None:
@@ -181,7 +169,7 @@ def calibrate(
     said = data.decode().strip()
     output.say(said if len(said) <= LONGEST else f"{said[:LONGEST]} ... (the rest is in {path})")
     left = None if budget is None else budget.left
-    facts = {"notes": notes, "budget_left": left, "temperature": own}
+    facts = {"findings": findings, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
 
 
@@ -288,7 +276,9 @@ def predictor(
     as_json: AsJson = False,
 ) -> None:
     """Write what this site predicts with to a file of its own: it holds no row, and stays here."""
-    terms, who = _release_of(context, release, agent, round, require, new_site=new_site)
+    terms, who = _release_of(
+        context, release, agent, round, require, new_site=new_site, named=new_site
+    )
     name = who or "new-site"
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = None
@@ -313,16 +303,22 @@ def predictor(
     )
     out = out or folder.default_name(terms.round, "predictor", agent=name, end=".json")
     keep_apart(out, release, calibration, calibration_labels, round, kept)
-    replaced = _write(out, found.encoded())
+    findings = [Finding.of("replaced", file=out)] if exists(out) else []
+    write_atomic(out, found.encoded())
     output = Output(as_json)
     output.say(
         f"{out}: {len(found.levels)} levels; a threshold in it may be the score of one person: it "
         "stays where calibration data may be"
     )
-    for line in replaced:
-        output.say(line, style="yellow")
+    output.tell(findings)
     output.say(_promised(terms, found.levels[0].alpha, found.levels[0].proved, new_site=new_site))
-    output.done(agent=name, predictor=out, levels=found.levels, provenance=found.provenance)
+    output.done(
+        agent=name,
+        predictor=out,
+        levels=found.levels,
+        provenance=found.provenance,
+        findings=findings,
+    )
 
 
 @app.command()
@@ -349,7 +345,7 @@ def predict(
         Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
     ] = None,
     round: Annotated[
-        Path | None, typer.Option(help="The round that was answered: refuse any other release.")
+        Path | None, typer.Option(help="The round that was answered: any other release is refused.")
     ] = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
@@ -378,7 +374,10 @@ def predict(
         return
     if release is None or model or model_name:
         raise InputError("must be given; a model is compared with --predictor", field="--release")
-    terms, who = _release_of(context, release, agent, round, require, new_site=new_site)
+    agreed = new_site or None not in (require, alpha)
+    terms, who = _release_of(
+        context, release, agent, round, require, new_site=new_site, named=agreed
+    )
     name = who or "new-site"
     new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
@@ -398,12 +397,12 @@ def predict(
     except InputError as error:  # a row is one of the outputs
         raise error if error.row is None else error.within(str(outputs)) from None
     with model_outputs.in_file(outputs, labels):
-        several = isinstance(Plan.of(terms.round).score, MultiLabel)
-        found = _rates(name, terms.round.by, terms.round.classes, sets, new, several=several)
-    rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
+        found = _rates(terms.round, Plan.of(terms.round).score, sets, new)
+    rows = prediction.calibration_rows(terms.round, ready, again) if found else None
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
-    replaced = _write(out, as_csv(sets, new.ids).encode())
+    replaced = exists(out)
+    write_atomic(out, as_csv(sets, new.ids).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
     empty = float(sets.empty().mean()) if len(sets) else None
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
@@ -415,36 +414,34 @@ def predict(
     )
     if threshold.size:
         output.say(f"threshold {_span(threshold)}, {_source(terms, calibration, cal)}")
-    notes = [
-        *replaced,
-        *_servers_record(release, terms),
-        *(_unnamed(terms.round, new) if terms.round.classes else ()),
-        *_without_ids(terms.round, new),
-        *_excludes_nothing(terms.round, sets, threshold, group),
-        *([f"note: {said}"] if who and (said := prediction.unanswered_note(terms, who)) else ()),
+    plan = Plan.of(terms.round)
+    findings = [
+        *([Finding.of("replaced", file=out)] if replaced else ()),
+        *([Finding.of("servers-record", file=release)] if terms.received else ()),
+        *inspection.of_columns(plan, new),
+        *(inspection.of_thresholds(terms.round, threshold, group) if len(sets) else ()),
+        *(inspection.of_agent(terms, who) if who else ()),
+        *([rows] if rows else ()),
     ]
-    for line in notes:
-        output.say(line, style="yellow")
+    output.tell(findings)
     level = terms.round.alphas[0] if alpha is None else alpha
     proved = prediction.proved_at(terms.round, cal, level)
     output.say(_promised(terms, level, proved, new_site=new_site))
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
     _say_rates(found, level, output, None if cal is None else cal.n)
-    if note:
-        output.say(f"note: {note}", style="yellow")
     ends = [threshold.min(), threshold.max()] if threshold.size else []
     output.done(
         agent=name,
         sets=out,
         n=len(sets),
         threshold=ends,
-        notes=notes,
+        findings=findings,
         proved=proved,
         size=size,
         empty=empty,
         measured=found,
-        like_calibration=rows,
+        like_calibration=rows["rows"] if rows else 0,
     )
 
 
@@ -480,11 +477,11 @@ def _serve(
         sets = own.apply(new.values, ids, groups, alpha, allow_empty)
     name = own.agent or "new-site"
     with model_outputs.in_file(outputs, labels):
-        several = isinstance(own.score_object, MultiLabel)
-        found = _rates(name, own.by, own.classes, sets, new, several=several)
+        found = _rates(own, own.score_object, sets, new)
     out = out or Path(f"sets-{name}-{own.round}.csv")
     keep_apart(out, outputs, labels)
-    notes = _write(out, as_csv(sets, new.ids).encode())
+    findings = [Finding.of("replaced", file=out)] if exists(out) else []
+    write_atomic(out, as_csv(sets, new.ids).encode())
     level = own.level(alpha)
     table = own.thresholds(alpha)
     size = float(sets.sizes().mean()) if len(sets) else None
@@ -492,8 +489,7 @@ def _serve(
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
     output.say(f"{len(sets)} sets in {out}{said}")
     output.say(f"threshold {_span(table)}, from the predictor")
-    for line in notes:
-        output.say(line, style="yellow")
+    output.tell(findings)
     here = "" if level.proved is None else f"; proved here: at least {level.proved:.3g}"
     output.say(f"guarantee: {own.promise}{here}")
     _say_rates(found, level.alpha, output, None)
@@ -502,7 +498,7 @@ def _serve(
         sets=out,
         n=len(sets),
         threshold=[table.min(), table.max()],
-        notes=notes,
+        findings=findings,
         proved=level.proved,
         size=size,
         empty=empty,
@@ -519,16 +515,28 @@ def _release_of(
     require: str | None,
     *,
     new_site: bool,
+    named: bool,
 ) -> tuple[Release, str | None]:
     """Read a release, and tell which agent this is; None for a site that took no part."""
     terms = load_release(path)
-    if round is not None:
-        prediction.check_same_round(terms, folder.read_round(round), (path, round))
+    _check_agreed(terms, path, round, named=named)
     if new_site and agent is not None:
         _check_took_no_part(context, agent, terms.round)
     return terms, (
         None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
     )
+
+
+def _check_agreed(release: Release, path: Path, round: Path | None, *, named: bool) -> None:
+    """Refuse a release on other terms than the site agreed to."""
+    if round is not None:
+        prediction.check_same_round(release, folder.read_round(round), (path, round))
+    elif not named:
+        raise InputError(
+            "name the round that this site answered, or, where it answers none, --require METHOD "
+            "and --alpha: a release by itself may hold any method and level",
+            field="--round",
+        )
 
 
 def _required(round: Round, method: str | None) -> Round:
@@ -544,13 +552,6 @@ def _promised(release: Release, alpha: float, proved: float | None, *, new_site:
         return promised_to_new_site(release, alpha)[0]
     here = "" if proved is None else f"\nproved at this agent: coverage of at least {proved:.3g}"
     return guarantee_line(release) + here
-
-
-def _write(path: Path, data: bytes) -> list[str]:
-    """Write a file; say where it replaces another."""
-    replaces = exists(path)
-    write_atomic(path, data)
-    return [f"note: {path} was there before and was replaced"] if replaces else []
 
 
 def _check_took_no_part(context: typer.Context, agent: str, round: Round) -> None:
@@ -603,133 +604,6 @@ def _read_again(
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
     return model_outputs.calibrated(round, outputs, own)
-
-
-def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
-    """Say that nobody could check the order of the classes."""
-    if outputs.classes and not round.classes:
-        yield (
-            "note: the round names no classes: their order is not checked between sites, and sets "
-            "hold numbers; `classes = [...]` in the roster names them"
-        )
-    if round.classes and not outputs.classes:
-        yield (
-            f"note: the outputs name no classes: their columns are taken to be "
-            f"{listed(round.classes)}, in this order"
-        )
-
-
-def _without_ids(round: Round, outputs: Outputs) -> Iterator[str]:
-    """Say what replaces the ids where a file has none."""
-    if outputs.ids is None and Plan.of(round).score.randomized:
-        yield (
-            f"note: the outputs have no ids (a column id, or an array ids): the random part of "
-            f"score {round.score.name!r} is a hash of each row's outputs instead. If calibration "
-            "and test files both have none, guarantees hold as with ids; rows with equal outputs "
-            "then share their random part"
-        )
-
-
-def _servers_record(path: Path, release: Release) -> Iterator[str]:
-    """Say that a file is not the one that agents get."""
-    if release.received:
-        yield (
-            f"note: {path} is the server's record, with the answers of all agents: it stays at "
-            "the server, and agents get the release (release-ID.json)"
-        )
-
-
-def _excludes_nothing(
-    round: Round,
-    sets: LabelSets | Intervals,
-    threshold: Floats,
-    groups: npt.NDArray[Any] | None,
-) -> Iterator[str]:
-    """Say where sets exclude nothing."""
-    if not len(sets) or not np.isinf(threshold).any():
-        return
-    what = "every set holds every class" if isinstance(sets, LabelSets) else "no interval ends"
-    if not np.isinf(threshold).all():
-        whose, held = "the threshold of some rows is", "their sets hold everything"
-        if round.by:
-            parts = prediction.infinite_parts(round, threshold, groups)
-            whose, held = f"the threshold of {round.by} {named(parts)} is", ENDLESS[round.by]
-            if len(parts) > 1:
-                whose = f"the thresholds of {round.by}s {named(parts)} are"
-                held = ALL_ENDLESS[round.by]
-        yield f"note: {whose} +inf: {held}"
-        return
-    yield f"note: the threshold is +inf: {what}; a finite one takes more calibration points"
-
-
-def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
-    """Say where there are too few calibration points."""
-    round, said = plan.round, _overflow_note(plan.method)
-    rule = f": {said}" if said else ""
-    gets = _without_points(plan)
-    for group in range(len(round.group_names)) or (None,):
-        n = part_of(round, cal, group).n
-        of = "" if group is None else f" of {round.by} {round.group_names[group]}"
-        for alpha in round.alphas:
-            if n == 0 and (group is not None or plan.method.traits.averages):
-                yield (
-                    f"note: no calibration point{of}: this agent takes no part in the "
-                    f"threshold{of}; {gets}"
-                )
-                break
-            proved = plan.proved(n, alpha)
-            if proved is not None and conformal_rank(n, alpha / cal.columns) > n:
-                yield (
-                    f"note: {n} calibration points{of} prove coverage of at least {proved:.3g}; "
-                    f"{1 - alpha:g} takes {least_sample(alpha / cal.columns)} points"
-                )
-            elif conformal_rank(n, alpha / cal.columns) > n:
-                yield (
-                    f"note: {n} calibration points{of} are too few for a finite threshold at "
-                    f"alpha={alpha:g}, which takes {least_sample(alpha / cal.columns)}{rule}"
-                )
-                rule = ""  # said once
-
-
-def _overflow_note(method: Method[Any]) -> str:
-    """Say what becomes of the threshold of an agent with too few points; may be empty."""
-    rule, traits = getattr(method, "overflow", None), method.traits
-    if rule == "clip":
-        if traits.private:
-            return "it is the upper end of the range of scores (overflow=clip)"
-        return "it is the largest score, which covers too little (overflow=clip)"
-    if rule is not None and traits.predicts_from_own_data:
-        return f"it is +inf at this agent, and excludes nothing (overflow={rule})"
-    if rule == "exclude":
-        return "it is +inf, and a shared one is made without it (overflow=exclude)"
-    if rule is None:
-        return ""
-    also = "so is a mean with it" if traits.averages else "counts as the largest"
-    ask = "if that is not wanted, ask the server for overflow=exclude or another method"
-    return f"it is +inf, and {also} (overflow=propagate); {ask}"
-
-
-def _without_points(plan: Plan) -> str:
-    """Say what an agent predicts with that has no point, or none of a class or group."""
-    method, endless = plan.method, ENDLESS[plan.round.by]
-    if method.traits.floors:
-        return "it borrows one, and nothing is proved there"
-    if method.traits.predicts_from_own_data:
-        return f"its own is +inf, and {endless}"
-    if any(issubclass(kind, PerAgentThresholds) for kind in method.outcomes):
-        return f"if thresholds are each agent's own, its own is +inf, and {endless}"
-    none = ", +inf if no agent has such a point" if plan.round.by else ""
-    return f"it predicts with that of the others{none}"
-
-
-def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:
-    """Say where noise makes a private answer useless."""
-    sent = decode(answer, Answer, plan.kinds).answers
-    if any(isinstance(own, LocalQuantile) and own.threshold == inf for own in sent):
-        yield (
-            "note: with this epsilon the points are too few for a finite threshold, and the answer "
-            "spends the budget all the same: ask the server for a larger epsilon, or bring more"
-        )
 
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
@@ -787,37 +661,31 @@ class SetRate:
 
 @model_outputs.named_by_line
 def _rates(
-    agent: str,
-    by: str | None,
-    classes: tuple[str, ...],
-    sets: LabelSets | Intervals,
-    new: Outputs,
-    *,
-    several: bool,
+    terms: Round | Predictor, score: Score, sets: LabelSets | Intervals, new: Outputs
 ) -> tuple[SetRate, ...]:
     """Return how many sets hold their label, or how many labels they miss; also in each group."""
     if new.labels is None or not len(sets):
         return ()
-    groups = new.groups if by == "group" else None
-    if by == "label":
+    groups = new.groups if terms.by == "group" else None
+    if terms.by == "label":
         groups = as_labels(new.labels, len(sets), None)
     parts: list[tuple[str | None, Bools | slice]] = [(None, slice(None))]
     if groups is not None:
         names = as_groups(groups, len(sets))
-        shown = dict(enumerate(classes)) if by == "label" else {}
+        shown = dict(enumerate(terms.classes)) if terms.by == "label" else {}
         parts += [
-            (f"{by} {shown.get(int(name), name) if shown else name}", names == name)
+            (f"{terms.by} {shown.get(int(name), name) if shown else name}", names == name)
             for name in np.unique(names)
         ]
     found = []
     for name, rows in parts:
         own, y = sets[rows], new.labels[rows]
         size = float(own.sizes().mean())
-        if several and isinstance(own, LabelSets):
-            risk = metrics.measure_risk(agent, own, y)
+        if isinstance(score, MultiLabel) and isinstance(own, LabelSets):
+            risk = metrics.measure_risk("", own, y)
             what, rates = "false-negative rate", (risk.risk, risk.low, risk.high)
         else:
-            rate = metrics.measure(agent, own, y)
+            rate = metrics.measure("", own, y)
             what, rates = "coverage", (rate.coverage, rate.low, rate.high)
         found.append(SetRate(name, what, len(own), *rates, size, float(own.empty().mean())))
     return tuple(found)

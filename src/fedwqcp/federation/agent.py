@@ -10,7 +10,7 @@ from hashlib import sha256
 from numpy.random import PCG64
 from numpy.random import Generator as Random
 
-from fedwqcp.errors import InputError, WrongRoundError
+from fedwqcp.errors import DisclosureError, InputError, WrongRoundError
 from fedwqcp.federation.disclosure import (
     PRIVATE_EPSILON,
     USUAL_LIMIT,
@@ -116,8 +116,7 @@ class Agent:
 
     def _asked(self, ask: bytes | None) -> Ask:
         """Read a question; the terms imply the first one, which no later step may ask again."""
-        id = self.plan.round.id
-        first = Ask(id, 0, tuple(Begin() for _ in self.plan.tasks))
+        id, first = self.plan.round.id, self.plan.first_ask
         asked = first if ask is None else _read(ask, self.plan.kinds)
         if asked.round != id:
             raise WrongRoundError(
@@ -130,8 +129,8 @@ class Agent:
                 f"must be {len(self.plan.tasks)}, one for each threshold of the round, got "
                 f"{len(asked.questions)}",
             )
-        begins = any(isinstance(question, Begin) for question in asked.questions)
-        if asked != first and (begins or asked.step < 1):
+        begins = Begin in map(type, asked.questions)
+        if asked is not first and asked != first and (begins or asked.step < 1):
             raise WrongRoundError("server", "step", "the first question is asked in step 0 alone")
         self._check_schedule(asked)
         return asked
@@ -201,8 +200,6 @@ class Agent:
             None if question is None else self._summary(question, task)
             for question, task in zip(asked.questions, self.plan.tasks, strict=True)
         )
-        if limit is not None and private:
-            answers = self._without_small_groups(answers, limit.min_class)
         if self._ledger is not None and any(asked.questions):
             self._ledger.charge(
                 self.plan,
@@ -212,6 +209,8 @@ class Agent:
                 limit=limit,
                 epsilon=self.spends,
             )
+        if limit is not None and private:
+            answers = self._without_small_groups(answers, limit.min_class)
         answer = self.plan.answer(self.name, answers, asked.step)
         if self._sign_key is not None:
             ask = encode(asked) if asked.step else b""
@@ -221,13 +220,18 @@ class Agent:
     def _without_small_groups(
         self, answers: tuple[Summary | None, ...], least: int
     ) -> tuple[Summary | None, ...]:
-        """Leave out groups whose private sizes do not show that they have so many points."""
+        """Leave out groups whose private sizes do not show that they have so many points.
+
+        Where a round has none, it may name one class alone: it is refused after it was charged.
+        """
         sized = [
             (task.group, each)
             for task, each in zip(self.plan.tasks, answers, strict=True)
-            if task.group is not None and each is not None
+            if each is not None
         ]
         small = {group for group, each in sized if any(n < least for n in each.sizes())}
+        if None in small:
+            raise DisclosureError(f"this private round is of fewer than {least} points")
         return tuple(
             None if task.group in small else each
             for task, each in zip(self.plan.tasks, answers, strict=True)

@@ -34,6 +34,7 @@ from fedwqcp._validation import (
     listed,
     numbered,
     output_columns,
+    unchecked,
 )
 from fedwqcp.errors import ClassesError, InputError, MissingExtraError, RecordError
 from fedwqcp.federation.plan import Plan
@@ -199,7 +200,7 @@ class Outputs:
             return self
         parts = ("values", "labels", "ids", "features", "groups")
         there = {what: getattr(self, what) for what in parts if getattr(self, what) is not None}
-        return replace(self, first_line=None, **{what: part[rows] for what, part in there.items()})
+        return unchecked(self, first_line=None, **{k: part[rows] for k, part in there.items()})
 
     def in_classes(self, agreed: tuple[str, ...]) -> Outputs:
         """Return the same outputs in a round's classes: its order, and labels as numbers.
@@ -215,14 +216,16 @@ class Outputs:
         found, names = self, self.classes
         if self.by_name and set(names) >= set(agreed):
             columns = [names.index(name) for name in agreed]
-            found = replace(self, values=self.values[:, columns], classes=agreed, by_name=False)
+            values = self.values[:, columns]
+            found = unchecked(self, values=values, classes=agreed, by_name=False, _columns=())
         elif names and agreed:
             check_same_classes(names, agreed)
         elif set(self._columns) == set(agreed):
             check_same_classes(self._columns, agreed)
         if found.labels is None:
             return found
-        return replace(found, labels=np.asarray(as_class_labels(found.labels, agreed or names)))
+        labels = as_class_labels(found.labels, agreed or names)
+        return found if labels is found.labels else unchecked(found, labels=np.asarray(labels))
 
     def __repr__(self) -> str:
         columns = self.values.shape[1] if self.values.ndim == 2 else 1
@@ -237,7 +240,7 @@ class Outputs:
 
 def _share_index(table: object, part: object) -> bool:
     """Tell whether two tables of pandas have the same index; other arrays have none."""
-    ours, theirs = (getattr(each, "index", None) for each in (table, part))
+    ours, theirs = getattr(table, "index", None), getattr(part, "index", None)
     both = hasattr(ours, "equals") and hasattr(theirs, "equals")
     return not both or bool(ours.equals(theirs))  # type: ignore[union-attr]
 
