@@ -162,7 +162,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
             self._check_terms(threshold.score_object, threshold)
             table = threshold.thresholds()
             rows = [float(row[0]) if len(row) == 1 else row for row in table]
-            threshold = dict(zip(threshold.groups, rows, strict=True)) or rows[0]
+            threshold = dict(zip(threshold.groups, rows, strict=False)) or rows[0]
         self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
         self.__dict__.pop("release_", None)  # one of before
         return self
