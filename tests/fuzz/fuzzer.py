@@ -531,13 +531,14 @@ def _kept_monitor(where: Path) -> tuple[Callable[[], object], Path, bytes]:
     """A monitor's state with an alarm."""
     path, watch = where / "state.json", Monitor(MonitorTerms(0.1, ("a", "b"), 2))
     watch.update("a", [1, 0] * 20, [0, 1] * 20, batch="one")
+    watch.update_inputs("a", [1, 2, 0.5] * 9, batch="two")
     save_monitor(watch, path)
 
     def read() -> None:
-        with changing(path, where / "state.log") as found:
+        with changing(path) as found:
             found.update("a", [1, 0], [0, 1])
-            for each in found.standings():
-                str(each)
+            found.update_inputs("a", [1, 2])
+            found.standings()
         load_monitor(path)
 
     return read, path, path.read_bytes()

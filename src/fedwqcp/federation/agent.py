@@ -88,9 +88,7 @@ class Agent:
         self.plan.check(calibration)
         self._rng = rng or _SystemRandom(PCG64())
         most = self.plan.round.max_n
-        if (
-            self.plan.method.traits.private and calibration.n > most
-        ):  # to refuse would tell of the size
+        if self.plan.traits.private and calibration.n > most:  # to refuse would tell of the size
             calibration = calibration.take(self._rng.choice(calibration.n, most, replace=False))
         self._calibration = calibration
         self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
@@ -186,10 +184,10 @@ class Agent:
         """
         # by the levels of the round: of the tasks, two may be equal once divided by the columns
         thresholds = len(self.plan.round.alphas) * self.plan.score.columns
-        return max(LEAST_EPSILON, float(Decimal(str(self.plan.method.traits.spends)) * thresholds))
+        return max(LEAST_EPSILON, float(Decimal(str(self.plan.traits.spends)) * thresholds))
 
     def _answer(self, asked: Ask) -> bytes:
-        private = self.plan.method.traits.private
+        private = self.plan.traits.private
         # a site that set a budget has said what private answers may tell
         limit = None if private and self._budget is not None else self._limit
         if limit is not None and not private:

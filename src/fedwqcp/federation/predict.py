@@ -19,7 +19,7 @@ from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_li
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
-from fedwqcp.methods._base import own_data
+from fedwqcp.methods._calibration import own_data
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
@@ -34,7 +34,7 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     A private round leaves out rows of classes that it does not name: a refusal would tell of them.
     """
     plan = Plan.of(round)
-    score, private = plan.score, plan.method.traits.private
+    score, private = plan.score, plan.traits.private
     labels = np.asarray(outputs.labels)
     by_name = bool(round.classes) and all(isinstance(label, str) for label in labels.flat)
     if private and by_name:
@@ -131,6 +131,10 @@ def predict(
     )
 
 
+RESOLVED = "_resolved"
+"""Attribute of a release with the thresholds that were asked for; in no file and no copy."""
+
+
 def thresholds(
     release: ReleaseRecord,
     agent: str | None,
@@ -147,11 +151,17 @@ def thresholds(
     is the name of one, or the group of each test input.
     """
     plan = Plan.of(release.round)
+    resolved: dict[Any, float | Floats] = {}  # by agent and level, where nothing else decides
+    if calibration is None and features is None and group is None:
+        resolved = vars(release).setdefault(RESOLVED, {})
+        if (agent, alpha) in resolved:
+            return resolved[agent, alpha]
     if calibration is None:
-        if plan.method.traits.floors and agent is not None and agent not in release.local:
+        if plan.traits.floors and agent is not None and agent not in release.local:
             own_data(None, release.round.method.name)  # whatever the release holds
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
-        if agent in release.local and (features is None or not plan.method.traits.needs_features):
+        if agent in release.local and (features is None or not plan.traits.needs_features):
+            resolved[agent, alpha] = shown
             return shown
     elif agent is None:
         raise InputError(
@@ -175,14 +185,16 @@ def thresholds(
 
     found = threshold_by(release.round, _of_group, group)
     low, high = plan.bounds
-    if plan.method.traits.floors:  # what was borrowed may be anything
+    if plan.traits.floors:  # what was borrowed may be anything
         found = np.where(found > high, np.inf, found)
     if not (((low <= found) & (found <= high)) | (found == np.inf)).all():
         raise InputError(
             f"the release's threshold must lie between {low:g} and {high:g} for "
             f"{release.round.score.name}, or be +inf: it was changed or is of another score"
         )
-    return found if found.ndim else float(found)
+    threshold = found if found.ndim else float(found)
+    resolved[agent, alpha] = threshold
+    return threshold
 
 
 def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | None:
@@ -212,7 +224,7 @@ def localize(
     this, outcome = plan.tasks[task], release.outcomes[task]
     shared = outcome.threshold(None)
     gone = shared == np.inf or (shared is None and release.took_no_part(agent, task))
-    if gone and not plan.method.traits.floors:
+    if gone and not plan.traits.floors:
         return np.asarray(np.inf)
     own = None
     if calibration is not None:

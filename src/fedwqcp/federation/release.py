@@ -21,6 +21,7 @@ from fedwqcp.federation.inspection import of_release
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import (
+    RESOLVED,
     Fingerprints,
     calibration_of,
     calibration_rows,
@@ -643,12 +644,9 @@ class Release(ReleaseRecord):
         return {float(level): work(float(level)) for level in given}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the fingerprints of calibration rows in this process."""
-        return {
-            name: part
-            for name, part in vars(self).items()
-            if name not in (_FINGERPRINTS, _FINDINGS)
-        }
+        """Leave what is kept for calls of this process in this process."""
+        kept = (_FINGERPRINTS, _FINDINGS, RESOLVED)
+        return {name: part for name, part in vars(self).items() if name not in kept}
 
     def __repr__(self) -> str:
         head, *rows = self._rows()

@@ -484,7 +484,7 @@ class _Dialogue:
         absent = len(self._plan.round.agents) - len(heard)
         ask = task.question
         if absent and isinstance(ask, Question):
-            stand_in = self._plan.method.traits.absent
+            stand_in = self._plan.traits.absent
             heard += [stand_in(ask)] * absent if stand_in else []
         try:
             task.hear(heard)

@@ -13,15 +13,8 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import Bools, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._base import (
-    Disclosure,
-    Exchange,
-    Method,
-    Schedule,
-    Terms,
-    Traits,
-)
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import Exchange, Method, Schedule, Terms, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import (
     PooledScores,

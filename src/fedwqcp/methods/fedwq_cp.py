@@ -10,8 +10,8 @@ import numpy as np
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import counted, weighted_mean
-from fedwqcp.methods._base import Disclosure, OneShot, Terms, Traits, one_score
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import OneShot, Terms, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure, one_score
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, conformal_quantile, conformal_rank, tail_ranks
 from fedwqcp.wire.messages import (

@@ -15,16 +15,8 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind
-from fedwqcp.methods._base import (
-    Disclosure,
-    Exchange,
-    Method,
-    Schedule,
-    Terms,
-    Traits,
-    one_score,
-)
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import Exchange, Method, Schedule, Terms, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure, one_score
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_ranks
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words

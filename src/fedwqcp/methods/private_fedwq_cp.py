@@ -13,8 +13,8 @@ from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect
 from fedwqcp.methods._averages import counted, weighted_mean
-from fedwqcp.methods._base import Disclosure, Exchange, Method, Terms, Traits
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import Exchange, Method, Terms, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow

@@ -94,7 +94,7 @@ def one_round(
     plan = Plan.of(round)
     _check_private_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
-        sized = replace(round, max_n=round.max_n + plan.method.traits.size_noise)
+        sized = replace(round, max_n=round.max_n + plan.traits.size_noise)
         plan = Plan.of(secure_round(sized, secure))
     sides = {
         name: Agent(name, plan, cal, allow_samples=True, limit=None, rng=stream)
