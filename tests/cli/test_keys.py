@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from changed import replace
 from command_line import OPEN, call, refusal
 from fedwqcp.federation.record import load
 from fedwqcp.federation.server import Server

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.federation.predict import thresholds
 
 SETTINGS = {"dp-fedcp": {"solver": "exact"}}

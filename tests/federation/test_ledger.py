@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import DisclosureError, InputError, RecordError
 from fedwqcp.federation import approval
 from fedwqcp.federation.agent import Agent

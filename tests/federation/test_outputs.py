@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp import calibrate
 from fedwqcp._io import FILE_BYTES
 from fedwqcp.errors import ClassesError, InputError, RecordError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp import APS, preset
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent

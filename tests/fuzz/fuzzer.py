@@ -31,7 +31,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from itertools import product
@@ -43,6 +43,7 @@ from typing import Any
 import numpy as np
 
 import fedwqcp as fw
+from changed import replace
 from engine import hold
 from fedwqcp.errors import (
     FedwqcpError,

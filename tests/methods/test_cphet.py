@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from math import ceil, inf
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import FedwqcpError, InputError, RecordError
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.record import parse

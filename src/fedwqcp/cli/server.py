@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -46,7 +46,7 @@ from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds, mistaken_for
-from fedwqcp.wire.messages import Round, SharedThreshold
+from fedwqcp.wire.messages import MAX_N, Round, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -169,7 +169,7 @@ def open_(
         alphas=as_alphas(alpha, allow_large=allow_large_alpha),
         agents=roster.agents,
         quorum=_first_given(quorum, roster.quorum, len(roster.agents)),
-        max_n=_first_given(roster.max_n, Round.max_n),
+        max_n=_first_given(roster.max_n, MAX_N),
         rule=set_rule(rule or "leq", allow_empty),
         key=shared_key(roster.agents),
         n_classes=n_classes,

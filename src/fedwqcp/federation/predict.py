@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -389,7 +388,8 @@ def check_same_round(
 def other_terms(round: Round, answered: Round) -> list[str]:
     """Return which terms of a round are not those that agents answered."""
     ours, theirs = answered.brief(), round.brief()
-    return [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
+    names = Round.__struct_fields__
+    return [name for name in names if getattr(ours, name) != getattr(theirs, name)]
 
 
 def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:

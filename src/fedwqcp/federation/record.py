@@ -10,13 +10,13 @@ who acknowledged the release: that is the server's word.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from fedwqcp import methods
 from fedwqcp._io import append_line, exists, make_folder, read, to_json, write_atomic
@@ -153,7 +153,7 @@ class Ledger:
         """Add a line that holds the digest of the one before."""
         if self.folder is None:
             return
-        data = line_bytes(msgspec.structs.replace(line, previous=self._last))
+        data = line_bytes(replace(line, previous=self._last))
         append_line(self.folder / LOG, data.removesuffix(b"\n"))
         self._last = sha256(data).hexdigest()
 

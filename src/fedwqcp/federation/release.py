@@ -7,7 +7,7 @@ from importlib import import_module
 from math import floor
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ from fedwqcp.scores import LabelScore, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import PerAgentThresholds
+from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord
 
 _NEW_SITE = "new site"
@@ -68,7 +68,7 @@ class _MeasureOptions(_SetOptions, total=False):
     level: float
 
 
-class Release(ReleaseRecord):
+class Release(ReleaseRecord[O, S], Generic[O, S]):
     """What a round ends with, and what an agent predicts with.
 
     `calibrate`, a server and `load` make it; nobody else needs to. It knows the score, the key of
@@ -575,10 +575,6 @@ class Release(ReleaseRecord):
         for level in given:
             self.tasks_of(as_alpha(level))
         return {float(level): work(float(level)) for level in given}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the fingerprints of calibration rows in this process."""
-        return {name: part for name, part in vars(self).items() if name != _FINGERPRINTS}
 
     def __repr__(self) -> str:
         head, *rows = self._rows()

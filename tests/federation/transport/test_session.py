@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from engine import InMemoryCarrier
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.audit import audit

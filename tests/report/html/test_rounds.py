@@ -1,11 +1,11 @@
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.outputs import load_outputs

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
@@ -365,7 +366,7 @@ def _one_round(
     plan = Plan.of(round)
     _check_private_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
-        sized = replace(round, max_n=round.max_n + plan.method.size_noise)
+        sized = msgspec.structs.replace(round, max_n=round.max_n + plan.method.size_noise)
         plan = Plan.of(secure_round(sized, secure))
     applied = None if secure else limit  # the server sees only sums
     sides = {
@@ -375,7 +376,7 @@ def _one_round(
     if secure:
         return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides, on_exchange)
-    return replace(release, local=_localized(plan, release, cals))
+    return msgspec.structs.replace(release, local=_localized(plan, release, cals))
 
 
 def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
