@@ -458,7 +458,7 @@ def _release(
 ) -> fw.Release:
     """Run a round; a fixed key of a randomised score makes it repeatable."""
     chosen = fw.methods.get(method, **settings)
-    return fw.calibrate(agents, method=chosen, alpha=alpha, allow_samples=True, key=key)
+    return fw.calibrate(agents, method=chosen, alpha=alpha, key=key)
 
 
 def eight_table(records: Sequence[dict[str, Any]]) -> str:

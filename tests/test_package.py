@@ -222,7 +222,7 @@ CALLS = {
         for kind in (fw.APS, fw.RAPS, fw.SAPS, fw.OrdinalAPS, fw.CQR, fw.NormalizedResidual)
     },
 }
-UNTRIED = {"on_exchange", "ax", "seed", "parts", "settings"}  # handed on; old; not arguments
+UNTRIED = {"ax", "parts", "settings"}  # handed on; not arguments
 
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.errors.InfiniteThresholdWarning")

@@ -102,11 +102,10 @@ def test_a_release_of_another_rule_or_order_of_classes_is_refused(iris):
     plain = ConformalClassifier(model, fw.LAC())
     mine = plain.calibration(X[1::4], y[1::4])
     release = fw.calibrate({"a": mine}, method="fedwq-cp", alpha=0.1, score="lac")
-    for other in ({"rule": "leq_top1"}, {"allow_empty": False}):
-        with pytest.raises(InputError):
-            ConformalClassifier(model, fw.LAC(), **other).use(release)
-    full = fw.calibrate({"a": mine}, method="fedwq-cp", alpha=0.1, score="lac", allow_empty=False)
-    ConformalClassifier(model, fw.LAC(), allow_empty=False).use(full)
+    with pytest.raises(InputError):
+        ConformalClassifier(model, fw.LAC(), rule="leq_top1").use(release)
+    full = fw.calibrate({"a": mine}, method="fedwq-cp", alpha=0.1, score="lac", rule="leq_top1")
+    ConformalClassifier(model, fw.LAC(), rule="leq_top1").use(full)
 
     turned = ("virginica", "versicolor", "setosa")
     probs = model.predict_proba(X[1::4])[:, ::-1]
@@ -131,10 +130,9 @@ def test_conformalize_keeps_a_release_that_predicts(iris):
     sets = agent.release_.predict_set("here", probs, ids=ids)
     np.testing.assert_array_equal(sets.mask, agent.predict_set(X[3::4]).mask)
     assert sets.empty().any()
-    full = ConformalClassifier(model, alpha=0.3, allow_empty=False).conformalize(X[1::4], y[1::4])
+    full = ConformalClassifier(model, alpha=0.3, rule="leq_top1").conformalize(X[1::4], y[1::4])
     assert full.release_.round.rule == "leq_top1"
     assert not full.predict_set(X[3::4]).empty().any()
-    assert full.get_params()["allow_empty"] is False
 
 
 def test_a_site_whose_model_lacks_a_class_is_refused_by_name(iris):
@@ -255,17 +253,6 @@ def test_conformalize_and_fit_are_the_same(iris):
     assert one.threshold_ == other.threshold_ == fw.conformal_quantile(scores, 0.2)
 
 
-def test_score_is_the_old_name_of_conformity_score(iris):
-    with pytest.warns(DeprecationWarning, match="conformity_score") as caught:
-        agent = ConformalClassifier(iris[2], score=fw.LAC())
-    assert caught[0].filename == __file__
-    assert agent.get_params()["conformity_score"] == clone(agent).conformity_score == fw.LAC()
-    with pytest.warns(DeprecationWarning, match="conformity_score"):
-        assert ConformalRegressor(None, score=fw.CQR()).conformity_score == fw.CQR()
-    with pytest.raises(TypeError, match="unexpected argument 'scores'"):
-        ConformalRegressor(None, scores=fw.CQR())
-
-
 def test_score_is_the_coverage(iris):
     X, y, model = iris
     agent = ConformalClassifier(model, fw.LAC()).fit(X[1::4], y[1::4])
@@ -363,8 +350,6 @@ class NearestToSum(SumOfFeatures):
 
 BOTH = {
     "check_estimators_unfitted": "predict is the estimator's own and needs no threshold",
-    "check_do_not_raise_errors_in_init_or_set_params": "score= is taken as a keyword until the "
-    "next release, and others are refused",
     "check_n_features_in": "n_features_in_ is the estimator's, known before fit",
     "check_n_features_in_after_fitting": "n_features_in_ is the estimator's, known before fit",
 }

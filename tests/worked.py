@@ -34,7 +34,6 @@ def threshold(
         method=fw.methods.get(method, **settings),
         alpha=alpha,
         allow_large_alpha=True,
-        allow_samples=True,
         rng=1,
     )
     values = {release.threshold(name) for name in agents}

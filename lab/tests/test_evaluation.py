@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import fedwqcp
 from fedwqcp import metrics
+from fedwqcp.api import calibrate
 from fedwqcp.errors import InputError
-from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.scores import uniforms
@@ -159,14 +159,6 @@ def test_the_maximum_of_local_quantiles_is_a_reading_without_proof():
     unit = labels_unit()
     with pytest.raises(InputError, match="local quantiles"):
         calibrate_row(unit.setting, prepare(unit, experiment().presets[0]), wrong, 0.1)
-
-
-def test_scores_of_people_leave_only_where_a_row_says_so():
-    plan = MethodPlan(name="fcp", method="fcp", settings={"sketch": "exact"})
-    with pytest.raises(InputError, match="single people"):
-        evaluate(labels_unit(), experiment(methods=(plan,)))
-    open_ = dataclasses.replace(plan, samples=True)
-    assert all(r.samples for r in evaluate(labels_unit(), experiment(methods=(open_,))))
 
 
 def test_methods_have_targets_and_take_the_presets_overflow():

@@ -7,6 +7,7 @@ sets or intervals.
 
 from fedwqcp import methods, scores
 from fedwqcp._versions import show_versions
+from fedwqcp.api import calibrate, federated_quantile
 from fedwqcp.errors import (
     CalibrationRowsWarning,
     FewPointsWarning,
@@ -18,7 +19,6 @@ from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.release import Release
-from fedwqcp.federation.transport.local import calibrate, federated_quantile
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
 from fedwqcp.scores import fit_temperature, softmax, uniforms

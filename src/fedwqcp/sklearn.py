@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
@@ -22,12 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Floats, as_classes, check_same_classes, group_places
+from fedwqcp.api import calibrate
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.outputs import Outputs, row_uniforms
-from fedwqcp.federation.plan import set_rule
 from fedwqcp.federation.predict import scored
 from fedwqcp.federation.release import Release
-from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, name_of
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
@@ -243,16 +241,6 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         return np.asarray(table[group_places(groups, names, n)])
 
 
-def _renamed(conformity_score: Any, old: dict[str, Any]) -> Any:
-    """Return the score, also where it comes under its old name."""
-    if unknown := set(old) - {"score"}:
-        raise TypeError(f"unexpected argument {min(unknown)!r}")
-    if not old:
-        return conformity_score
-    warnings.warn("score is deprecated: write conformity_score", DeprecationWarning, stacklevel=3)
-    return old["score"]
-
-
 def _registered(score: Score) -> Score | None:
     """Return a score that a release can name; None for one of the caller's own."""
     try:
@@ -298,8 +286,6 @@ class ConformalClassifier(_Conformal):
         Key of the uniforms of a randomised score.
     alpha : float, optional
         Miscoverage level of `conformalize`.
-    allow_empty : bool, optional
-        False puts the most probable label into every set, so that none is empty.
     """
 
     def __init__(
@@ -309,16 +295,12 @@ class ConformalClassifier(_Conformal):
         rule: Rule = "leq",
         key: str = "",
         alpha: float = 0.1,
-        *,
-        allow_empty: bool = True,
-        **old: Any,
     ) -> None:
         self.estimator = estimator
-        self.conformity_score = _renamed(conformity_score, old)
+        self.conformity_score = conformity_score
         self.rule = rule
         self.key = key
         self.alpha = alpha
-        self.allow_empty = allow_empty
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -399,8 +381,7 @@ class ConformalClassifier(_Conformal):
         """
         probs, score = self._outputs("predict_proba", X), self._score()
         u = row_uniforms(self.key, Outputs(probs, ids=ids)) if score.randomized else None
-        rule = set_rule(self.rule, self.allow_empty)
-        sets = score.invert(probs, self._threshold(groups, len(probs)), rule, u)
+        sets = score.invert(probs, self._threshold(groups, len(probs)), self.rule, u)
         return LabelSets(sets.mask, self._names())
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
@@ -457,10 +438,10 @@ class ConformalClassifier(_Conformal):
             return ()
 
     def _terms(self) -> dict[str, Any]:
-        return {"rule": self.rule, "key": self.key, "allow_empty": self.allow_empty}
+        return {"rule": self.rule, "key": self.key}
 
     def _check_terms(self, release: Release) -> None:
-        round, mine = release.round, set_rule(self.rule, self.allow_empty)
+        round, mine = release.round, self.rule
         if not isinstance(release.score, Custom) and mine != round.rule:
             raise InputError(
                 f"the release has the rule {round.rule!r}, this adapter {mine!r}: pass the "
@@ -497,10 +478,9 @@ class ConformalRegressor(_Conformal):
         estimator: Any,
         conformity_score: IntervalScore | None = None,
         alpha: float = 0.1,
-        **old: Any,
     ) -> None:
         self.estimator = estimator
-        self.conformity_score = _renamed(conformity_score, old)
+        self.conformity_score = conformity_score
         self.alpha = alpha
 
     def calibration(

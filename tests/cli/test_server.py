@@ -16,6 +16,7 @@ import fedwqcp as fw
 from changed import replace
 from command_line import OPEN, call, call_json, refusal
 from fedwqcp import methods
+from fedwqcp.api import calibrate
 from fedwqcp.cli.server import agents_table
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
@@ -25,7 +26,6 @@ from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, words_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import read_round
-from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.dp_fedcp import DPFedCP
 from fedwqcp.scores.aps import APS

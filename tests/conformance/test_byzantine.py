@@ -227,7 +227,7 @@ def test_what_no_sample_could_have_answered_is_refused_and_leaves_no_trace(
     assert reason in release.refused["m"]
     if "private" in name or settings.get("count_noise"):
         return  # noise is drawn anew
-    alone = fw.calibrate(honest, method=method, alpha=0.2, score="lac", allow_samples=True)
+    alone = fw.calibrate(honest, method=method, alpha=0.2, score="lac")
     for agent in honest:
         np.testing.assert_allclose(release.threshold(agent), alone.threshold(agent), atol=1e-9)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pickle
@@ -16,6 +17,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Method
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import (
@@ -268,15 +270,18 @@ def test_it_needs_labels_or_features_where_it_says_so(method):
         }
         return {name: fw.Calibration(agents()[name].scores, **kept[name]) for name in kept}
 
-    samples = {"allow_samples": True}
-    assert not is_refused(agents(), method, **samples)
-    assert is_refused(without(labels=None), method, **samples) == method.needs_labels
-    assert is_refused(without(features=None), method, **samples) == method.needs_features
+    assert not is_refused(agents(), method)
+    assert is_refused(without(labels=None), method) == method.needs_labels
+    assert is_refused(without(features=None), method) == method.needs_features
 
 
 @every_variant
 def test_it_sends_samples_where_it_says_so(method):
-    assert is_refused(agents(), method) == method.sends_samples
+    target = getattr(method, "target", "own")
+    plan = Plan.of(fw.calibrate(agents(), method=method, target=target, alpha=0.2).round)
+    sides = {name: Agent(name, plan, cal, limit=None) for name, cal in agents().items()}
+    with pytest.raises(InputError) if method.sends_samples else contextlib.nullcontext():
+        run(Server(plan), sides)
     kinds = [kind for kind in method.summaries if kind.reveals == "samples"]
     assert kinds or not method.sends_samples
 
@@ -284,7 +289,7 @@ def test_it_sends_samples_where_it_says_so(method):
 @every_variant
 def test_it_predicts_from_an_agents_own_data_where_it_says_so(method):
     target = getattr(method, "target", "own")
-    release = fw.calibrate(agents(), method=method, target=target, alpha=0.2, allow_samples=True)
+    release = fw.calibrate(agents(), method=method, target=target, alpha=0.2)
     if method.predicts_from_own_data:
         with pytest.raises(InputError):
             method.localize(release.outcomes[0], None, 0, 0.2)
@@ -303,7 +308,7 @@ def test_it_takes_scores_of_its_range_alone(method):
     stated = (0, 1) if "bounds" in method.settings() else (-np.inf, np.inf)
     low, high = method.score_range or stated
     cal = fw.Calibration([0.5] * 30 + [1.5], [0] * 31, np.zeros((31, 2)), 3)
-    refused = is_refused({"a": cal, **agents()}, method, allow_samples=True)
+    refused = is_refused({"a": cal, **agents()}, method)
     assert refused == (not low <= 1.5 <= high)
 
 
@@ -320,7 +325,7 @@ RANKED = [method for method in VARIANTS if method.ranked_threshold]
 @pytest.mark.parametrize("method", RANKED, ids=fw.methods.name_of)
 def test_a_threshold_that_it_receives_is_the_agents_own_where_it_says_so(method):
     cals, rule = agents(), getattr(method, "overflow", "propagate")
-    release = fw.calibrate(cals, method=method, alpha=0.1, allow_samples=True)
+    release = fw.calibrate(cals, method=method, alpha=0.1)
     for name, (answer,) in release.received.items():
         if isinstance(answer, LocalQuantile):
             own = fw.conformal_quantile(cals[name].scores, 0.1, rule)

@@ -160,6 +160,10 @@ def test_every_page_is_reached_from_the_first():
 
 
 def test_the_readme_tells_what_its_example_prints(capsys):
-    (code,) = [code for language, code in blocks(ROOT / "README.md") if language == "python"]
-    exec(compile(code, "README.md", "exec", dont_inherit=True), {"__name__": "__docs__"})
+    example, paper = (code for language, code in blocks(ROOT / "README.md") if language == "python")
+    scope = {"__name__": "__docs__"}
+    exec(compile(example, "README.md", "exec", dont_inherit=True), scope)
     assert f"```text\n{capsys.readouterr().out}```" in (ROOT / "README.md").read_text()
+    exec(compile(paper, "README.md", "exec", dont_inherit=True), scope)
+    threshold = capsys.readouterr().out.splitlines()[0]
+    assert f"# {float(threshold):.4f} here" in paper

@@ -127,12 +127,13 @@ class Teller(OneShot[Raw]):
 
 def test_samples_leave_only_where_they_are_allowed(monkeypatch):
     monkeypatch.setattr(methods, "get", lambda name, **settings: Teller())
+    round = replace(ROUND)  # with a plan of its own
     with pytest.raises(InputError):
-        Agent("a", ROUND, CAL).answer()
+        Agent("a", round, CAL).answer()
     with pytest.raises(InputError):
-        Agent("a", ROUND, CAL, limit=None).answer()
-    agents = {name: Agent(name, ROUND, CAL, allow_samples=True) for name in ("a", "b")}
-    assert run(Server(ROUND), agents).threshold("a") == 0.4
+        Agent("a", round, CAL, limit=None).answer()
+    agents = {name: Agent(name, round, CAL, allow_samples=True) for name in ("a", "b")}
+    assert run(Server(round), agents).threshold("a") == 0.4
 
 
 def test_a_method_that_answers_with_its_data_is_stopped(monkeypatch):
@@ -141,8 +142,9 @@ def test_a_method_that_answers_with_its_data_is_stopped(monkeypatch):
             return cal
 
     monkeypatch.setattr(methods, "get", lambda name, **settings: Leak())
+    round = replace(ROUND)
     with pytest.raises(InputError):
-        Agent("a", ROUND, CAL, limit=None).answer()
+        Agent("a", round, CAL, limit=None).answer()
 
 
 def test_thresholds_with_and_without_the_agents_data():

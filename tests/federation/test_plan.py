@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
@@ -84,6 +84,7 @@ def test_each_group_is_a_round_of_its_own(settings, data):
         scores = data.draw(st.lists(st.integers(0, 30), min_size=n, max_size=n))
         groups = data.draw(st.lists(st.sampled_from("xyz"), min_size=n, max_size=n))
         cals[f"agent-{i}"] = (np.array(scores, float), np.array(groups, dtype=str))
+    assume(any(len(groups) for _, groups in cals.values()))
     alpha = data.draw(st.sampled_from([0.1, 0.25, 0.5]))
     given_ = {k: fw.Calibration(s, groups=g) for k, (s, g) in cals.items()}
     for method in (FCP(**settings), fw.methods.get("fedwq-cp")):
@@ -93,17 +94,10 @@ def test_each_group_is_a_round_of_its_own(settings, data):
             alpha=alpha,
             allow_large_alpha=True,
             by="group",
-            groups=list("xyz"),
-            allow_samples=True,
         )
-        for group in "xyz":
+        for group in release.round.groups:
             own = {k: s[g == group] for k, (s, g) in cals.items() if (g == group).any()}
-            if not own:
-                assert release.threshold("agent-0", group=group) == inf
-                continue
-            alone = fw.calibrate(
-                own, method=method, alpha=alpha, allow_large_alpha=True, allow_samples=True
-            )
+            alone = fw.calibrate(own, method=method, alpha=alpha, allow_large_alpha=True)
             assert release.threshold("agent-0", group=group) == alone.threshold(next(iter(own)))
             if isinstance(method, FCP):
                 pool = np.concatenate(list(own.values()))
@@ -229,12 +223,7 @@ def test_groups_that_nobody_could_tell_apart_are_refused(change, says):
     [
         (fw.Calibration([0.1]), {"by": "label"}, "by: 'label' needs labels that are classes"),
         (fw.Calibration([0.1], n_classes=2), {"by": "label"}, "round by label needs the labels"),
-        (fw.Calibration([0.1]), {"by": "group", "groups": ["f"]}, "needs the group of each"),
-        (
-            fw.Calibration([0.1], groups=["m"]),
-            {"by": "group", "groups": ["f"]},
-            "row 0: .* one of f",
-        ),
+        (fw.Calibration([0.1]), {"by": "group"}, "groups: must be named"),
         (
             fw.Calibration([[0.1, 0.2]], [0], n_classes=2),
             {"by": "label", "score": fw.CQR(symmetric=False)},
@@ -245,6 +234,12 @@ def test_groups_that_nobody_could_tell_apart_are_refused(change, says):
 def test_points_that_do_not_fit_are_refused(cal, options, says):
     with pytest.raises(InputError, match=says):
         fw.calibrate({"a": cal}, alpha=0.1, **options)
+
+
+def test_points_are_of_the_rounds_groups():
+    for cal in (fw.Calibration([0.1]), fw.Calibration([0.1], groups=["unknown"])):
+        with pytest.raises(InputError):
+            Plan.of(round_by()).check(cal)
 
 
 def test_a_group_must_be_named_and_known():

@@ -79,7 +79,7 @@ def test_an_id_is_the_same_as_a_number_and_as_text(ids):
 
 
 def test_a_file_predicts_what_the_release_did(tmp_path):
-    release = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2, allow_empty=False)
+    release = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2, rule="leq_top1")
     fw.save(release, tmp_path / "release.json")
     read = fw.load(tmp_path / "release.json")
     assert type(read) is type(read.public()) is fw.Release
@@ -135,7 +135,7 @@ def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
     np.testing.assert_array_equal(full.mask[empty].argmax(1), NEW[empty].argmax(1))
     assert set(full.sizes()[empty]) == {1}
     agreed = fw.calibrate(
-        {"a": SITE}, method="fedwq-cp", alpha=0.4, allow_empty=False, key=release.round.key
+        {"a": SITE}, method="fedwq-cp", alpha=0.4, rule="leq_top1", key=release.round.key
     )
     assert (agreed.round.rule, agreed.threshold("a")) == ("leq_top1", release.threshold("a"))
     np.testing.assert_array_equal(agreed.predict_set("a", NEW, ids=NEW_IDS).mask, full.mask)

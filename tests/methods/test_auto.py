@@ -13,8 +13,11 @@ from msgspec.structs import force_setattr
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
+from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.predict import thresholds
+from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.local import run
 from fedwqcp.methods.auto import Auto, Borrowed, PartSketches, enough_points, sent_ranks
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.quantile import conformal_quantile, conformal_rank
@@ -109,10 +112,9 @@ def test_levels_are_nested(seed: int, C: int) -> None:
 def test_it_fits_every_sites_usual_limit_and_leaves_room(C: int) -> None:
     sites = federation(3, C)
     free = fw.calibrate(sites, method="auto", alpha=0.1)
-    kept = fw.calibrate(sites, method="auto", alpha=0.1, limit=DisclosureLimit())
-    assert free.outcomes == kept.outcomes
-    assert free.local == kept.local
-    fw.calibrate(sites, method="auto", alpha=0.1, limit=DisclosureLimit(share=1 / 7 + 1e-9))
+    for limit in (DisclosureLimit(), DisclosureLimit(share=1 / 7 + 1e-9)):
+        limited = {n: Agent(n, free.round, cal, limit=limit) for n, cal in sites.items()}
+        assert run(Server(free.round), limited).outcomes == free.outcomes
     (tiny,) = free.received["s1"]
     assert isinstance(tiny, PartSketches)
     assert (tiny.sizes(), tiny.scores()) == ((6,), ())

@@ -131,9 +131,7 @@ SIZES = (40, 12, 0, 1, 25)
 @pytest.mark.parametrize("alpha", [0.1, 0.35])
 def test_own_targets(solver, labels, alpha):
     data = shifted(1, SIZES, labels=labels)
-    release = fw.calibrate(
-        calibrations(data), method=CPhet(solver=solver), alpha=alpha, allow_samples=True
-    )
+    release = fw.calibrate(calibrations(data), method=CPhet(solver=solver), alpha=alpha)
     for i, (v, x, y) in enumerate(data):
         if len(v) < 2:
             assert release.threshold(f"a{i}") == inf  # its density is unknown
@@ -152,9 +150,7 @@ def test_target_that_the_caller_names(solver):
     for level in (1.0, 0.9):
         method = CPhet(solver=solver, clip_weights=level)
         there = density_of(*elsewhere[1:])
-        release = fw.calibrate(
-            calibrations(data), method=method, target=there, alpha=0.2, allow_samples=True
-        )
+        release = fw.calibrate(calibrations(data), method=method, target=there, alpha=0.2)
         scores, weights = pooled(data, fitted(*elsewhere[1:]), level)
         expected = weighted_quantile(scores, weights, 0.2)
         assert release.threshold("a0") == release.threshold("a1") == expected
@@ -167,7 +163,7 @@ def test_target_that_the_caller_names(solver):
 def test_equal_weights_take_the_uncorrected_rank(solver, alpha):
     scores = {"a": [0.3, -1.0, inf, 2.5], "b": [], "c": [1e300, -1e300, 0.3, 0.0, -0.0, 7.5]}
     method = CPhet(solver=solver)
-    release = fw.calibrate(scores, method=method, target="mixture", alpha=alpha, allow_samples=True)
+    release = fw.calibrate(scores, method=method, target="mixture", alpha=alpha)
     everything = sorted(v for own in scores.values() for v in own)
     assert release.threshold("b") == everything[ceil(10 * (1 - alpha) - 1e-9) - 1]
 
@@ -245,7 +241,7 @@ def test_oracle_gives_each_input_its_own_threshold():
     agents = calibrations(data)
     for level in (0.9, 1.0):
         method = CPhet(form="oracle", clip_weights=level)
-        release = fw.calibrate(agents, method=method, alpha=0.15, allow_samples=True)
+        release = fw.calibrate(agents, method=method, alpha=0.15)
         test = shifted(8, (0, 15))[1][1]
         found = thresholds(release, "a1", calibration=agents["a1"], features=test)
         assert found.shape == (15, 1)
@@ -263,7 +259,7 @@ def test_oracle_gives_each_input_its_own_threshold():
 @pytest.mark.parametrize("part", ["values", "weights", "largest", "effective", "densities"])
 def test_a_release_with_unequal_lists_is_refused_where_it_is_read(part):
     agents = calibrations(shifted(7, (30, 20, 10)))
-    release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1, allow_samples=True)
+    release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1)
     changed = json.loads(encode(release.public()))
     (outcome,) = changed["outcomes"]
     lists = outcome["densities"] if part == "densities" else outcome
@@ -278,9 +274,7 @@ def test_oracle_with_equal_weights_is_split_cp():
     pool = [v for own in agents.values() for v in own]
     for alpha in (0.1, 0.2, 0.3):
         method = CPhet(form="oracle", clip_weights=1.0)
-        release = fw.calibrate(
-            agents, method=method, target="mixture", alpha=alpha, allow_samples=True
-        )
+        release = fw.calibrate(agents, method=method, target="mixture", alpha=alpha)
         expected = fw.conformal_quantile(pool, alpha)
         assert release.threshold("c") == expected
         found = thresholds(
@@ -292,14 +286,14 @@ def test_oracle_with_equal_weights_is_split_cp():
 def test_oracle_has_nothing_for_an_agent_that_was_not_used():
     agents = calibrations(shifted(7, (30, 20)))
     method = CPhet(form="oracle")
-    release = fw.calibrate(agents, method=method, alpha=0.15, allow_samples=True)
+    release = fw.calibrate(agents, method=method, alpha=0.15)
     with pytest.raises(InputError):
         method.localize(release.outcomes[0], agents["a0"], None, 0.15, np.zeros((1, 2)))
 
 
 def test_oracle_refuses_features_of_another_dimension():
     agents = calibrations(shifted(7, (30, 20)))
-    release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1, allow_samples=True)
+    release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1)
     with pytest.raises(InputError):
         thresholds(release, "a0", calibration=agents["a0"], features=np.zeros((1, 3)))
 
@@ -347,12 +341,6 @@ def test_local_scope_weights_own_scores_towards_the_target(named):
 
 
 # --- refusals -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", [CPhet(solver="exact"), CPhet(form="oracle")])
-def test_samples_leave_only_where_they_may(method):
-    with pytest.raises(InputError):
-        fw.calibrate(calibrations(shifted(1, (9, 9))), method=method, alpha=0.1)
 
 
 def test_features_are_needed():

@@ -94,10 +94,8 @@ def test_an_infinite_threshold_needs_one_round() -> None:
     assert fw.calibrate(ABC, method="fcp", alpha=0.05).rounds == 1
 
 
-def test_samples_leave_only_where_allowed() -> None:
-    with pytest.raises(InputError):
-        fw.calibrate(ABC, method=FCP(sketch="exact"), alpha=0.2)
-    release = fw.calibrate(ABC, method=FCP(sketch="exact"), alpha=0.2, allow_samples=True)
+def test_the_exact_form_sends_every_score() -> None:
+    release = fw.calibrate(ABC, method=FCP(sketch="exact"), alpha=0.2)
     assert release.received["b"] == (PooledScores(tuple(B.tolist()), (1,) * 5, 5),)
 
 

@@ -40,7 +40,7 @@ def test_fcp_by_group_covers_the_mixture_of_the_agents_that_have_the_group():
             groups = np.repeat([*sizes], [*sizes.values()])
             cals[name] = fw.Calibration(np.concatenate(scores), groups=groups)
         method = fw.methods.get("fcp", sketch="exact")
-        release = fw.calibrate(cals, method=method, alpha=alpha, by="group", allow_samples=True)
+        release = fw.calibrate(cals, method=method, alpha=alpha, by="group")
         for group, hits in covered.items():
             there = {name: sizes[group] for name, sizes in counts.items() if group in sizes}
             q = release.threshold("a", group=group)

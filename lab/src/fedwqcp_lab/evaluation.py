@@ -25,9 +25,9 @@ import numpy.typing as npt
 
 import fedwqcp
 from fedwqcp import methods
+from fedwqcp.api import calibrate
 from fedwqcp.errors import InfiniteThresholdWarning, InputError
 from fedwqcp.federation.release import Release
-from fedwqcp.federation.transport.local import calibrate
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.cphet.densities import read_mixture
 from fedwqcp.quantile import conformal_quantile
@@ -253,7 +253,6 @@ def calibrate_row(
             score=scored.score,
             rule=scored.rule(plan),
             by=plan.by or None,
-            allow_samples=plan.samples,
             allow_large_alpha=True,
             rng=int(stream(setting.seed, setting.dataset, plan.name).integers(2**31)),
         )

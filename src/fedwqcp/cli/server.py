@@ -26,13 +26,8 @@ from fedwqcp.federation.plan import (
     Roster,
     as_alphas,
     as_target,
-    choose_method,
-    choose_score,
     load_roster,
-    named_classes,
-    new_id,
-    set_rule,
-    shared_key,
+    new_round,
     target_line,
 )
 from fedwqcp.federation.plan import preset as find_preset
@@ -46,7 +41,7 @@ from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds, mistaken_for
-from fedwqcp.wire.messages import MAX_N, Round, SharedThreshold
+from fedwqcp.wire.messages import MAX_N, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -161,19 +156,17 @@ def open_(
             f"--classes must be those of the roster, in the same order: {agents} names "
             f"{', '.join(roster.classes)}; leave one of the two out"
         )
-    names, n_classes = named_classes(given, roster.n_classes)
-    round = Round(
-        id=new_id(),
-        method=choose_method(methods.get(method, **settings)),
-        score=choose_score(chosen_score),
-        alphas=as_alphas(alpha, allow_large=allow_large_alpha),
-        agents=roster.agents,
-        quorum=_first_given(quorum, roster.quorum, len(roster.agents)),
-        max_n=_first_given(roster.max_n, MAX_N),
-        rule=set_rule(rule or "leq", allow_empty),
-        key=shared_key(roster.agents),
-        n_classes=n_classes,
-        classes=names,
+    round = new_round(
+        roster.agents,
+        methods.get(method, **settings),
+        chosen_score,
+        as_alphas(alpha, allow_large=allow_large_alpha),
+        rule=rule or "leq",
+        allow_empty=allow_empty,
+        quorum=roster.quorum if quorum is None else quorum,
+        max_n=MAX_N if roster.max_n is None else roster.max_n,
+        n_classes=roster.n_classes,
+        classes=given,
         by=by,
         groups=tuple(group or ()),
         keys=_keys(roster, agents) if require_signatures else {},
@@ -392,10 +385,6 @@ def _keys(roster: Roster, path: Path) -> dict[str, str]:
             "public half"
         )
     return keys
-
-
-def _first_given(*values: int | None) -> int:
-    return next(value for value in values if value is not None)
 
 
 def _diagnoses(release: Release) -> dict[str, Diagnosis]:

@@ -70,6 +70,16 @@ class Plan:
 
     @classmethod
     def of(cls, round: Round) -> Plan:
+        """Look up the objects that the terms name, once for each round."""
+        plan = _PLANS.get(id(round))
+        if plan is None or plan.round is not round:
+            while len(_PLANS) >= _MOST_PLANS:
+                _PLANS.pop(next(iter(_PLANS)), None)
+            plan = _PLANS[id(round)] = cls._made(round)
+        return plan
+
+    @classmethod
+    def _made(cls, round: Round) -> Plan:
         """Look up the objects that the terms name."""
         score = scores.get(round.score.name, **round.score.settings)
         method = methods.get(round.method.name, **round.method.settings).toward(round.target)
@@ -198,6 +208,12 @@ class Plan:
             )
 
 
+_MOST_PLANS = 8
+"""So many are kept: a plan keeps its round, and there may be a million agents in one."""
+_PLANS: dict[int, Plan] = {}
+"""The plans of the last rounds, by the identity of the round."""
+
+
 def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ...]:
     """Return the payloads of a method, and `SharedThreshold`: a group without points has +inf."""
     return tuple(
@@ -215,6 +231,37 @@ def choose_score(score: str | Score) -> Choice:
     """Return a score as a round names it."""
     found = scores.get(score) if isinstance(score, str) else score
     return Choice(scores.name_of(found), _settings(found))
+
+
+def new_round(
+    agents: Sequence[str],
+    method: str | Method[Any],
+    score: str | Score,
+    alphas: Sequence[float],
+    *,
+    rule: str = "leq",
+    allow_empty: bool = True,
+    key: str | None = None,
+    quorum: int | None = None,
+    classes: Sequence[str] = (),
+    n_classes: int | None = None,
+    **terms: Any,
+) -> Round:
+    """Return a new round with a fresh id: of all agents, with the key of their roster."""
+    names, count = named_classes(classes, n_classes)
+    return Round(
+        id=new_id(),
+        method=choose_method(method),
+        score=choose_score(score),
+        alphas=tuple(alphas),
+        agents=tuple(agents),
+        quorum=len(agents) if quorum is None else quorum,
+        rule=set_rule(rule, allow_empty),
+        key=shared_key(agents) if key is None else key,
+        classes=names,
+        n_classes=count,
+        **terms,
+    )
 
 
 def as_alphas(

@@ -85,7 +85,6 @@ def test_the_inputs_are_not_changed():
             {"rng": "x"},
             "rng must be None, an integer of at least 0, a Seed.* got 'x'",
         ),
-        ({"a": [0.1]}, {"rng": 1, "seed": 1}, "seed is the old name of rng"),
     ],
 )
 def test_bad_input_is_refused(agents, options, says):
@@ -166,14 +165,6 @@ def test_noise_comes_from_rng(source):
     assert first == fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=7).threshold("A")
     again = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=source).threshold("A")
     assert (first == again) == isinstance(source, int)  # a generator goes on
-
-
-def test_seed_is_the_old_name_of_rng():
-    with pytest.warns(DeprecationWarning, match="rng") as caught:
-        old = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, seed=7)
-    assert caught[0].filename == __file__
-    new = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=7)
-    assert old.threshold("A") == new.threshold("A")
 
 
 def test_one_warning_names_every_infinite_threshold():
@@ -321,17 +312,9 @@ def test_federated_quantiles_are_those_of_the_pooled_data():
     assert fw.federated_quantile({"a": [1, 2, 3, 4]}, np.float32(0.25)) == 1.0
 
 
-def test_a_secure_quantile_shows_the_server_no_agents_counts():
-    seen = []
-    values = {"a": [1.0, 2.0], "b": [3.0], "c": [4.0]}
-    fw.federated_quantile(values, 0.5, on_exchange=lambda *exchange: seen.append(exchange))
-    assert {name for _, name, _, _ in seen} == set(values)
-    assert max(step for step, *_ in seen) == 16  # sizes, then 16 questions of 15 values
+def test_a_secure_quantile_needs_three_agents():
     with raises(InputError, field="quorum"):
         fw.federated_quantile({"a": [1.0], "b": [2.0]}, 0.5, secure=True)
-    limit = DisclosureLimit()
-    with pytest.raises(InputError):
-        fw.federated_quantile(values, 0.5, limit=limit)
 
 
 @pytest.mark.parametrize(
@@ -590,7 +573,6 @@ def test_columns_found_by_name_are_held_against_labels_in_the_rounds_order():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"seed": -1}, "^seed must be an integer of at least 0, got -1"),
         ({"rng": -1}, "^rng must be None, an integer of at least 0.*, got -1"),
         ({"alpha": []}, "^alpha must be at least one level, got none"),
     ],

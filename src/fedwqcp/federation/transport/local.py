@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import Any, TypeAlias, get_args, get_type_hints
 
 import msgspec
 import numpy as np
@@ -14,15 +13,10 @@ from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
 from fedwqcp import scores
 from fedwqcp._validation import (
-    Floats,
-    as_array,
     as_classes,
-    as_floats,
-    check_arguments,
     check_same_classes,
     listed,
     named,
-    plain,
     several_columns,
     shown,
 )
@@ -38,16 +32,11 @@ from fedwqcp.errors import (
     warn,
 )
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import (
     Plan,
-    as_alphas,
-    choose_method,
-    choose_score,
-    new_id,
+    new_round,
     part_of,
-    set_rule,
 )
 from fedwqcp.federation.predict import (
     check_ids,
@@ -55,17 +44,15 @@ from fedwqcp.federation.predict import (
     mismatch_note,
     scored,
 )
-from fedwqcp.federation.release import Release, keep_fingerprints, unseen_labels, unseen_note
+from fedwqcp.federation.release import Release, unseen_labels, unseen_note
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
-from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
 from fedwqcp.quantile import least_sample
-from fedwqcp.scores import Rule, Score
+from fedwqcp.scores import Score
 from fedwqcp.scores.aps import APS
-from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.messages import Number, Round, SharedThreshold, Target, check_names
+from fedwqcp.wire.messages import Number, SharedThreshold, Target
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
@@ -74,265 +61,17 @@ OnExchange: TypeAlias = Callable[[int, str, int, int], None]
 """Called with every question and its answer: step, agent, bytes down and bytes up."""
 
 
-def calibrate(
-    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
-    *,
-    method: str | Method[Any] = "auto",
-    alpha: float | Sequence[float],
-    score: str | Score | None = None,
-    rule: Rule = "leq",
-    allow_empty: bool = True,
-    key: str | None = None,
-    by: Literal["label", "group"] | None = None,
-    groups: Sequence[str] | None = None,
-    classes: Sequence[str] | None = None,
-    target: Target = "own",
-    allow_samples: bool = False,
-    allow_large_alpha: bool = False,
-    limit: DisclosureLimit | None = None,
-    rng: SeedLike | None = None,
-    secure: bool | tuple[float, float] = False,
-    on_exchange: OnExchange | None = None,
-    seed: int | None = None,
-) -> Release:
-    """Agree on thresholds between agents of this process.
-
-    Parameters
-    ----------
-    agents : mapping of str to Outputs, array_like or Calibration
-        For each agent the `Outputs` of its model with labels, which are scored here; or its scores,
-        shape (n,); or its `Calibration`, scores with labels or features for methods that need them.
-        An agent may be empty. Shape (n, columns) is for scores of several columns, which ``score``
-        must then name.
-    method : str or Method, optional
-        Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
-    alpha : float or sequence of float
-        Miscoverage level, or several: each gets a threshold of its own. 0.1 stands for 90 %
-        coverage.
-    score : str or Score, optional
-        Where the scores come from, stored with the release so that it predicts. Without it
-        `Outputs` are scored by randomised APS; scores count as the caller's own, without bounds.
-    rule : {"leq", "leq_top1", "until"}, optional
-        How a threshold becomes a set of labels; stored with the release.
-    allow_empty : bool, optional
-        False puts the most probable label into every set, so that none is empty (``rule``
-        ``"leq_top1"``): coverage and size can only grow.
-    key : str, optional
-        Key of the uniforms of a randomised score; random by default. Where the scores come from
-        ``score.of(..., u=uniforms(key, texts))``, pass the same key; ``texts`` are the ids as text,
-        ``[str(i) for i in ids]``, as which a release reads them.
-    by : {"label", "group"}, optional
-        A threshold of its own for each class, or for each group that a `Calibration` names in
-        ``groups``: coverage then holds within each, as the method promises it.
-    groups : sequence of str, optional
-        Names of the groups; by default those that occur.
-    classes : sequence of str, optional
-        Names of the classes, in the order of every model's columns; by default those that a
-        `Calibration` names. An agent whose `Calibration` names others, or another order, is
-        refused by name. Sets and thresholds by label then use these names.
-    target : "own", "mixture" or tuple of float, optional
-        Whom each agent will predict: people like those it calibrated on, as deployed (the default),
-        or people of all agents; or a distribution in numbers, as the method reads it. The wrong
-        choice costs coverage, or makes sets larger. Methods that correct no shift give the same
-        thresholds for every target; the release's ``assumption`` says so.
-    allow_samples : bool, optional
-        Let methods pass on all scores of single people, as the exact forms of some need.
-    allow_large_alpha : bool, optional
-        Take levels above 0.5, which are refused otherwise: most often a coverage was meant.
-    limit : DisclosureLimit, optional
-        How much of their scores agents reveal. Between machines it is ``DisclosureLimit()`` unless
-        a site says otherwise; here, in one process, nothing is limited by default.
-    rng : int, SeedSequence, BitGenerator or Generator, optional
-        Source of the agents' noise, as `numpy.random.default_rng` takes it: an integer gives the
-        same noise again, a generator goes on. By default from the operating system.
-    secure : bool or tuple of float, optional
-        Add the agents' numbers under masks, so that the server sees only sums; for methods that
-        need no more. Scores without a finite range need one: ``secure=(low, high)``.
-    on_exchange : callable, optional
-        Called with every question and its answer: step, agent, bytes down and bytes up.
-    seed : int, optional
-        Old name of ``rng``; the next release removes it.
-
-    Returns
-    -------
-    Release
-        The thresholds, what is proved of them, and what it cost.
-
-    Raises
-    ------
-    InputError
-        If an array, a name or a setting is wrong.
-
-    Warns
-    -----
-    InfiniteThresholdWarning
-        If a threshold is +inf, once for all agents: too few calibration points, most often.
-    UnseenLabelsWarning
-        If more than alpha of an agent's labels are of classes that no agent has enough points of.
-    FewPointsWarning
-        If an agent has too few points to prove 1 - alpha, and borrows its threshold.
-    LabelMismatchWarning
-        If the data of an agent's `Outputs` rule out that the most probable class is useful, once
-        for all agents: shuffled labels, columns in another order, labels that count from 1.
-
-    Examples
-    --------
-    >>> release = calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=0.4)
-    >>> round(release.threshold("a"), 3), str(release.guarantee), release.rounds
-    (0.3, 'agent-floor, finite-sample', 1)
-
-    From a model's outputs to sets:
-
-    >>> cal = Outputs([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], labels=[1, 0, 1])
-    >>> release = calibrate({"a": cal}, score="lac", alpha=0.4)
-    >>> release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]])[1]
-    (0, 1)
-    """
-    if not isinstance(agents, Mapping):
-        raise InputError(
-            f"agents must map names to scores or Outputs, such as {{'a': [0.1, 0.2]}}, got "
-            f"{type(agents).__name__}"
-        )
-    check_arguments(calibrate, locals())
-    check_names(tuple(agents))
-    alphas = as_alphas(alpha, allow_large=allow_large_alpha)
-    target, secure = plain(target), plain(secure)
-    choose_method(method)  # refuses an unknown name before any data are read
-    key = new_id() if key is None else str(key)
-    score = _default_score(score, agents)
-    cals = _calibrations(agents, score, key, _agreed_classes(agents, classes))
-    one_round = partial(
-        _one_round,
-        cals,
-        alpha=alphas,
-        score=Custom() if score is None else score,
-        rule=set_rule(rule, allow_empty),
-        key=key,
-        by=by,
-        groups=groups,
-        target=target,
-        allow_samples=allow_samples,
-        limit=limit,
-        rng=_one_source(rng, seed),
-        secure=secure,
-        on_exchange=on_exchange,
-    )
-    release = one_round(method)
-    _warn_of_infinite(release, cals)
-    _warn_of_few_points(release)
-    _warn_of_mismatch(release, agents, cals)
-    if not isinstance(release.score, Custom):  # of which nothing is measured here
-        given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
-        keep_fingerprints(release, given)
-    return release
-
-
-def federated_quantile(
-    values: Mapping[str, npt.ArrayLike],
-    q: float | Sequence[float],
-    *,
-    secure: bool = False,
-    limit: DisclosureLimit | None = None,
-    on_exchange: OnExchange | None = None,
-) -> float | Floats:
-    """Return a quantile of all agents' values together, exact in rank, from counts alone.
-
-    Of N values it is the ceil(q N)-th smallest: what ``numpy.quantile(pooled, q,
-    method="inverted_cdf")`` gives. The server asks how many values are at most each of a few
-    numbers until one number is left. It learns the agents' sizes and counts, or with ``secure``
-    their sums, and the result, which is one person's value.
-
-    Parameters
-    ----------
-    values : mapping of str to array_like, shape (n,)
-        For each agent its finite values; an agent may have none.
-    q : float or sequence of float
-        Between 0 and 1, both left out; several are found in the same round trips.
-    secure : bool, optional
-        Add the counts under masks, so that the server sees only sums; needs three agents.
-    limit : DisclosureLimit, optional
-        How much of their values agents reveal without ``secure``; nothing is limited by default.
-    on_exchange : callable, optional
-        Called with every question and its answer: step, agent, bytes down and bytes up.
-
-    Returns
-    -------
-    float or Floats
-        One of the values; one for each q, in its order.
-
-    Raises
-    ------
-    InputError
-        If a value is not finite, q is not between 0 and 1, or there is no value.
-
-    Notes
-    -----
-    It is a round of `fcp` with ``correction=False`` at alpha = 1 - q on the score ``custom``: every
-    transport carries it whose agents bring a `Calibration` of their values. For prediction sets use
-    `calibrate`: this quantile counts no test point and covers too little.
-
-    Examples
-    --------
-    >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, 0.5)
-    3.0
-    >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, [0.1, 0.9], secure=True)
-    array([ 1., 10.])
-    """
-    if not isinstance(values, Mapping):
-        raise InputError(
-            f"values must map names to values, such as {{'a': [0.1, 0.2]}}, got "
-            f"{type(values).__name__}"
-        )
-    check_arguments(federated_quantile, locals())
-    check_names(tuple(values))
-    several = as_array(q, "q").ndim > 0
-    levels = np.ravel(q).tolist()
-    for level in levels:
-        if type(level) is bool or not isinstance(level, int | float) or not 0 < level < 1:
-            raise InputError(f"q must be strictly between 0 and 1, got {shown(level)}")
-        if 1 - level == 1:
-            raise InputError(f"q must be at least 1e-15, got {level!r}: take the smallest value")
-    if not levels:
-        raise InputError("q must be at least one number, got none")
-    cals = {}
-    for name, own in values.items():
-        try:
-            cals[name] = Calibration(as_floats(own, "values", (None,)))
-        except InputError as error:
-            raise error.within(f"agent {name!r}") from None
-    if not sum(cal.n for cal in cals.values()):
-        raise InputError("a quantile needs at least one value, got none of any agent")
-    alphas = tuple(float(1 - level) for level in levels)
-    release = _one_round(
-        cals,
-        FCP(correction=False),
-        alpha=tuple(dict.fromkeys(alphas)),
-        score=Custom(),
-        limit=limit,
-        on_exchange=on_exchange,
-        secure=(-1.0, 1.0) if secure else False,  # of counts no range is asked
-    )
-    name = next(iter(cals))
-    found = [float(release.threshold(name, alpha)) for alpha in alphas]
-    return np.array(found) if several else found[0]
-
-
-def _one_round(
+def one_round(
     cals: Mapping[str, Calibration],
     method: str | Method[Any],
     *,
-    alpha: tuple[float, ...],
     score: str | Score,
-    rule: Rule = "leq",
-    key: str = "",
-    by: Literal["label", "group"] | None = None,
-    groups: Sequence[str] | None = None,
+    alphas: tuple[float, ...],
+    by: str | None = None,
     target: Target = "own",
-    allow_samples: bool = False,
-    limit: DisclosureLimit | None = None,
     rng: SeedLike | None = None,
     secure: bool | tuple[float, float] = False,
-    on_exchange: OnExchange | None = None,
+    **terms: Any,
 ) -> Release:
     """Run one round of a method between agents of this process."""
     if getattr(method, "target", "own") not in ("own", target):
@@ -340,42 +79,38 @@ def _one_round(
             "target is a term of the round: leave it out of the method, and write "
             f"calibrate(..., target={method.target!r})"  # type: ignore[union-attr]  # it has one
         )
-    n_classes = next((cal.n_classes for cal in cals.values()), None)
-    if by == "label" and n_classes is None:
+    first = next(iter(cals.values()))
+    if by == "label" and first.n_classes is None:
         raise InputError(
             "'label' needs labels that are classes, and no agent brings any: pass Outputs or a "
             "Calibration with labels, or use by='group', with groups that are known before y is",
             field="by",
         )
-    round = Round(
-        id=new_id(),
-        method=choose_method(method),
-        score=choose_score(score),
-        alphas=alpha,
-        agents=tuple(cals),
-        quorum=len(cals),
-        max_n=max((cal.n for cal in cals.values()), default=1) or 1,
-        rule=rule,
-        key=key,
-        n_classes=n_classes,
-        classes=next((cal.classes for cal in cals.values()), ()),
+    round = new_round(
+        tuple(cals),
+        method,
+        score,
+        alphas,
+        max_n=max(cal.n for cal in cals.values()) or 1,
+        n_classes=first.n_classes,
+        classes=first.classes,
         by=by,
-        groups=_group_names(cals, by, groups),
+        groups=_group_names(cals) if by == "group" else (),
         target=target,
+        **terms,
     )
     plan = Plan.of(round)
     _check_private_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
         sized = msgspec.structs.replace(round, max_n=round.max_n + plan.method.size_noise)
         plan = Plan.of(secure_round(sized, secure))
-    applied = None if secure else limit  # the server sees only sums
     sides = {
-        name: Agent(name, plan, cal, allow_samples=allow_samples, limit=applied, rng=own)
-        for (name, cal), own in zip(cals.items(), _streams(rng, len(cals)), strict=True)
+        name: Agent(name, plan, cal, allow_samples=True, limit=None, rng=stream)
+        for (name, cal), stream in zip(cals.items(), _streams(rng, len(cals)), strict=True)
     }
     if secure:
         return run_masked(SecureServer(plan), sides)
-    release = run(Server(plan), sides, on_exchange)
+    release = run(Server(plan), sides)
     return msgspec.structs.replace(release, local=_localized(plan, release, cals))
 
 
@@ -431,18 +166,6 @@ def _localized(
     return found
 
 
-def _one_source(rng: SeedLike | None, seed: int | None) -> SeedLike | None:
-    """Return what the agents' noise comes from, under its new or its old name."""
-    if seed is None:
-        return rng
-    if rng is not None:
-        raise InputError("seed is the old name of rng: leave it out")
-    if seed < 0:
-        raise InputError(f"seed must be an integer of at least 0, got {shown(seed)}")
-    warn(f"seed is deprecated: write rng={int(seed)}", DeprecationWarning)
-    return seed
-
-
 def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
     """Return a stream of random numbers for each agent."""
     try:
@@ -454,7 +177,7 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
         ) from None
 
 
-def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
+def warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
     """Warn once of all agents, levels, and classes or groups whose threshold is +inf, and why."""
     unseen = unseen_labels(release)
     if unseen:
@@ -474,7 +197,7 @@ def _warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None
         warn(_infinite(release, cals, found), InfiniteThresholdWarning)
 
 
-def _warn_of_few_points(release: Release) -> None:
+def warn_of_few_points(release: Release) -> None:
     """Warn once of the agents whose points prove less than 1 - alpha, at whatever level."""
     few: dict[str, float] = {}
     for alpha in release.round.alphas:
@@ -491,7 +214,7 @@ def _warn_of_few_points(release: Release) -> None:
         )
 
 
-def _warn_of_mismatch(
+def warn_of_mismatch(
     release: Release, agents: Mapping[str, object], cals: Mapping[str, Calibration]
 ) -> None:
     """Warn once of all agents whose labels may not fit the columns."""
@@ -619,7 +342,7 @@ _ALL_ENDLESS: dict[str | None, str] = {
 """What a threshold of +inf means, by what it is of; and those of several."""
 
 
-def _default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:
+def default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:
     """Return the score that outputs are scored with: the one that is named, or randomised APS."""
     outputs = {name: data for name, data in agents.items() if isinstance(data, Outputs)}
     if score is not None or not outputs:
@@ -644,7 +367,7 @@ def _is_real(labels: npt.NDArray[Any]) -> bool:
     return labels.dtype.kind == "f" and bool((labels != np.rint(labels)).any())
 
 
-def _agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None) -> tuple[str, ...]:
+def agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the classes: those given, or those of the first agent that names any.
 
     Columns that are found by name have no order, so such an agent comes last.
@@ -682,7 +405,7 @@ def _labels_are_numbers(data: object) -> bool:
     return isinstance(data, Outputs) and data.labels is not None and data.labels.dtype.kind in "iu"
 
 
-def _calibrations(
+def calibrations(
     agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
     score: str | Score | None,
     key: str,
@@ -756,14 +479,7 @@ def _check_same_number(found: Mapping[str, int], field: str) -> None:
         raise ClassesError(f"must be the same at all agents, got {said}", field=field)
 
 
-def _group_names(
-    cals: Mapping[str, Calibration], by: str | None, groups: Sequence[str] | None
-) -> tuple[str, ...]:
-    """Return the names of the groups: those given, or all that occur."""
-    if groups is not None:
-        return tuple(map(str, groups))
-    if by != "group":
-        return ()
-    return tuple(
-        sorted({str(g) for cal in cals.values() if cal.groups is not None for g in cal.groups})
-    )
+def _group_names(cals: Mapping[str, Calibration]) -> tuple[str, ...]:
+    """Return the names of all groups that occur."""
+    groups = (cal.groups for cal in cals.values() if cal.groups is not None)
+    return tuple(sorted({str(group) for column in groups for group in column}))

@@ -16,12 +16,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import (
     as_alphas,
     as_target,
-    choose_method,
-    choose_score,
-    named_classes,
-    new_id,
-    set_rule,
-    shared_key,
+    new_round,
 )
 from fedwqcp.registry import Setting
 from fedwqcp.wire.messages import MAX_N, Round
@@ -139,26 +134,21 @@ def round_of(config: Mapping[str, object]) -> Round:
         If a key of one of these groups is unknown, or a value is wrong.
     """
     given = RunConfig.of(config)
-    agents = _split(given.agents)
-    classes, n_classes = named_classes(_split(given.classes), given.n_classes or None)
-    method = methods.get(given.method, **_settings(given.method_setting))
-    score = scores.get(given.score, **_settings(given.score_setting))
-    return Round(
-        id=new_id(),
-        method=choose_method(method),
-        score=choose_score(score),
-        alphas=as_alphas(
+    return new_round(
+        _split(given.agents),
+        methods.get(given.method, **_settings(given.method_setting)),
+        scores.get(given.score, **_settings(given.score_setting)),
+        as_alphas(
             [_number("alpha", part) for part in _split(given.alpha)],
             allow_large=given.allow_large_alpha,
             allowed_by=("allow-large-alpha = true",) * 2,
         ),
-        agents=agents,
-        quorum=given.quorum or len(agents),
+        rule=given.rule,
+        allow_empty=given.allow_empty,
+        quorum=given.quorum or None,
         max_n=given.max_n,
-        rule=set_rule(given.rule, given.allow_empty),
-        key=shared_key(agents),
-        n_classes=n_classes,
-        classes=classes,
+        n_classes=given.n_classes or None,
+        classes=_split(given.classes),
         by=given.by or None,
         groups=_split(given.groups),
         keys=_keys(given.keys),

@@ -1,0 +1,240 @@
+"""The front door: a round between agents of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp._validation import Floats, as_array, as_floats, check_arguments, plain, shown
+from fedwqcp.errors import InputError
+from fedwqcp.federation.outputs import Outputs
+from fedwqcp.federation.plan import as_alphas, choose_method, new_id
+from fedwqcp.federation.release import Release, keep_fingerprints
+from fedwqcp.federation.transport.local import (
+    SeedLike,
+    agreed_classes,
+    calibrations,
+    default_score,
+    one_round,
+    warn_of_few_points,
+    warn_of_infinite,
+    warn_of_mismatch,
+)
+from fedwqcp.methods import Calibration, Method
+from fedwqcp.methods.fcp import FCP
+from fedwqcp.scores import Rule, Score
+from fedwqcp.scores.custom import Custom
+from fedwqcp.wire.messages import Target, check_names
+
+
+def calibrate(
+    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
+    *,
+    alpha: float | Sequence[float],
+    method: str | Method[Any] = "auto",
+    score: str | Score | None = None,
+    rule: Rule = "leq",
+    by: Literal["label", "group"] | None = None,
+    classes: Sequence[str] | None = None,
+    target: Target = "own",
+    key: str | None = None,
+    rng: SeedLike | None = None,
+    secure: bool | tuple[float, float] = False,
+    allow_large_alpha: bool = False,
+) -> Release:
+    """Agree on thresholds between agents of this process.
+
+    Parameters
+    ----------
+    agents : mapping of str to Outputs, array_like or Calibration
+        For each agent the `Outputs` of its model with labels, which are scored here; or its scores,
+        shape (n,); or its `Calibration`, scores with labels or features for methods that need them.
+        An agent may be empty. Shape (n, columns) is for scores of several columns, which ``score``
+        must then name.
+    alpha : float or sequence of float
+        Miscoverage level, or several: each gets a threshold of its own. 0.1 stands for 90 %
+        coverage.
+    method : str or Method, optional
+        Name of a method, or a method with settings: ``methods.get("fedwq-cp", overflow="clip")``.
+    score : str or Score, optional
+        Where the scores come from, stored with the release so that it predicts. Without it
+        `Outputs` are scored by randomised APS; scores count as the caller's own, without bounds.
+    rule : {"leq", "leq_top1", "until"}, optional
+        How a threshold becomes a set of labels; stored with the release. With ``"leq_top1"`` the
+        most probable label is in every set, so that none is empty.
+    by : {"label", "group"}, optional
+        A threshold of its own for each class, or for each group that occurs in the data's
+        ``groups``: coverage then holds within each, as the method promises it.
+    classes : sequence of str, optional
+        Names of the classes, in the order of every model's columns; by default those that a
+        `Calibration` names. An agent whose `Calibration` names others, or another order, is
+        refused by name. Sets and thresholds by label then use these names.
+    target : "own", "mixture" or tuple of float, optional
+        Whom each agent will predict: people like those it calibrated on, as deployed (the default),
+        or people of all agents; or a distribution in numbers, as the method reads it. The wrong
+        choice costs coverage, or makes sets larger. Methods that correct no shift give the same
+        thresholds for every target; the release's ``assumption`` says so.
+    key : str, optional
+        Key of the uniforms of a randomised score; random by default. Where the scores come from
+        ``score.of(..., u=uniforms(key, texts))``, pass the same key; ``texts`` are the ids as text,
+        ``[str(i) for i in ids]``, as which a release reads them.
+    rng : int, SeedSequence, BitGenerator or Generator, optional
+        Source of the agents' noise, as `numpy.random.default_rng` takes it: an integer gives the
+        same noise again, a generator goes on. By default from the operating system.
+    secure : bool or tuple of float, optional
+        Add the agents' numbers under masks, so that the server sees only sums; for methods that
+        need no more. Scores without a finite range need one: ``secure=(low, high)``.
+    allow_large_alpha : bool, optional
+        Take levels above 0.5, which are refused otherwise: most often a coverage was meant.
+
+    Returns
+    -------
+    Release
+        The thresholds, what is proved of them, and what it cost.
+
+    Raises
+    ------
+    InputError
+        If an array, a name or a setting is wrong.
+
+    Warns
+    -----
+    InfiniteThresholdWarning
+        If a threshold is +inf, once for all agents: too few calibration points, most often.
+    UnseenLabelsWarning
+        If more than alpha of an agent's labels are of classes that no agent has enough points of.
+    FewPointsWarning
+        If an agent has too few points to prove 1 - alpha, and borrows its threshold.
+    LabelMismatchWarning
+        If the data of an agent's `Outputs` rule out that the most probable class is useful, once
+        for all agents: shuffled labels, columns in another order, labels that count from 1.
+
+    Examples
+    --------
+    >>> release = calibrate({"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, alpha=0.4)
+    >>> round(release.threshold("a"), 3), str(release.guarantee), release.rounds
+    (0.3, 'agent-floor, finite-sample', 1)
+
+    From a model's outputs to sets:
+
+    >>> cal = Outputs([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], labels=[1, 0, 1])
+    >>> release = calibrate({"a": cal}, score="lac", alpha=0.4)
+    >>> release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]])[1]
+    (0, 1)
+    """
+    if not isinstance(agents, Mapping):
+        raise InputError(
+            f"agents must map names to scores or Outputs, such as {{'a': [0.1, 0.2]}}, got "
+            f"{type(agents).__name__}"
+        )
+    check_arguments(calibrate, locals())
+    check_names(tuple(agents))
+    alphas = as_alphas(alpha, allow_large=allow_large_alpha)
+    choose_method(method)  # refuses an unknown name before any data are read
+    key = new_id() if key is None else str(key)
+    score = default_score(score, agents)
+    cals = calibrations(agents, score, key, agreed_classes(agents, classes))
+    release = one_round(
+        cals,
+        method,
+        score=Custom() if score is None else score,
+        alphas=alphas,
+        rule=rule,
+        by=by,
+        target=plain(target),
+        key=key,
+        rng=rng,
+        secure=plain(secure),
+    )
+    warn_of_infinite(release, cals)
+    warn_of_few_points(release)
+    warn_of_mismatch(release, agents, cals)
+    if not isinstance(release.score, Custom):  # of which nothing is measured here
+        given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
+        keep_fingerprints(release, given)
+    return release
+
+
+def federated_quantile(
+    values: Mapping[str, npt.ArrayLike],
+    q: float | Sequence[float],
+    *,
+    secure: bool = False,
+) -> float | Floats:
+    """Return a quantile of all agents' values together, exact in rank, from counts alone.
+
+    Of N values it is the ceil(q N)-th smallest: what ``numpy.quantile(pooled, q,
+    method="inverted_cdf")`` gives. The server asks how many values are at most each of a few
+    numbers until one number is left. It learns the agents' sizes and counts, or with ``secure``
+    their sums, and the result, which is one person's value.
+
+    Parameters
+    ----------
+    values : mapping of str to array_like, shape (n,)
+        For each agent its finite values; an agent may have none.
+    q : float or sequence of float
+        Between 0 and 1, both left out; several are found in the same round trips.
+    secure : bool, optional
+        Add the counts under masks, so that the server sees only sums; needs three agents.
+
+    Returns
+    -------
+    float or Floats
+        One of the values; one for each q, in its order.
+
+    Raises
+    ------
+    InputError
+        If a value is not finite, q is not between 0 and 1, or there is no value.
+
+    Notes
+    -----
+    It is a round of `fcp` with ``correction=False`` at alpha = 1 - q on the score ``custom``: every
+    transport carries it whose agents bring a `Calibration` of their values. For prediction sets use
+    `calibrate`: this quantile counts no test point and covers too little.
+
+    Examples
+    --------
+    >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, 0.5)
+    3.0
+    >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, [0.1, 0.9], secure=True)
+    array([ 1., 10.])
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(
+            f"values must map names to values, such as {{'a': [0.1, 0.2]}}, got "
+            f"{type(values).__name__}"
+        )
+    check_arguments(federated_quantile, locals())
+    check_names(tuple(values))
+    several = as_array(q, "q").ndim > 0
+    levels = np.ravel(q).tolist()
+    for level in levels:
+        if type(level) is bool or not isinstance(level, int | float) or not 0 < level < 1:
+            raise InputError(f"q must be strictly between 0 and 1, got {shown(level)}")
+        if 1 - level == 1:
+            raise InputError(f"q must be at least 1e-15, got {level!r}: take the smallest value")
+    if not levels:
+        raise InputError("q must be at least one number, got none")
+    cals = {}
+    for name, own in values.items():
+        try:
+            cals[name] = Calibration(as_floats(own, "values", (None,)))
+        except InputError as error:
+            raise error.within(f"agent {name!r}") from None
+    if not sum(cal.n for cal in cals.values()):
+        raise InputError("a quantile needs at least one value, got none of any agent")
+    alphas = tuple(float(1 - level) for level in levels)
+    release = one_round(
+        cals,
+        FCP(correction=False),
+        score=Custom(),
+        alphas=tuple(dict.fromkeys(alphas)),
+        secure=(-1.0, 1.0) if secure else False,  # of counts no range is asked
+    )
+    name = next(iter(cals))
+    found = [float(release.threshold(name, alpha)) for alpha in alphas]
+    return np.array(found) if several else found[0]
