@@ -8,9 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_array, as_floats, check_arguments, plain, shown
+from fedwqcp._validation import Floats, as_array, as_floats, checked, plain, shown
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import as_alphas, choose_method, new_id
 from fedwqcp.federation.release import Release, keep_fingerprints
 from fedwqcp.federation.transport.local import (
@@ -25,11 +24,13 @@ from fedwqcp.federation.transport.local import (
 )
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.fcp import FCP
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Target, check_names
 
 
+@checked
 def calibrate(
     agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
     *,
@@ -130,7 +131,6 @@ def calibrate(
             f"agents must map names to scores or Outputs, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(agents).__name__}"
         )
-    check_arguments(calibrate, locals())
     check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
     choose_method(method)  # refuses an unknown name before any data are read
@@ -158,6 +158,7 @@ def calibrate(
     return release
 
 
+@checked
 def federated_quantile(
     values: Mapping[str, npt.ArrayLike],
     q: float | Sequence[float],
@@ -208,7 +209,6 @@ def federated_quantile(
             f"values must map names to values, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(values).__name__}"
         )
-    check_arguments(federated_quantile, locals())
     check_names(tuple(values))
     several = as_array(q, "q").ndim > 0
     levels = np.ravel(q).tolist()

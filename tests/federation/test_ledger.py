@@ -19,12 +19,12 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.envelope import Request
 from fedwqcp.federation.transport.settings import round_of
 from fedwqcp.federation.transport.site import RefusedError, Site, accept_release, answer
 from fedwqcp.methods import Calibration
+from fedwqcp.outputs import Outputs
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Choice, Round
 

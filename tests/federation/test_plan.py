@@ -14,11 +14,11 @@ from changed import replace
 from fedwqcp import APS, preset
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan, Roster, load_roster
 from fedwqcp.federation.predict import calibration_of, predict, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
+from fedwqcp.outputs import Outputs
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
 from refusals import raises

@@ -19,14 +19,12 @@ from fedwqcp._io import read as read_bytes
 from fedwqcp._validation import Bools, Floats, as_groups, as_labels, listed, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation import approval
-from fedwqcp.federation import outputs as model_outputs
+from fedwqcp.federation import approval, temperature
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.outputs import Outputs, Temperature
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load
@@ -35,7 +33,9 @@ from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
 from fedwqcp.methods import Calibration
+from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.quantile import conformal_rank, least_sample
+from fedwqcp.readers import load_outputs
 from fedwqcp.report.terminal import guarantee_line, scale
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets, as_csv
@@ -124,9 +124,9 @@ def calibrate(
     terms = _required(folder.read_round(round), require)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    read = model_outputs.load_outputs(outputs, labels, terms.classes)
-    used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
-    with model_outputs.in_file(outputs, labels):
+    read = load_outputs(outputs, labels, terms.classes)
+    used, own = temperature.for_calibration(terms, name, read, temperature_share, kept)
+    with in_file(outputs, labels):
         cal = prediction.calibration_of(terms, used)
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(
@@ -280,16 +280,16 @@ def predict(
         _check_took_no_part(context, agent, terms.round)
     who = None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
     name = who or "new-site"
-    new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
+    new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-    own = model_outputs.for_prediction(terms.round, name, new, kept)
+    own = temperature.for_prediction(terms.round, name, new, kept)
     again = _read_again(terms.round, calibration, calibration_labels, own)
     cal = None
     if calibration is not None and again is not None:
-        with model_outputs.in_file(calibration, calibration_labels):
+        with in_file(calibration, calibration_labels):
             cal = prediction.calibration_of(terms.round, again)
-    ready = new if own is None else model_outputs.probabilities(new, own)
-    with model_outputs.in_file(outputs):
+    ready = new if own is None else temperature.probabilities(new, own)
+    with in_file(outputs):
         prediction.check_classes(terms.round, ready)
     try:
         sets = prediction.predict(
@@ -297,7 +297,7 @@ def predict(
         )
     except InputError as error:  # a row is one of the outputs
         raise error if error.row is None else error.within(str(outputs)) from None
-    with model_outputs.in_file(outputs, labels):
+    with in_file(outputs, labels):
         found = _rates(name, terms.round, sets, new)
     rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
@@ -397,24 +397,24 @@ def _source(release: ReleaseRecord, path: Path | None, cal: Calibration | None) 
 
 
 def _read_again(
-    round: Round, path: Path | None, labels: Path | None, own: Temperature | None
+    round: Round, path: Path | None, labels: Path | None, own: temperature.Temperature | None
 ) -> Outputs | None:
     """Read calibration points once more, as they were when the round was answered."""
     if path is None:
         if labels is not None:
             raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
         return None
-    outputs = model_outputs.load_outputs(path, labels, round.classes)
+    outputs = load_outputs(path, labels, round.classes)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     if own is None:
         return outputs
-    if int(model_outputs.held_out(round, outputs, own.share).sum()) != own.fitted_on:
+    if int(temperature.held_out(round, outputs, own.share).sum()) != own.fitted_on:
         raise InputError(
             f"--calibration must be the file that this agent calibrated with: its temperature was "
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
-    return model_outputs.calibrated(round, outputs, own)
+    return temperature.calibrated(round, outputs, own)
 
 
 def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
@@ -580,7 +580,7 @@ class SetRate:
     empty: float
 
 
-@model_outputs.named_by_line
+@named_by_line
 def _rates(
     agent: str, round: Round, sets: LabelSets | Intervals, new: Outputs
 ) -> tuple[SetRate, ...]:

@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Floats, as_floats, as_groups, as_indicators, group_places
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._base import own_data
 from fedwqcp.metrics import lower_end
+from fedwqcp.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets

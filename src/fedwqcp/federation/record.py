@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from fedwqcp import methods
 from fedwqcp._io import append_line, exists, make_folder, read, to_json, write_atomic
-from fedwqcp._validation import check_arguments
+from fedwqcp._validation import checked
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.release import Release
@@ -34,6 +34,7 @@ START = "0" * 64
 """What the first line of a log says of the line before it."""
 
 
+@checked
 def save(release: Release, path: str | Path) -> None:
     """Write a release to a file, whole or not at all.
 
@@ -53,11 +54,11 @@ def save(release: Release, path: str | Path) -> None:
     InputError
         If the file cannot be written.
     """
-    check_arguments(save, locals())
     data = encode(replace(release, local={}))
     write_atomic(Path(path), data, shared=not release.received)
 
 
+@checked
 def load(path: str | Path) -> Release:
     """Read a release from a file.
 
@@ -79,7 +80,6 @@ def load(path: str | Path) -> Release:
         If it is damaged, of another version or an unknown method, or holds what no round of its
         method ends with.
     """
-    check_arguments(load, locals())
     return parse(read(Path(path)), str(path))
 
 

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_alpha, check_arguments, listed, named, plain
+from fedwqcp._validation import as_alpha, checked, listed, named, plain
 from fedwqcp.errors import CalibrationRowsWarning, InputError, warn
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import (
     Fingerprints,
@@ -28,6 +27,7 @@ from fedwqcp.federation.predict import (
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import AgentMetrics, AgentRisk
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores import LabelScore, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
@@ -153,6 +153,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         **options: Unpack[_SetOptions],
     ) -> dict[float, LabelSets]: ...
 
+    @checked
     def predict_set(
         self,
         agent: str | None,
@@ -204,7 +205,6 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             the release is of intervals, or ``calibration`` is what another agent brought to the
             `calibrate` that returned this release.
         """
-        check_arguments(Release.predict_set, locals())
         new = self._outputs(probs, ids=ids, features=features, groups=groups, classes=classes)
 
         def _at(level: float | None) -> LabelSets:
@@ -234,6 +234,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         **options: Unpack[_IntervalOptions],
     ) -> dict[float, Intervals]: ...
 
+    @checked
     def predict_interval(
         self,
         agent: str | None,
@@ -274,7 +275,6 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             If the agent or level is not of the round, the outputs do not fit it, the release is of
             sets of labels, or ``calibration`` is another agent's, as in `predict_set`.
         """
-        check_arguments(Release.predict_interval, locals())
         new = self._outputs(outputs, features=features, groups=groups)
 
         def _at(level: float | None) -> Intervals:
@@ -306,6 +306,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         **options: Unpack[_MeasureOptions],
     ) -> dict[float, AgentMetrics]: ...
 
+    @checked
     def measure(
         self,
         agent: str | None,
@@ -366,7 +367,6 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             If rows have the id and outputs of calibration rows, or without ids look the same. These
             are ``calibration``; or what `calibrate` was given, if it returned this release.
         """
-        check_arguments(Release.measure, locals())
         if isinstance(self.score, MultiLabel):
             raise InputError(
                 f"{self.round.method.name!r} controls the false-negative rate, not coverage: call "
@@ -385,6 +385,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         self._warn_of_calibrated(agent, new, calibration)
         return found
 
+    @checked
     def measure_risk(
         self,
         agent: str | None,
@@ -427,7 +428,6 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         InputError
             If the release is not of labels that occur together, or the rows do not fit it.
         """
-        check_arguments(Release.measure_risk, locals())
         if not isinstance(self.score, MultiLabel):
             raise InputError(f"score {self.round.score.name!r} has one true label: call measure")
         new = self._outputs(probs, labels=labels, groups=groups)
@@ -462,6 +462,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
                     found.append(plan.proved(sum(sent.sizes()), level))
         return min((each for each in found if each is not None), default=None)
 
+    @checked
     def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
         """Write one HTML page: who is covered, how large the sets are, what was sent.
 
@@ -484,7 +485,6 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         MissingExtraError
             If what the extra ``report`` brings is not installed.
         """
-        check_arguments(Release.report, locals())
         # report is a higher layer: it is imported by name, and only when this is called
         pages = import_module("fedwqcp.report.html")
         written: Path = pages.write_release(self, Path(path), tests or {})

@@ -32,7 +32,6 @@ from fedwqcp.errors import (
     warn,
 )
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import (
     Plan,
     new_round,
@@ -49,6 +48,7 @@ from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
+from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import least_sample
 from fedwqcp.scores import Score
 from fedwqcp.scores.aps import APS
