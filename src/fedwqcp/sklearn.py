@@ -23,7 +23,7 @@ import numpy.typing as npt
 from fedwqcp._validation import Floats, as_classes, check_same_classes, group_places
 from fedwqcp.api import calibrate
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs import Outputs, row_uniforms
+from fedwqcp.outputs import Outputs, row_uniforms
 from fedwqcp.federation.predict import scored
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
