@@ -124,7 +124,7 @@ def reconstructed(seed: int, n: int, coordinator: str, rounds: int, remember: bo
                         )
                         sent = np.array(list(numbers(answer)) or [np.nan])
                         # sketches round up to five digits; a private edge is nobody's score
-                        digits = 1e-9 if plan.method.private else 1e-5
+                        digits = 1e-9 if plan.method.traits.private else 1e-5
                         near = np.abs(own[rows, None] - sent).min(axis=1, initial=1) < digits
                         exact = np.argmin(np.abs(own[rows, None] - sent), axis=0)
                         told = {int(rows[e]) for e in exact if near[e]}

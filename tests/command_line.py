@@ -134,6 +134,8 @@ def with_plain_names(words, folder="."):
         if "--ask" in words:
             step = ".step-" + re.search(r"ask-(\d+)", words[words.index("--ask") + 1])[1]
         names["calibrate"] = f"{agent}{step}.json"
+        if kind[1] == "predict" and not {"--round", "--new-site", "--require"} & {*words}:
+            words += ["--round", "round.json"]
         if "--temperature-file" not in words:
             words += ["--temperature-file", f"{agent}.temperature"]
     return words if "--out" in words else [*words, "--out", names[kind[1]]]

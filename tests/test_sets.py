@@ -86,3 +86,13 @@ def test_sets_speak_of_classes_by_name():
         LabelSets(sets.mask, names[:2])
     with raises(InputError, row=1):
         sets.cover(["other", "wart"])
+
+
+def test_sets_and_intervals_are_tables_of_pandas():
+    pytest.importorskip("pandas")
+    sets = LabelSets(np.array([[True, False], [False, False]]), ["a", "b"])
+    table = sets.to_frame(["p1", "p2"])
+    assert table.loc["p1", "labels"] == ("a",)
+    assert table["size"].tolist() == [1, 0]
+    ends = Intervals(np.array([0.0]), np.array([2.5])).to_frame()
+    assert ends.iloc[0].tolist() == [0.0, 2.5, 2.5]

@@ -11,7 +11,7 @@ import numpy as np
 from fedwqcp import methods
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.disclosure import USUAL_LIMIT
+from fedwqcp.federation.plan import with_target
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 
@@ -77,14 +77,14 @@ def _disclosed(name: str, settings: dict[str, object], n: int) -> int:
     """How many scores of an agent a round with two agents can learn at most."""
     terms = dict(settings)
     target = terms.pop("target", "own")
-    method = methods.get(name, **terms).toward(target)
+    method = with_target(methods.get(name, **terms), target)
     found = method.reveals(_data(n), 0.1, steps=1)
     return min(n, sum(part.scores for part in found))
 
 
 def _first(name: str, settings: dict[str, object]) -> str:
     """The size from which on an agent answers without permission of its site."""
-    if not methods.find(name).questions:
+    if name == "split-cp":
         return "any n"
     terms = dict(settings)
     more = {"target": terms.pop("target", "own"), "max_n": 10**6, "n_classes": 2}
@@ -93,7 +93,7 @@ def _first(name: str, settings: dict[str, object]) -> str:
 
     def answers(n: int) -> bool:
         try:
-            USUAL_LIMIT.check(Agent("a", round, _data(n)).plan, _data(n), 1)
+            Agent("a", round, _data(n)).answer()
         except InputError:
             return False
         return True

@@ -6,10 +6,12 @@ sets or intervals.
 """
 
 from fedwqcp import methods, scores
+from fedwqcp._versions import __version__ as __version__
 from fedwqcp._versions import show_versions
 from fedwqcp.api import calibrate, federated_quantile
 from fedwqcp.errors import (
     CalibrationRowsWarning,
+    ExpiredPredictorWarning,
     FewPointsWarning,
     InfiniteThresholdWarning,
     LabelMismatchWarning,
@@ -31,9 +33,8 @@ from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
+from fedwqcp.serve import Predictor
 from fedwqcp.wire.release import Guarantee
-
-__version__ = "0.1.0"
 
 __all__ = [
     "APS",
@@ -44,6 +45,7 @@ __all__ = [
     "AbsoluteResidual",
     "Calibration",
     "CalibrationRowsWarning",
+    "ExpiredPredictorWarning",
     "Guarantee",
     "FewPointsWarning",
     "InfiniteThresholdWarning",
@@ -52,6 +54,7 @@ __all__ = [
     "LabelMismatchWarning",
     "OrdinalAPS",
     "Outputs",
+    "Predictor",
     "Release",
     "UnseenLabelsWarning",
     "calibrate",

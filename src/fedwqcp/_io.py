@@ -81,11 +81,11 @@ def write_key(path: Path, data: bytes, *, shared: bool = False) -> None:
         raise InputError(f"{path} exists; keys are never replaced: choose another name")
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, mode: int = 0o777) -> None:
     """Make a folder, and those above it, that survive a loss of power; it may exist."""
     try:
         new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode, parents=True, exist_ok=True)
     except FileExistsError:
         raise InputError(f"{folder} must be a folder, there is a file of that name") from None
     except (OSError, ValueError) as error:

@@ -7,6 +7,8 @@ import sys
 
 from fedwqcp.kernels.dispatch import backend
 
+__version__ = "0.1.0"
+
 _SHOWN = ("fedwqcp", "numpy", "scipy", "msgspec", "scikit-learn", "torch", "flwr", "nvflare")
 
 

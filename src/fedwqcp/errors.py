@@ -19,9 +19,9 @@
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
-Beside it five warnings, each a UserWarning: `InfiniteThresholdWarning`, `UnseenLabelsWarning`,
+Beside it six warnings, each a UserWarning: `InfiniteThresholdWarning`, `UnseenLabelsWarning`,
 `FewPointsWarning` and `LabelMismatchWarning` of `calibrate`, `CalibrationRowsWarning` of measures
-and reports.
+and reports, `ExpiredPredictorWarning` of predictors.
 
 `RefusedError` and `LostSitesError` end one request and one masked sum; a transport catches both.
 
@@ -275,6 +275,10 @@ class CalibrationRowsWarning(UserWarning):
 
 class LabelMismatchWarning(UserWarning):
     """Labels may not fit the columns: the data rule out that the most probable class is useful."""
+
+
+class ExpiredPredictorWarning(UserWarning):
+    """A predictor is used after the day until which its site calls it valid."""
 
 
 def warn(text: str, kind: type[Warning]) -> None:

@@ -24,7 +24,8 @@ from fedwqcp._validation import (
     listed,
 )
 from fedwqcp.errors import ClassesError, InputError
-from fedwqcp.scores import row_ids, text_ids, uniforms
+from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
+from fedwqcp.scores._uniforms import uniforms_of_rows
 
 ROWS = 2**10
 """So many rows are put together at a time: they stay in the cache."""
@@ -240,25 +241,6 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
 
 def row_uniforms(key: str, outputs: Outputs) -> Floats:
     """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
-    ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
-    texts = text_ids(ids)
-    alike = texts if ids.dtype == object else ids  # numbers are compared sooner than text
-    if outputs.ids is not None and (again := _repeated(alike, outputs.values)).size:
-        raise InputError(
-            f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
-            "values, this one first",
-            row=int(again[0]),
-        )
-    return uniforms(key, texts)
-
-
-def _repeated(ids: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Return the rows that repeat the id of a row with other values; equal rows may share one.
-
-    Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
-    """
-    if len(set(ids.tolist())) == len(ids):
-        return np.empty(0, np.intp)
-    _, first, which = np.unique(ids, return_index=True, return_inverse=True)
-    same = values == values[first[which.reshape(-1)]]
-    return np.flatnonzero(~same.reshape(len(ids), -1).all(axis=1))
+    if outputs.ids is None:
+        return uniforms(key, text_ids(row_ids(outputs.values)))
+    return uniforms_of_rows(key_digest(key), outputs.values, outputs.ids)

@@ -21,7 +21,7 @@ from fedwqcp._validation import (
     as_labels,
     checked,
 )
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, MissingExtraError
 
 _SHOWN = 10
 """Most sizes of sets, labels of a set and rows that are printed."""
@@ -162,6 +162,28 @@ class LabelSets:
             np.arange(n), as_labels(as_class_labels(labels, self.classes), n, n_classes)
         ]
 
+    def to_frame(self, ids: npt.ArrayLike | None = None) -> Any:
+        """Return a pandas table with a row for each set.
+
+        Parameters
+        ----------
+        ids : array_like, shape (n,), optional
+            Its index; by default rows are counted from 0.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``size`` and ``labels``, a tuple of names (or numbers, without names).
+
+        Raises
+        ------
+        MissingExtraError
+            If the extra ``pandas`` is not installed.
+        """
+        names = self.classes or range(self.mask.shape[1])
+        labels = [tuple(compress(names, row)) for row in self.mask.tolist()]
+        return _frame({"size": self.sizes(), "labels": labels}, ids)
+
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
@@ -282,6 +304,35 @@ class Intervals:
             raise InputError(f"n_classes must be at least 1, got {n_classes}")
         label = np.arange(n_classes)
         return LabelSets((self.lower[:, None] <= label) & (label <= self.upper[:, None]))
+
+    def to_frame(self, ids: npt.ArrayLike | None = None) -> Any:
+        """Return a pandas table with a row for each interval.
+
+        Parameters
+        ----------
+        ids : array_like, shape (n,), optional
+            Its index; by default rows are counted from 0.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``lower``, ``upper`` and ``size``.
+
+        Raises
+        ------
+        MissingExtraError
+            If the extra ``pandas`` is not installed.
+        """
+        return _frame({"lower": self.lower, "upper": self.upper, "size": self.sizes()}, ids)
+
+
+def _frame(columns: dict[str, Any], ids: npt.ArrayLike | None) -> Any:
+    """Return a table of pandas."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingExtraError("to_frame", "pandas") from None
+    return pd.DataFrame(columns, index=None if ids is None else pd.Index(ids, name="id"))
 
 
 # The table of `agent predict` ---------------------------------------------------------------------

@@ -81,7 +81,8 @@ def test_tables_of_many_rows_are_what_csv_writes(tmp_path, monkeypatch, ids, C):
     call(*OPEN, "--alpha", 0.4, "--agents", "roster.toml", "--out", "r.json")
     call("agent", "calibrate", "--round", "r.json", "--outputs", "rows.npz", "--out", "a.json")
     call("server", "close", "r.json", "a.json", "--out", "release.json")
-    call("agent", "predict", "--release", "release.json", "--outputs", "rows.npz", "--out", "s.csv")
+    call("agent", "predict", "--round", "r.json", "--release", "release.json", "--outputs",
+         "rows.npz", "--out", "s.csv")  # fmt: skip
     used = fw.scores.row_ids(probs) if ids is None else ids
     sets = fw.load("release.json").predict_set("st-mary", probs, ids=used)
     assert sets.empty().any()
@@ -174,6 +175,7 @@ def test_empty_sets_are_counted_explained_and_can_be_forbidden(three_sites):
     for name in SITES:
         call("agent", "calibrate", "--round", "r.json", "--outputs", f"{name}.npz", "--agent", name)
     call("server", "close", "r.json", *(f"{name}.json" for name in SITES))
+    Path("r.json").rename("round.json")
     new = np.load("new.npz")
     release = fw.load("release.json")
     ids = fw.scores.row_ids(new["probs"])  # what rows without ids get
@@ -289,7 +291,8 @@ def test_predicting_says_which_threshold_was_used_and_what_it_was_found_with(thr
     shared = released("fedwq-cp", round="shared.json", out="shared-release.json")
     (value,) = {each["value"] for each in json.loads(shared)["outcomes"]}
     for more in ((), ("--calibration", "st-mary.npz")):  # which then only finds equal rows
-        assert f"{value:.4g}" in predict(*more, release="shared-release.json")
+        said = predict("--round", "shared.json", *more, release="shared-release.json")
+        assert f"{value:.4g}" in said
 
 
 def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
@@ -298,6 +301,18 @@ def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
     forge(text, '"alphas":[0.1]', '"alphas":[0.5]')
     said = "alphas: must be as in the round that this agent answered"
     assert refused(predict("--round", "round.json"), said, 3)
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz", "--agent",
+             "st-mary", "--out", "forged.csv")  # fmt: skip
+    for more in (
+        (),
+        ("--alpha", 0.5),
+        ("--require", "fedwq-cp"),
+        ("--require", "fedwq-cp", "--alpha", 0.1),
+        ("--require", "auto", "--alpha", 0.5),
+    ):
+        with pytest.raises(InputError):
+            call(*words, *more, plain=False)
+    assert not Path("forged.csv").exists()
     other = json.loads(text)
     other["round"]["method"] = {"name": "fedavgq-cp", "settings": {}}
     (three_sites / "release.json").write_text(json.dumps(other))
@@ -882,10 +897,11 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     said = call(*words, "--new-site", "--out", "new.csv")
     assert "0.9" in said
     assert "1.0000" in said
-    call(*words, "--agent", "s3", "--out", "as-s3.csv")
+    call(*words, "--round", "new-agent-cp.json", "--agent", "s3", "--out", "as-s3.csv")
     assert Path("new.csv").read_text() == Path("as-s3.csv").read_text()
     assert "leave --agent out" in refusal(*words, "--new-site", "--agent", "s3", code=2)
-    assert "--new-site" in refusal(*words, "--agent", "new", code=2)
+    by_require = ("--require", "new-agent-cp", "--alpha", 0.1, "--agent", "new")
+    assert "--new-site" in refusal(*words, *by_require, code=2)
     monkeypatch.setenv("FEDWQCP_AGENT", "new")  # as a site sets it once and for all
     Path("new.csv").unlink()
     assert call(*words, "--new-site", "--out", "new.csv") == said

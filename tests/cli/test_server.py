@@ -358,7 +358,7 @@ def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     assert f"{ids[0]}" in said
     assert fw.load(f"release-{ids[0]}.json").used == ("a", "b")
     call("agent", "predict", "--release", f"release-{ids[0]}.json", "--outputs", "c.npz",
-         "--agent", "c", plain=False)  # fmt: skip
+         "--agent", "c", "--round", f"round-{ids[0]}.json", plain=False)  # fmt: skip
     assert (folder / f"sets-c-{ids[0]}.csv").exists()
     call("server", "close", f"round-{ids[1]}.json", "answers", plain=False)
     (folder / "empty").mkdir()

@@ -21,7 +21,7 @@ from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Terms
 from fedwqcp.methods.cphet import CPhet, FittedDensity, Weigh, Weighed, WeightedScores
 from fedwqcp.methods.cphet.densities import FeatureDensities
-from fedwqcp.methods.dp_fedcp import LabelCounts, NoisyCounts, Step, Sums
+from fedwqcp.methods.dp_fedcp import DPFedCP, LabelCounts, NoisyCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import SampleSize
@@ -368,7 +368,7 @@ def test_admitted_counts_are_those_of_one_sample(data):
 def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step(way):
     """The furthest steps that pass, down by alpha, up by 1 - alpha: share x K x eta a round."""
     T, K, eta, alpha = 30, 20, 1e-3, 0.2
-    method = fw.methods.get("dp-fedcp", rounds=T, average="last").toward("mixture")
+    method = DPFedCP(target="mixture", rounds=T, average="last")
     honest = cals()
 
     def furthest(step, question):

@@ -19,7 +19,7 @@ METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods
 IDS = [fw.methods.name_of(method) for method in METHODS]
 
 every_method = pytest.mark.parametrize("method", METHODS, ids=IDS)
-EXACT = [m for m in METHODS if m.spends == inf]  # noise differs between two rounds
+EXACT = [m for m in METHODS if m.traits.spends == inf]  # noise differs between two rounds
 exact_method = pytest.mark.parametrize("method", EXACT, ids=fw.methods.name_of)
 
 

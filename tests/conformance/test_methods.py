@@ -19,6 +19,8 @@ from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Method
+from fedwqcp.methods.cphet import CPhet
+from fedwqcp.registry import settings_of
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import (
     Answer,
@@ -194,7 +196,7 @@ CORRECTED = ("dp-fedcp", "cphet", "fedls-cp")  # a shift is corrected even where
 SINGLE = [
     method
     for method, name in zip(METHODS, IDS, strict=True)
-    if name not in CORRECTED and method.spends == np.inf  # private ones draw theirs
+    if name not in CORRECTED and method.traits.spends == np.inf  # private ones draw theirs
     if name != "new-agent-cp"  # one agent tells nothing of another
 ]
 
@@ -244,9 +246,9 @@ VARIANTS = [
     fw.methods.get("fcp", sketch="exact"),
     fw.methods.get("fedwq-cp", tail=4),
     fw.methods.get("fedls-cp", strata=(0.0,)),
-    fw.methods.get("cphet").toward("mixture"),
+    CPhet(target="mixture"),
     fw.methods.get("cphet", solver="exact"),
-    fw.methods.get("cphet", scope="local", form="oracle").toward("mixture"),
+    CPhet(target="mixture", scope="local", form="oracle"),
     fw.methods.get("private-fedwq-cp", combine="fedavgq-cp"),
 ]
 every_variant = pytest.mark.parametrize("method", VARIANTS, ids=fw.methods.name_of)
@@ -271,8 +273,8 @@ def test_it_needs_labels_or_features_where_it_says_so(method):
         return {name: fw.Calibration(agents()[name].scores, **kept[name]) for name in kept}
 
     assert not is_refused(agents(), method)
-    assert is_refused(without(labels=None), method) == method.needs_labels
-    assert is_refused(without(features=None), method) == method.needs_features
+    assert is_refused(without(labels=None), method) == method.traits.needs_labels
+    assert is_refused(without(features=None), method) == method.traits.needs_features
 
 
 @every_variant
@@ -280,17 +282,17 @@ def test_it_sends_samples_where_it_says_so(method):
     target = getattr(method, "target", "own")
     plan = Plan.of(fw.calibrate(agents(), method=method, target=target, alpha=0.2).round)
     sides = {name: Agent(name, plan, cal, limit=None) for name, cal in agents().items()}
-    with pytest.raises(InputError) if method.sends_samples else contextlib.nullcontext():
+    with pytest.raises(InputError) if method.traits.sends_samples else contextlib.nullcontext():
         run(Server(plan), sides)
     kinds = [kind for kind in method.summaries if kind.reveals == "samples"]
-    assert kinds or not method.sends_samples
+    assert kinds or not method.traits.sends_samples
 
 
 @every_variant
 def test_it_predicts_from_an_agents_own_data_where_it_says_so(method):
     target = getattr(method, "target", "own")
     release = fw.calibrate(agents(), method=method, target=target, alpha=0.2)
-    if method.predicts_from_own_data:
+    if method.traits.predicts_from_own_data:
         with pytest.raises(InputError):
             method.localize(release.outcomes[0], None, 0, 0.2)
     else:
@@ -299,14 +301,14 @@ def test_it_predicts_from_an_agents_own_data_where_it_says_so(method):
 
 @every_variant
 def test_it_can_be_masked_where_it_says_so(method):
-    assert is_refused(agents(), method, secure=(0.0, 1.0)) != method.maskable
-    assert method.maskable <= isinstance(method, fw.methods.Summed)
+    assert is_refused(agents(), method, secure=(0.0, 1.0)) != method.traits.maskable
+    assert method.traits.maskable <= isinstance(method, fw.methods.Summed)
 
 
 @every_variant
 def test_it_takes_scores_of_its_range_alone(method):
-    stated = (0, 1) if "bounds" in method.settings() else (-np.inf, np.inf)
-    low, high = method.score_range or stated
+    stated = (0, 1) if "bounds" in settings_of(method) else (-np.inf, np.inf)
+    low, high = method.traits.score_range or stated
     cal = fw.Calibration([0.5] * 30 + [1.5], [0] * 31, np.zeros((31, 2)), 3)
     refused = is_refused({"a": cal, **agents()}, method)
     assert refused == (not low <= 1.5 <= high)
@@ -315,11 +317,11 @@ def test_it_takes_scores_of_its_range_alone(method):
 @every_variant
 def test_it_uses_the_rounds_target_where_it_says_so(method):
     fields = [field.name for field in dataclasses.fields(method)]
-    assert (method.corrects_shift_of is not None) == ("target" in fields)
-    assert list(method.settings()) == [name for name in fields if name != "target"]
+    assert (method.traits.corrects_shift_of is not None) == ("target" in fields)
+    assert list(settings_of(method)) == [name for name in fields if name != "target"]
 
 
-RANKED = [method for method in VARIANTS if method.ranked_threshold]
+RANKED = [method for method in VARIANTS if method.traits.ranked_threshold]
 
 
 @pytest.mark.parametrize("method", RANKED, ids=fw.methods.name_of)
@@ -332,6 +334,6 @@ def test_a_threshold_that_it_receives_is_the_agents_own_where_it_says_so(method)
             assert (answer.threshold, answer.n) == (own, cals[name].n)
 
 
-def test_a_target_in_numbers_names_the_methods_that_take_one():
+def test_a_target_in_numbers_is_refused_by_a_method_that_corrects_no_shift():
     with raises(InputError, field="target"):
-        fw.methods.get("fcp").toward((0.5, 0.5))
+        fw.calibrate(agents(), method="fcp", alpha=0.2, target=(0.5, 0.5))

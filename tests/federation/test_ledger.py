@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import stat
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.envelope import Request
 from fedwqcp.federation.transport.settings import round_of
@@ -137,6 +139,69 @@ def test_counts_are_charged_once_for_a_round_and_again_for_a_step_answered_twice
     changed = Calibration(large.scores / 2)
     with pytest.raises(DisclosureError):
         ask(tmp_path, terms("fcp"), changed)
+
+
+POOLED = terms("fcp", id="pooled", settings={"sketch": "order", "points": 3})
+OF_CLASSES, OF_GROUPS = (
+    terms("fedwq-cp", (0.09,), id=by, by=by, groups=("f", "m") if by == "group" else ())
+    for by in ("label", "group")
+)
+CROSSED = replace(OF_GROUPS, id="crossed", method=Choice("fedls-cp", {"points": 2}))
+
+
+def of_sizes(*sizes):
+    """Rows of classes 0, 1, ... of the group f, and as many of the group m."""
+    labels = np.repeat(np.tile(np.arange(3), 2), sizes)
+    groups = np.repeat(["f", "m"], [sum(sizes[:3]), sum(sizes[3:])])
+    return Calibration(np.linspace(0, 1, sum(sizes)), labels, n_classes=3, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "sizes", "told"),
+    [
+        (terms("auto"), POOLED, (60, 60, 5, 60, 60, 0), False),
+        (terms("auto"), POOLED, (60, 60, 5, 60, 60, 5), True),
+        (terms("auto"), POOLED, (60, 60, 0, 60, 60, 0), True),
+        (terms("auto"), POOLED, (60, 6, 3, 60, 0, 3), True),
+        (OF_CLASSES, POOLED, (60, 60, 0, 60, 60, 1), False),
+        (OF_GROUPS, POOLED, (60, 60, 60, 3, 3, 3), False),
+        (OF_GROUPS, POOLED, (60, 60, 60, 4, 4, 4), True),
+        (OF_CLASSES, OF_GROUPS, (60, 60, 60, 2, 60, 60), True),
+        (OF_CLASSES, OF_GROUPS, (60, 60, 5, 60, 60, 4), False),
+        (OF_CLASSES, CROSSED, (60, 60, 60, 9, 60, 60), False),
+        (OF_CLASSES, CROSSED, (60, 60, 60, 10, 60, 60), True),
+    ],
+)
+def test_no_difference_tells_of_a_small_class(tmp_path, first, second, sizes, told):
+    """High scores of all points less those of large classes once were the small one's, 5 of 5."""
+    cal = of_sizes(*sizes)
+    for place, rounds in {"one": (first, second), "other": (second, first)}.items():
+        for i, round in enumerate(rounds):
+            try:
+                ask(tmp_path / place, round, cal)
+            except DisclosureError:
+                assert (i, told) == (1, False)
+                break
+        else:
+            assert told
+
+
+def test_a_class_keeps_its_account_whatever_the_order_of_the_round(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {
+        "text": Outputs(rng.dirichlet(np.ones(2), 40), np.array(["a", "b"])[np.arange(40) % 2]),
+        "named": Outputs(rng.dirichlet(np.ones(2), 40), np.arange(40) % 2, classes=("a", "b"),
+                         by_name=True),
+    }  # fmt: skip
+    for name, own in columns.items():
+        for i, order in enumerate([("a", "b"), ("b", "a")]):
+            round = replace(
+                terms(id=f"r{i}", score="lac", by="label", alphas=(0.2 + i / 5,)),
+                classes=order,
+                n_classes=2,
+            )
+            ask(tmp_path / name, round, calibration_of(round, own))
+        assert told(tmp_path / name) == {"everybody": 4, "class a": 2, "class b": 2}
 
 
 def test_one_set_of_cuts_is_answered(tmp_path):
@@ -313,11 +378,20 @@ def test_a_site_over_an_engine_tells_a_fifth_over_all_rounds_and_restarts(tmp_pa
     assert reply(site(tmp_path, **{"data-set": "new-people"}), terms(id="r9"), cal=cal) == "ok"
 
 
-def test_a_site_whose_folder_vanished_refuses(tmp_path):
-    at = site(tmp_path / "site")
-    assert reply(at, terms()) == "ok"
-    shutil.rmtree(tmp_path / "site")
-    assert reply(at, terms(id="r2")) == "folder"
+@pytest.mark.parametrize("lost", [".", "ledger", "ledger/calibration", "privacy"])
+def test_a_site_that_lost_what_it_counted_refuses_until_a_person_renews_it(tmp_path, lost):
+    home, private = tmp_path / "site", lost == "privacy"
+    budget = {"privacy-budget": 2.0} if private else {}
+    round = terms("private-fedwq-cp", score="lac") if private else terms()
+    assert reply(site(home, **budget), round) == "ok"
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    shutil.rmtree(home / lost)
+    again = Site.of({"agent": "a", "folder": str(home), **budget})
+    for at in (again, Site.of({"agent": "a", "folder": str(home)})):
+        assert reply(at, replace(round, id="r2")) == "folder"
+    assert make_site_folder(home)
+    assert reply(again, replace(round, id="r2")) == "ok"
+    assert not make_site_folder(home)
 
 
 @pytest.mark.parametrize("honest", [0, 1, 2])

@@ -18,6 +18,7 @@ from fedwqcp.federation.plan import Plan, Roster, load_roster
 from fedwqcp.federation.predict import calibration_of, predict, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
+from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.outputs import Outputs
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
@@ -382,9 +383,9 @@ def test_a_method_that_does_not_use_the_target_says_so(name, target):
     if name == "fed-crc":
         terms = replace(terms, score=Choice("multi-label"))
     plan = Plan.of(terms)
-    uses = plan.method.corrects_shift_of is not None
+    uses = plan.method.traits.corrects_shift_of is not None
     said = f"target {target!r}: each agent predicts people" in plan.assumption
-    assert said == (uses and not plan.method.floors)
+    assert said == (uses and not plan.method.traits.floors)
     unused = f"this method does not use the round's target {target!r}" in plan.assumption
     assert unused == (not uses and target == "mixture")
     assert getattr(plan.method, "target", None) == (target if uses else None)
@@ -404,7 +405,7 @@ def test_numbers_of_a_target_travel_as_they_are_read():
 
 
 def test_a_target_of_the_method_alone_is_refused():
-    method = fw.methods.get("fedls-cp").toward("mixture")
+    method = FedLSCP(target="mixture")
     with pytest.raises(InputError):
         fw.calibrate(HAND, method=method, alpha=0.4)
     given = fw.calibrate(HAND, method=method, target="mixture", alpha=0.4)

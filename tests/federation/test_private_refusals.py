@@ -10,6 +10,7 @@ import pytest
 from changed import replace
 from fedwqcp.errors import BudgetError, InputError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.privacy_budget import LEAST_EPSILON, Budget
@@ -91,6 +92,20 @@ def test_a_label_or_group_of_a_row_is_not_found_by_leaving_it_out_of_the_terms(r
     assert said(round, calibration_of(round, outputs))
 
 
+@pytest.mark.parametrize("rare", [5, 9, 10])
+def test_no_private_round_is_of_a_small_class_alone_because_it_names_no_other(tmp_path, rare):
+    labels = np.repeat(["rare", "usual"], [rare, 300])
+    outputs = Outputs(np.full((len(labels), 2), 0.5), labels)
+    ledger = DisclosureLedger(tmp_path)
+    for i in range(20):
+        round = replace(terms(f"r{i}", score="lac"), classes=("rare", "made-up"), n_classes=2)
+        try:
+            assert said(round, calibration_of(round, outputs), ledger=ledger)[0].n == rare == 10
+        except InputError:
+            assert rare < 10 or i >= 10
+    assert len(list(tmp_path.glob("0*"))) == 10, "a refusal is charged too"
+
+
 @pytest.mark.parametrize("small", [0, 1, 9, 10, 50])
 def test_what_is_refused_depends_on_the_terms_alone(small):
     most, beyond = ((0.1, 0.2, 0.3, 0.4), 2.5), ((0.1, 0.2, 0.3, 0.4), 2.6)
@@ -131,4 +146,4 @@ def test_the_work_of_a_round_is_bounded_by_its_terms():
     assert Plan.of(terms(alphas=levels, epsilon=0.1, bins=10**4))
     with pytest.raises(InputError) as error:
         Plan.of(terms(alphas=(*levels, 0.5), epsilon=0.1, bins=10**4))
-    assert error.value.field == "bins"
+    assert error.value.field == "method"

@@ -231,7 +231,7 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
     plan = plan_of(method)
     small, large = (fw.Calibration(np.full(n, 0.5), n_classes=2) for n in (90, 101))
     agents = {name: Agent(name, plan, small, limit=None) for name in "abc"}
-    if not method.private:  # which counts a random part of its points instead
+    if not method.traits.private:  # which counts a random part of its points instead
         with pytest.raises(OutOfRangeError):
             Agent("d", plan, large)
     server = SecureServer(plan)

@@ -210,7 +210,7 @@ def setups() -> tuple[Setup, ...]:
                 )
                 with contextlib.suppress(InputError):  # not every method goes by group
                     plan = Plan.of(round)
-                    noise = made.spends < inf or settings.get("noise")
+                    noise = made.traits.spends < inf or settings.get("noise")
                     found.append(Setup(plan, not noise))
     return tuple(found)
 
@@ -975,7 +975,7 @@ def secure_setups() -> tuple[Setup, ...]:
     found = []
     for setup in setups():
         round, method = setup.plan.round, setup.plan.method
-        sums = isinstance(method, Summed) and method.maskable and setup.repeats
+        sums = isinstance(method, Summed) and method.traits.maskable and setup.repeats
         if sums and round.by is None and round.score.name == "lac":
             few = {"probes": 4095} if round.method.name == "fcp" else {}
             made = fw.methods.get(round.method.name, **{**round.method.settings, **few})

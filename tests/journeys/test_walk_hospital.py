@@ -129,8 +129,9 @@ main()
 """
     for words in (
         ["calibrate", "--round", "round.json", "--outputs", "cal.npz", "--out", "again.json"],
-        ["predict", "--release", "release.json", "--outputs", "test.npz", "--out", "again.csv"],
-    ):
+        ["predict", "--round", "round.json", "--release", "release.json", "--outputs", "test.npz",
+         "--out", "again.csv"],
+    ):  # fmt: skip
         done = subprocess.run(
             [sys.executable, "-c", script, "agent", *words, "--agent", "lakeside"],
             cwd=home, capture_output=True, text=True, timeout=60, check=False,

@@ -179,8 +179,8 @@ def test_the_draw_follows_its_distribution_through_an_agent():
 
 def test_masked_sums_give_the_mean_of_private_thresholds():
     method, scale = PrivateFedWQCP(), FixedPoint(0.0, 1.0, 5000, 3)
-    assert method.maskable
-    assert not PrivateFedWQCP(combine="fedavgq-cp").maskable
+    assert method.traits.maskable
+    assert not PrivateFedWQCP(combine="fedavgq-cp").traits.maskable
     cals = [Calibration(np.random.default_rng(i).uniform(size=1500 + i)) for i in range(3)]
     plain = [answer(method, cal, seed=i) for i, cal in enumerate(cals)]
     words = [method.words(summary, Begin(), scale) for summary in plain]

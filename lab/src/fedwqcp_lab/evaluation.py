@@ -31,6 +31,7 @@ from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.cphet.densities import read_mixture
 from fedwqcp.quantile import conformal_quantile
+from fedwqcp.registry import settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, uniforms
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
@@ -101,11 +102,11 @@ def applicable(
 
 def fits(plan: MethodPlan, task: str, score: Score) -> bool:
     """Tell whether a method takes such data: labels where it needs them, scores in its range."""
-    method = methods.get(plan.method, **plan.settings)
-    if (plan.by or method.needs_labels) and task != "classification":
+    traits = methods.get(plan.method, **plan.settings).traits
+    if (plan.by or traits.needs_labels) and task != "classification":
         return False
     # sums of probabilities in float32 may pass 1 a little
-    return method.score_range is None or score.bounds()[1] < method.score_range[1] + 0.01
+    return traits.score_range is None or score.bounds()[1] < traits.score_range[1] + 0.01
 
 
 def prepare(unit: Unit, preset: PresetPlan) -> Scored:
@@ -240,7 +241,7 @@ def calibrate_row(
     setting: UnitSetting, scored: Scored, plan: MethodPlan, alpha: float
 ) -> CalibratedRow:
     """Calibrate with one method of the comparison."""
-    score_range = methods.find(plan.method).score_range
+    score_range = methods.get(plan.method, **plan.settings).traits.score_range
     highest = inf if score_range is None else score_range[1]
     cals = {n: limited(cal, highest, plan.components) for n, cal in scored.calibrations.items()}
     with warnings.catch_warnings():
@@ -275,7 +276,7 @@ class CalibratedRow:
 def method_of(setting: UnitSetting, plan: MethodPlan, scored: Scored) -> Method[Any]:
     """Return a row's method with all its settings."""
     settings = dict(plan.settings)
-    taken = methods.find(plan.method).settings()
+    taken = settings_of(methods.find(plan.method))
     if "overflow" in taken:
         settings.setdefault("overflow", scored.preset.overflow)
     bounds = scored.score.bounds(setting.n_classes)
@@ -288,7 +289,7 @@ def method_of(setting: UnitSetting, plan: MethodPlan, scored: Scored) -> Method[
 
 def target_of(setting: UnitSetting, plan: MethodPlan) -> Target:
     """Return whom a row's agents will predict; the test data are the same for all of them."""
-    shift = methods.get(plan.method, **plan.settings).corrects_shift_of
+    shift = methods.get(plan.method, **plan.settings).traits.corrects_shift_of
     if shift is None or plan.target == "own":
         return "own"
     if plan.target == "":

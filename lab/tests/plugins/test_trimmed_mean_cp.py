@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.wire.messages import LocalQuantile
-from fedwqcp_lab.plugins.trimmed_mean_cp import TrimmedMeanCP
+from fedwqcp_lab.plugins.robust import TrimmedMeanCP
 from worked import ABC, EMPTY, threshold
 
 anything = st.builds(LocalQuantile, st.floats(-1e9, 1e9) | st.just(inf), st.integers(1, 10**9))

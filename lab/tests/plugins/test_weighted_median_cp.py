@@ -12,7 +12,7 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.methods._averages import capped
 from fedwqcp.wire.messages import LocalQuantile
-from fedwqcp_lab.plugins.weighted_median_cp import WeightedMedianCP
+from fedwqcp_lab.plugins.robust import WeightedMedianCP
 from worked import ABC, EMPTY, threshold
 
 anything = st.builds(LocalQuantile, st.floats(-1e9, 1e9) | st.just(inf), st.integers(1, 10**9))

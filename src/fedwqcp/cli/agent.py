@@ -27,12 +27,12 @@ from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.privacy_budget import Budget
-from fedwqcp.federation.record import load
+from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
-from fedwqcp.methods import Calibration
+from fedwqcp.methods import Calibration, Method
 from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.readers import load_outputs
@@ -41,7 +41,14 @@ from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.theory.diagnosis import ALL_ENDLESS, ENDLESS
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, Local, PerAgentThresholds, Round, unknown_agent
+from fedwqcp.wire.messages import (
+    Answer,
+    Local,
+    LocalQuantile,
+    PerAgentThresholds,
+    Round,
+    unknown_agent,
+)
 from fedwqcp.wire.release import ReleaseRecord
 
 app = typer.Typer(no_args_is_help=True)
@@ -124,7 +131,7 @@ def calibrate(
     terms = _required(folder.read_round(round), require)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    read = load_outputs(outputs, labels, terms.classes)
+    read = load_outputs(outputs, labels, None)
     used, own = temperature.for_calibration(terms, name, read, temperature_share, kept)
     with in_file(outputs, labels):
         cal = prediction.calibration_of(terms, used)
@@ -261,7 +268,7 @@ def predict(
         Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
     ] = None,
     round: Annotated[
-        Path | None, typer.Option(help="The round that was answered: refuse any other release.")
+        Path | None, typer.Option(help="The round that was answered: any other release is refused.")
     ] = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
@@ -273,9 +280,8 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
-    terms = load(release)
-    if round is not None:
-        prediction.check_same_round(terms, folder.read_round(round), (release, round))
+    terms = load_release(release)
+    _check_agreed(terms, release, round, named=new_site or None not in (require, alpha))
     if new_site and agent is not None:
         _check_took_no_part(context, agent, terms.round)
     who = None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
@@ -347,6 +353,18 @@ def predict(
     )
 
 
+def _check_agreed(release: Release, path: Path, round: Path | None, *, named: bool) -> None:
+    """Refuse a release on other terms than the site agreed to."""
+    if round is not None:
+        prediction.check_same_round(release, folder.read_round(round), (path, round))
+    elif not named:
+        raise InputError(
+            "name the round that this site answered, or, where it answers none, --require METHOD "
+            "and --alpha: a release by itself may hold any method and level",
+            field="--round",
+        )
+
+
 def _required(round: Round, method: str | None) -> Round:
     """Return the terms, if they are of the method that the site requires."""
     if method not in (None, round.method.name):
@@ -390,7 +408,11 @@ def _span(threshold: Floats) -> str:
 
 def _source(release: ReleaseRecord, path: Path | None, cal: Calibration | None) -> str:
     """Say what the threshold of an agent was found with."""
-    if path is None or cal is None or not Plan.of(release.round).method.predicts_from_own_data:
+    if (
+        path is None
+        or cal is None
+        or not Plan.of(release.round).method.traits.predicts_from_own_data
+    ):
         return "from the release"
     alone = all(isinstance(outcome, Local) for outcome in release.outcomes)
     return f"found with {'' if alone else 'the release and '}the {cal.n} points of {path}"
@@ -476,14 +498,14 @@ def _excludes_nothing(
 
 def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
     """Say where there are too few calibration points."""
-    round, said = plan.round, plan.method.overflow_note
+    round, said = plan.round, _overflow_note(plan.method)
     rule = f": {said}" if said else ""
     gets = _without_points(plan)
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n
         of = "" if group is None else f" of {round.by} {round.group_names[group]}"
         for alpha in round.alphas:
-            if n == 0 and (group is not None or plan.method.averages):
+            if n == 0 and (group is not None or plan.method.traits.averages):
                 yield (
                     f"note: no calibration point{of}: this agent takes no part in the "
                     f"threshold{of}; {gets}"
@@ -503,12 +525,30 @@ def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
                 rule = ""  # said once
 
 
+def _overflow_note(method: Method[Any]) -> str:
+    """Say what becomes of the threshold of an agent with too few points; may be empty."""
+    rule, traits = getattr(method, "overflow", None), method.traits
+    if rule == "clip":
+        if traits.private:
+            return "it is the upper end of the range of scores (overflow=clip)"
+        return "it is the largest score, which covers too little (overflow=clip)"
+    if rule is not None and traits.predicts_from_own_data:
+        return f"it is +inf at this agent, and excludes nothing (overflow={rule})"
+    if rule == "exclude":
+        return "it is +inf, and a shared one is made without it (overflow=exclude)"
+    if rule is None:
+        return ""
+    also = "so is a mean with it" if traits.averages else "counts as the largest"
+    ask = "if that is not wanted, ask the server for overflow=exclude or another method"
+    return f"it is +inf, and {also} (overflow=propagate); {ask}"
+
+
 def _without_points(plan: Plan) -> str:
     """Say what an agent predicts with that has no point, or none of a class or group."""
     method, endless = plan.method, ENDLESS[plan.round.by]
-    if method.floors:
+    if method.traits.floors:
         return "it borrows one, and nothing is proved there"
-    if method.predicts_from_own_data:
+    if method.traits.predicts_from_own_data:
         return f"its own is +inf, and {endless}"
     if any(issubclass(kind, PerAgentThresholds) for kind in method.outcomes):
         return f"if thresholds are each agent's own, its own is +inf, and {endless}"
@@ -518,9 +558,8 @@ def _without_points(plan: Plan) -> str:
 
 def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:
     """Say where noise makes a private answer useless."""
-    sent = zip(plan.tasks, decode(answer, Answer, plan.kinds).answers, strict=True)
-    own = [plan.method.read_threshold(each, task.alpha) for task, each in sent if each is not None]
-    if any(each is not None and each.threshold == inf for each in own):
+    sent = decode(answer, Answer, plan.kinds).answers
+    if any(isinstance(own, LocalQuantile) and own.threshold == inf for own in sent):
         yield (
             "note: with this epsilon the points are too few for a finite threshold, and the answer "
             "spends the budget all the same: ask the server for a larger epsilon, or bring more"

@@ -31,11 +31,11 @@ from fedwqcp.federation.plan import (
     target_line,
 )
 from fedwqcp.federation.plan import preset as find_preset
-from fedwqcp.federation.record import LOG, load
+from fedwqcp.federation.record import LOG, load_release
 from fedwqcp.federation.release import Release, unseen_note
 from fedwqcp.federation.transport import folder
 from fedwqcp.quantile import least_sample
-from fedwqcp.registry import typed
+from fedwqcp.registry import settings_of, typed
 from fedwqcp.report.terminal import Scale, guarantee_line, released, statuses
 from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis
@@ -146,7 +146,7 @@ def open_(
             raise InputError(f"--preset {preset} sets score and rule: leave out --score and --rule")
         chosen = find_preset(preset)
         chosen_score, rule = chosen.score, chosen.rule
-        if "overflow" in methods.find(method).settings():
+        if "overflow" in settings_of(methods.find(method)):
             settings = {"overflow": chosen.overflow, **settings}
     else:
         chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))
@@ -334,16 +334,16 @@ def _points(release: Release) -> dict[str, int]:
 
     They are those of all labels or groups together.
     """
-    method, alpha = Plan.of(release.round).method, release.round.alphas[0]
+    alpha = release.round.alphas[0]
     parts = range(len(release.round.group_names) or 1)
     tasks = [release.tasks_of(alpha, part)[0] for part in parts]
     found: dict[str, int] = {}
     for name, answers in release.received.items():
         for answer in (answers[task] for task in tasks):
-            counts = None if answer is None else method.read_counts(answer)
-            n = sum(counts) if counts else getattr(answer, "n", None)
-            if n is not None:
-                found[name] = found.get(name, 0) + n
+            if answer is None or hasattr(answer, "noise"):  # its sizes are bounds
+                continue
+            if sizes := answer.sizes():
+                found[name] = found.get(name, 0) + getattr(answer, "n", sum(sizes))
     return found
 
 
@@ -400,7 +400,7 @@ def _diagnoses(release: Release) -> dict[str, Diagnosis]:
 
 def _too_small(release: Release, found: Mapping[str, Diagnosis]) -> Iterator[str]:
     """Name the agents that sent +inf at each level, where no diagnosis does."""
-    private = Plan.of(release.round).method.private  # noise takes more points
+    private = Plan.of(release.round).method.traits.private  # noise takes more points
     for alpha in () if found or private else release.round.alphas:
         task, *others = release.tasks_of(alpha)
         few = [
@@ -438,7 +438,7 @@ def advise(
             f"{path} is a round: advice needs its record, which `server close` writes beside it "
             "(round-ID.record.json)"
         )
-    found, output = load(path), Output(as_json)
+    found, output = load_release(path), Output(as_json)
     advice = advise_on(found, alpha=alpha, new_site=new_site)
     output.say(advice)
     if advice.method != found.round.method.name:

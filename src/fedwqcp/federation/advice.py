@@ -33,9 +33,9 @@ def advise_on(record: Release, *, alpha: float | None = None, new_site: bool = F
     levels, plan = record.round.alphas if alpha is None else (alpha,), Plan.of(record.round)
     if new_site:
         return advise("new-site", agents=len(record.round.agents), alpha=min(levels))
-    if plan.method.controls_risk:
+    if plan.method.traits.controls_risk:
         return advise("risk")
-    if plan.method.private:
+    if plan.method.traits.private:
         return advise("private")
     if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         return advise("masked")
@@ -50,6 +50,15 @@ def judged(release: Release, alpha: float) -> dict[str, Diagnosis]:
     return diagnose_release(release, alpha, release.score.bounds(release.round.n_classes))
 
 
+_NEW_SITE = {
+    "new-agent-marginal": "A point of a new site is covered with probability at least {level:g}",
+    "new-agent-confident": (
+        "With probability at least {confidence:g} over sites, a new site's own threshold would "
+        "have been no larger; of its coverage nothing is promised"
+    ),
+}
+
+
 def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
     """Say what a round promises, at one level, to a site that took no part and has no labels.
 
@@ -58,8 +67,9 @@ def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
     groups = range(len(release.round.group_names) or 1)
     tasks = [task for group in groups for task in release.tasks_of(alpha, group)]
     shared = [release.outcomes[task].threshold(None) for task in tasks]
-    said = Plan.of(release.round).method.new_agent_promise(alpha)
-    if not said:
+    method = Plan.of(release.round).method
+    said = _NEW_SITE.get(method.guarantee.kind)
+    if said is None:
         lead = (
             "A site that took no part has no threshold: each agent has its own."
             if None in shared
@@ -72,6 +82,7 @@ def promised_to_new_site(release: Release, alpha: float) -> tuple[str, ...]:
             f"{len(release.round.agents)}."
         )
     more = "Here the threshold is +inf, and its sets exclude nothing: more agents are needed."
+    said = said.format(level=1 - alpha, confidence=1 - getattr(method, "delta", 0))
     return (f"{said}, if {release.assumption}.", *((more,) if inf in shared else ()))
 
 

@@ -10,7 +10,7 @@ from hashlib import sha256
 from numpy.random import PCG64
 from numpy.random import Generator as Random
 
-from fedwqcp.errors import InputError, WrongRoundError
+from fedwqcp.errors import DisclosureError, InputError, WrongRoundError
 from fedwqcp.federation.disclosure import (
     PRIVATE_EPSILON,
     USUAL_LIMIT,
@@ -88,7 +88,9 @@ class Agent:
         self.plan.check(calibration)
         self._rng = rng or _SystemRandom(PCG64())
         most = self.plan.round.max_n
-        if self.plan.method.private and calibration.n > most:  # to refuse would tell of the size
+        if (
+            self.plan.method.traits.private and calibration.n > most
+        ):  # to refuse would tell of the size
             calibration = calibration.take(self._rng.choice(calibration.n, most, replace=False))
         self._calibration = calibration
         self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
@@ -185,10 +187,10 @@ class Agent:
         """
         # by the levels of the round: of the tasks, two may be equal once divided by the columns
         thresholds = len(self.plan.round.alphas) * self.plan.score.columns
-        return max(LEAST_EPSILON, float(Decimal(str(self.plan.method.spends)) * thresholds))
+        return max(LEAST_EPSILON, float(Decimal(str(self.plan.method.traits.spends)) * thresholds))
 
     def _answer(self, asked: Ask) -> bytes:
-        private = self.plan.method.private
+        private = self.plan.method.traits.private
         # a site that set a budget has said what private answers may tell
         limit = None if private and self._budget is not None else self._limit
         if limit is not None and not private:
@@ -199,8 +201,6 @@ class Agent:
             None if question is None else self._summary(question, task)
             for question, task in zip(asked.questions, self.plan.tasks, strict=True)
         )
-        if limit is not None and private:
-            answers = self._without_small_groups(answers, limit.min_class)
         if self._ledger is not None and any(asked.questions):
             self._ledger.charge(
                 self.plan,
@@ -210,6 +210,8 @@ class Agent:
                 limit=limit,
                 epsilon=self.spends,
             )
+        if limit is not None and private:
+            answers = self._without_small_groups(answers, limit.min_class)
         answer = self.plan.answer(self.name, answers, asked.step)
         if self._sign_key is not None:
             ask = encode(asked) if asked.step else b""
@@ -219,13 +221,18 @@ class Agent:
     def _without_small_groups(
         self, answers: tuple[Summary | None, ...], least: int
     ) -> tuple[Summary | None, ...]:
-        """Leave out groups whose private sizes do not show that they have so many points."""
+        """Leave out groups whose private sizes do not show that they have so many points.
+
+        Where a round has none, it may name one class alone: it is refused after it was charged.
+        """
         sized = [
             (task.group, each)
             for task, each in zip(self.plan.tasks, answers, strict=True)
-            if task.group is not None and each is not None
+            if each is not None
         ]
         small = {group for group, each in sized if any(n < least for n in each.sizes())}
+        if None in small:
+            raise DisclosureError(f"this private round is of fewer than {least} points")
         return tuple(
             None if task.group in small else each
             for task, each in zip(self.plan.tasks, answers, strict=True)
@@ -235,7 +242,7 @@ class Agent:
         """Answer one question for one task; nothing where there is no point of its group."""
         round, method = self.plan.round, self.plan.method
         cal = part_of(round, self._calibration.column(task.column), task.group)
-        if task.group is not None and not cal.n and not method.private:
+        if task.group is not None and not cal.n and not method.traits.private:
             return None
         summary = method.answer(cal, question, task.alpha, self._rng)
         if not isinstance(summary, Summary):

@@ -31,7 +31,7 @@ from fedwqcp.federation.record import (
     Released,
     Stored,
     line_bytes,
-    load,
+    load_release,
     with_reasons,
 )
 from fedwqcp.federation.release import Release
@@ -78,7 +78,7 @@ def audit(folder: Path, terms: Round | None = None) -> Audit:
     """
     if is_file(folder):
         try:
-            kept = load(folder)
+            kept = load_release(folder)
             _check_answered(kept.round, terms, folder.name)
             return _from_first_answers(kept, folder)
         except FedwqcpError as error:

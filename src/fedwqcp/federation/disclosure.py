@@ -14,7 +14,6 @@ from fedwqcp._validation import CheckedSettings, check_least
 from fedwqcp.errors import DisclosureError, InputError
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.methods import Calibration
-from fedwqcp.wire.messages import Round
 
 
 @dataclass(frozen=True)
@@ -195,28 +194,26 @@ def told(plan: Plan, cal: Calibration, steps: int) -> list[Told]:
 def _accounts(
     plan: Plan, cal: Calibration, group: int | None, part: int | None, size: int
 ) -> dict[str, int]:
-    """Return the accounts of a sample and their sizes, the smallest first."""
-    round, found = plan.round, dict[str, int]()
-    kind = "stratum" if plan.method.corrects_shift_of == "strata" else "class"
-    named = "" if group is None else f"{_kind(round.by)} {_name(round, group)}"
-    if part is not None and group is None:
-        found[f"{kind} {part}"] = size
-    elif part is not None:
-        found[f"{kind} {part} of {named}"] = size
-        if kind == "class" and cal.labels is not None:
-            found[f"class {part}"] = int((cal.labels == part).sum())
+    """Return the accounts of a sample and their sizes, the smallest first.
+
+    A class has the site's own name, if it names its classes: its number is the round's choice.
+    """
+
+    def _class(at: int) -> str:
+        return f"class {cal.classes[at] if cal.classes else at}"
+
+    round, found, whole, own = plan.round, dict[str, int](), "", ""
     if group is not None:
-        found[named] = part_of(round, cal, group).n
+        whole = _class(group) if round.by == "label" else f"group {round.groups[group]}"
+    if part is not None:
+        strata = plan.method.traits.corrects_shift_of == "strata"
+        own = f"stratum {part}" if strata else _class(part)
+        found[f"{own} of {whole}" if whole else own] = size
+        if whole and not strata and cal.labels is not None:
+            found[own] = int((cal.labels == part).sum())
+    if group is not None:
+        found[whole] = part_of(round, cal, group).n
     return {**found, EVERYBODY: cal.n}
-
-
-def _kind(by: str | None) -> str:
-    return "class" if by == "label" else "group"
-
-
-def _name(round: Round, group: int) -> str:
-    """Return the name of a group, which stays the same from round to round."""
-    return str(group) if round.by == "label" else round.groups[group]
 
 
 def _digest(cal: Calibration) -> str:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
+from fedwqcp._validation import listed
 from fedwqcp.errors import DisclosureError
 from fedwqcp.federation.disclosure import (
     EVERYBODY,
@@ -49,6 +51,7 @@ class _Told(Entry, frozen=True):
     content: str = ""  # digest of question and answer, the same in every round
     epsilon: Decimal = Decimal(0)
     cuts: str = ""
+    division: str = ""  # whose scores: everybody's, or those of classes, of groups, of both
     parts: list[_Part] = []
 
     @property
@@ -104,6 +107,7 @@ class DisclosureLedger:
         same answer to the same question. Without a limit it is only written down.
         """
         parts = told(plan, cal, asked.step + 1)
+        division = _division(parts)
         entry = _Told(
             round=plan.round.id,
             terms=plan.digest.hex(),
@@ -120,11 +124,12 @@ class DisclosureLedger:
             new = _new(parts, entry, before)
             if limit is not None:
                 limit.allow(plan.round.method.name, new, _spent(before))
+                _check_differences(cal, {division, *(each.division for each in before)}, limit)
             counted = any(part.count for part in parts) and not _again(entry, before)
             if not counted and not cuts and not any(part.scores for part in new):
                 return None
             kept = [_Part(p.accounts, p.sample, sorted(p.ranks), p.count) for p in new if p.scores]
-            return replace(entry, cuts=cuts, parts=kept)
+            return replace(entry, cuts=cuts, division=division, parts=kept)
 
         self._log.append(_charge)
 
@@ -201,6 +206,44 @@ def _of_same(one: _Part, other: Told) -> bool:
     return one.sample == other.sample and one.accounts.keys() == other.accounts.keys()
 
 
+_DIVISIONS = ("class", "group")
+_CROSSED = "class and group"
+
+
+def _division(parts: list[Told]) -> str:
+    """Return whose scores a round tells; nobody's is empty."""
+    first = {name.split()[0] for part in parts if part.scores for name in part.accounts}
+    return " and ".join(kind for kind in _DIVISIONS if kind in first) or (
+        EVERYBODY if first else ""
+    )
+
+
+def _check_differences(cal: Calibration, divisions: set[str], limit: DisclosureLimit) -> None:
+    """Refuse scores whose difference from what was told is of a small class or group alone.
+
+    Scores of everybody less those of the large classes are of the small ones together, which must
+    be enough. Where classes of groups are told, each of these must be.
+    """
+    found = divisions - {""}
+    if len(found) < 2:
+        return
+    codes = [
+        np.unique(each, return_inverse=True)[1]
+        for kind, each in zip(_DIVISIONS, (cal.labels, cal.groups), strict=True)
+        if each is not None and any(kind in division for division in found)
+    ]
+    crossed = _CROSSED in found
+    for cells in [np.stack(codes)] if crossed else codes:
+        sizes = np.unique(cells, axis=-1, return_counts=True)[1]
+        small = sizes[sizes < limit.min_class]
+        if small.size and (crossed or small.sum() < limit.min_class):
+            raise DisclosureError(
+                f"this agent told scores of {listed(sorted(found))}: with a class or group of "
+                f"fewer than {limit.min_class} points it tells those of one kind alone",
+                cure=("ask for the former kind, or renew the ledger",) * 2,
+            )
+
+
 def _new_cuts(
     plan: Plan, cal: Calibration, before: list[_Told], limit: DisclosureLimit | None
 ) -> str:
@@ -210,7 +253,7 @@ def _new_cuts(
     """
     if not plan.method.cells(cal):
         return ""
-    cuts = ", ".join(f"{float(cut)!r}" for cut in plan.method.cuts) or "rows"
+    cuts = ", ".join(f"{float(cut)!r}" for cut in plan.method.traits.cuts) or "rows"
     known = {each.cuts for each in before if each.cuts}
     if known and cuts not in known and limit is not None:
         raise DisclosureError(

@@ -6,7 +6,7 @@ import json
 import secrets
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -82,14 +82,12 @@ class Plan:
     def _made(cls, round: Round) -> Plan:
         """Look up the objects that the terms name."""
         score = scores.get(round.score.name, **round.score.settings)
-        method = methods.get(round.method.name, **round.method.settings).toward(round.target)
+        method = with_target(methods.get(round.method.name, **round.method.settings), round.target)
         _check_choices(round, method, score)
         groups = range(len(round.group_names)) or (None,)
         count = len(round.alphas) * len(groups) * score.columns
         check_tasks(count)
-        # the scores of a caller's own have an unknown range
-        ends = (0.0, 1.0) if isinstance(score, Custom) else score.bounds(round.n_classes)
-        method.check_round(*ends, count)
+        _check_traits(round, method, score, count)
         tasks = tuple(
             Task(alpha / score.columns, column, group)
             for alpha in round.alphas
@@ -112,7 +110,7 @@ class Plan:
                 f"for each {by} by itself, counting its points and the agents that have some: "
                 + assumed
             )
-        if self.method.floors and self.score.columns > 1:
+        if self.method.traits.floors and self.score.columns > 1:
             assumed += (
                 "; over the two columns of the score at least (n - 1)/(n + 1) in place of n/(n + 1)"
             )
@@ -121,9 +119,10 @@ class Plan:
 
     def proved(self, n: int, alpha: float) -> float | None:
         """Return the coverage that n points prove at their agent, over the columns of the score."""
-        columns = self.score.columns
-        found = self.method.proved(n, alpha / columns)
-        return None if found is None else max(0.0, 1 - columns * (1 - found))
+        columns, proved = self.score.columns, self.method.traits.proved
+        if proved is None:
+            return None
+        return max(0.0, 1 - columns * (1 - proved(n, alpha / columns)))
 
     @cached_property
     def terms(self) -> str:
@@ -168,7 +167,7 @@ class Plan:
         A private round looks at no value of theirs: a refusal would tell of it.
         """
         round, name = self.round, self.round.method.name
-        if cal.weights is not None and not self.method.controls_risk:
+        if cal.weights is not None and not self.method.traits.controls_risk:
             raise InputError(f"weights are for methods that control a risk; {name!r} does not")
         if round.classes and cal.classes:
             check_same_classes(cal.classes, round.classes)
@@ -184,7 +183,7 @@ class Plan:
                         "add a column 'group' to the file (in an .npz file an array groups)",
                     ),
                 )
-            if not self.method.private:
+            if not self.method.traits.private:
                 group_places(cal.groups, round.groups)
         if cal.columns > self.score.columns == 1:
             raise InputError(several_columns(cal.scores))
@@ -192,7 +191,7 @@ class Plan:
             raise InputError(
                 f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
             )
-        if self.method.private:
+        if self.method.traits.private:
             return
         if cal.n > round.max_n:
             raise OutOfRangeError(
@@ -219,6 +218,19 @@ def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ..
     return tuple(
         dict.fromkeys((*method.summaries, *method.questions, *method.outcomes, SharedThreshold))
     )
+
+
+def with_target(method: Method[Any], target: Target) -> Method[Any]:
+    """Return the method with the round's target; itself where it does not use one."""
+    if method.traits.corrects_shift_of is not None:
+        return replace(method, target=target)  # type: ignore[type-var]  # all are dataclasses
+    if not isinstance(target, str):
+        raise InputError(
+            "a distribution in numbers is for methods that correct a shift, such as fedls-cp: "
+            "leave target out",
+            field="target",
+        )
+    return method
 
 
 def choose_method(method: str | Method[Any]) -> Choice:
@@ -326,12 +338,15 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
         score.check_rule(round.rule)  # type: ignore[arg-type]  # checked above
     if round.classes and isinstance(score, IntervalScore):
         raise InputError(f"must be left out: names of classes are for {without}", field="classes")
-    if method.per_label and isinstance(score, IntervalScore):
+    traits = method.traits
+    if traits.per_label and isinstance(score, IntervalScore):
         raise InputError(f"method {round.method.name!r} is for {without}")
-    wanted = method.target_length(round.n_classes)
+    wanted = len(traits.cuts) + 1 if traits.cuts else round.n_classes
+    if traits.corrects_shift_of == "features":
+        wanted = None
     if not isinstance(round.target, str) and wanted not in (None, len(round.target)):
         raise InputError(
-            f"must hold {wanted} numbers, one for each of the {method.corrects_shift_of}, got "
+            f"must hold {wanted} numbers, one for each of the {traits.corrects_shift_of}, got "
             f"{len(round.target)}",
             field="target",
         )
@@ -341,10 +356,28 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
             f"'label' is for {without}; use by='group', with groups that are known before y is",
             field="by",
         )
-    if isinstance(score, MultiLabel) and not method.controls_risk:
+    if isinstance(score, MultiLabel) and not traits.controls_risk:
         raise InputError(
             f"score {round.score.name!r} is for methods that control a risk, such as 'fed-crc'; "
             f"{round.method.name!r} does not"
+        )
+
+
+def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -> None:
+    """Refuse a range of scores, or a number of thresholds, that the method does not take."""
+    stated, most = method.traits.stated_range, method.traits.most_thresholds
+    if stated is not None and not isinstance(score, Custom):  # a caller's own have none
+        low, high = score.bounds(round.n_classes)
+        if not stated[0] <= low <= high <= stated[1]:
+            raise OutOfRangeError(
+                f"must be stated for scores from {low:g} to {high:g}, chosen without looking at "
+                "the data: bounds=(0, 50)",
+                field="bounds",
+            )
+    if most is not None and count > most:
+        raise InputError(
+            f"{round.method.name} with these settings takes at most {most} thresholds, got {count}",
+            field="method",
         )
 
 
@@ -363,9 +396,9 @@ def _about_target(target: Target, method: Method[Any]) -> str:
     """Say whom thresholds are for; empty for the default target of a method that uses none."""
     if not isinstance(target, str):
         return "target: the distribution that the round names"
-    if method.floors:
+    if method.traits.floors:
         return ""
-    if method.corrects_shift_of is not None:
+    if method.traits.corrects_shift_of is not None:
         return f"target {target!r}: {TARGETS[target]}"
     if target == "own":
         return ""
@@ -379,10 +412,10 @@ def target_line(target: Target, method: Method[Any], name: str) -> str:
     """Say whom thresholds are for, and the other target; empty where no target is used."""
     if not isinstance(target, str):
         return "target: thresholds are for the distribution that the round names"
-    if method.floors:
+    if method.traits.floors:
         return ""
     line = f"target {target}: {TARGETS[target]}"
-    if method.corrects_shift_of is None:
+    if method.traits.corrects_shift_of is None:
         if target == "own":
             return ""
         return f"{line}; {name} does not use it, its thresholds are the same for every target"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,13 +34,16 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     A private round leaves out rows of classes that it does not name: a refusal would tell of them.
     """
     plan = Plan.of(round)
-    score, private = plan.score, plan.method.private
+    score, private = plan.score, plan.method.traits.private
     labels = np.asarray(outputs.labels)
-    if private and round.classes and labels.dtype.kind in "UT":
+    by_name = bool(round.classes) and all(isinstance(label, str) for label in labels.flat)
+    if private and by_name:
         named = [unicodedata.normalize("NFC", str(label)).strip() for label in labels]
         outputs = outputs.take(np.isin(named, round.classes))
     outputs = outputs.in_classes(round.classes)
     check_classes(round, outputs)
+    if by_name and isinstance(score, LabelScore):
+        outputs = replace(outputs, classes=round.classes)  # names of the labels, the site's own
     if round.by == "group" and outputs.groups is not None and not private:
         group_places(outputs.groups, round.groups)  # here, where a row is known by its line
     return scored(score, round.key, outputs)
@@ -177,10 +181,10 @@ def thresholds(
     """
     plan = Plan.of(release.round)
     if calibration is None:
-        if plan.method.floors and agent is not None and agent not in release.local:
+        if plan.method.traits.floors and agent is not None and agent not in release.local:
             own_data(None, release.round.method.name)  # whatever the release holds
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
-        if agent in release.local and (features is None or not plan.method.needs_features):
+        if agent in release.local and (features is None or not plan.method.traits.needs_features):
             return shown
     elif agent is None:
         raise InputError(
@@ -204,7 +208,7 @@ def thresholds(
 
     found = threshold_by(release.round, _of_group, group)
     low, high = plan.bounds
-    if plan.method.floors:  # what was borrowed may be anything
+    if plan.method.traits.floors:  # what was borrowed may be anything
         found = np.where(found > high, np.inf, found)
     if not (((low <= found) & (found <= high)) | (found == np.inf)).all():
         raise InputError(
@@ -259,7 +263,7 @@ def localize(
     this, outcome = plan.tasks[task], release.outcomes[task]
     shared = outcome.threshold(None)
     gone = shared == np.inf or (shared is None and release.took_no_part(agent, task))
-    if gone and not plan.method.floors:
+    if gone and not plan.method.traits.floors:
         return np.asarray(np.inf)
     own = None
     if calibration is not None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,8 @@ from fedwqcp._validation import checked
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.release import Release
+from fedwqcp.serve.predictor import is_predictor
+from fedwqcp.serve.predictor import parse as parse_predictor
 from fedwqcp.wire.codec import decode, encode, method_of
 from fedwqcp.wire.messages import Round, SharedThreshold
 from fedwqcp.wire.release import AgentRecord
@@ -59,18 +61,18 @@ def save(release: Release, path: str | Path) -> None:
 
 
 @checked
-def load(path: str | Path) -> Release:
-    """Read a release from a file.
+def load(path: str | Path) -> Any:
+    """Read a release, or a site's predictor, from a file.
 
     Parameters
     ----------
     path : str or Path
-        A file that `save` or a server wrote.
+        A file that `save`, a server or `Predictor.save` wrote.
 
     Returns
     -------
-    Release
-        What the round ended with.
+    Release or Predictor
+        Whichever the file holds.
 
     Raises
     ------
@@ -80,7 +82,13 @@ def load(path: str | Path) -> Release:
         If it is damaged, of another version or an unknown method, or holds what no round of its
         method ends with.
     """
-    return parse(read(Path(path)), str(path))
+    data = read(Path(path))
+    return parse_predictor(data, str(path)) if is_predictor(data) else parse(data, str(path))
+
+
+def load_release(path: Path) -> Release:
+    """Read a release from a file; anything else, a predictor too, is refused."""
+    return parse(read(path), str(path))
 
 
 def parse(data: bytes, source: str) -> Release:
@@ -289,7 +297,7 @@ def _check(release: Release, source: str) -> None:
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
                 f"{outcome.agents}"
             )
-        if plan.method.floors and outcome.threshold(0) not in (None, inf):
+        if plan.method.traits.floors and outcome.threshold(0) not in (None, inf):
             raise RecordError(
                 f"{source}: outcomes: {release.round.method.name} leaves thresholds to the agents"
             )

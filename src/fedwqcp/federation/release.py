@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from importlib import import_module
 from math import floor
 from pathlib import Path
@@ -24,6 +25,7 @@ from fedwqcp.federation.predict import (
     fingerprints,
     predict,
 )
+from fedwqcp.federation.serving import predictor_of
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import AgentMetrics, AgentRisk
@@ -31,6 +33,7 @@ from fedwqcp.outputs import Outputs
 from fedwqcp.scores import LabelScore, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
+from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord
@@ -436,6 +439,54 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         assert isinstance(sets, LabelSets)  # the score is of labels
         self._warn_of_calibrated(agent, new, calibration)
         return metrics.measure_risk(_NEW_SITE if agent is None else agent, sets, truth, level)
+
+    @checked
+    def predictor(
+        self,
+        agent: str | None,
+        calibration: Calibration | Outputs | None = None,
+        *,
+        model: str | Path | None = None,
+        data_period: str | None = None,
+        valid_until: str | date | None = None,
+    ) -> Predictor:
+        """Resolve what an agent predicts with, for a service that holds no calibration data.
+
+        Parameters
+        ----------
+        agent : str or None
+            Whose; None for a site that took no part, where all agents share one threshold.
+        calibration : Calibration or Outputs, optional
+            The agent's own calibration data, for methods that need them once more; none of its rows
+            is kept.
+        model : str or Path, optional
+            Name of the agent's model, or its file, of which the SHA-256 is kept. Predictions that
+            name another model are refused.
+        data_period : str, optional
+            When the calibration data are from.
+        valid_until : str or date, optional
+            The last day (UTC) of its use, such as 2027-06-30; later ones warn.
+
+        Returns
+        -------
+        Predictor
+            Thresholds for every level, label and group, and all else that predicts.
+
+        Raises
+        ------
+        InputError
+            If the method needs calibration data that are not given, the score is the caller's own,
+            or a text cannot be kept.
+        """
+        cal = calibration
+        if isinstance(cal, Outputs):
+            check_ids(self.score, cal)
+            cal = calibration_of(self.round, cal)
+        if calibration is not None and agent is not None:
+            _check_own(self, agent, calibration)
+        known = {} if agent is None else {a: self.proved(agent, a) for a in self.round.alphas}
+        bound = {"model": model, "data_period": data_period, "valid_until": valid_until}
+        return predictor_of(self, agent, cal, proved=known, **bound)  # type: ignore[arg-type]  # one for each
 
     def proved(self, agent: str, alpha: float | None = None) -> float | None:
         """Return the coverage that an agent's own calibration points prove there.

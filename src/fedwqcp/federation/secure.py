@@ -92,7 +92,7 @@ def _summed_method(plan: Plan) -> Summed:
             "a secure round cannot require signatures: an agent's numbers leave it under masks, "
             "and no signature of theirs can be checked; leave the keys out"
         )
-    if isinstance(method, Summed) and method.maskable:
+    if isinstance(method, Summed) and method.traits.maskable:
         return method
     fit = [known for known in methods.available() if issubclass(methods.find(known), Summed)]
     what = f"{name} with these settings" if isinstance(method, Summed) else name

@@ -484,8 +484,8 @@ class _Dialogue:
         absent = len(self._plan.round.agents) - len(heard)
         ask = task.question
         if absent and isinstance(ask, Question):
-            stand_in = self._plan.method.absent(ask)
-            heard += [stand_in] * absent if stand_in else []
+            stand_in = self._plan.method.traits.absent
+            heard += [stand_in(ask)] * absent if stand_in else []
         try:
             task.hear(heard)
         except UnfitAnswerError as error:

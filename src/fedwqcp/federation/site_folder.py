@@ -1,7 +1,7 @@
 """The folder that keeps what a site over an engine sent: a person makes it, never the site itself.
 
 A site that lost it would answer everything a second time, with its whole budget. So it answers only
-where it finds the marker that was left when the folder was made.
+where it finds the marker that was left when the folder was made, and all that the marker names.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
+
 from fedwqcp._io import (
     exists,
+    from_json,
     in_folder,
     is_file,
     locked,
@@ -23,6 +26,7 @@ from fedwqcp._io import (
     write_atomic,
 )
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.federation.spending_log import COUNT, Entry, SpendingLog
 
 MARKER = "site.json"
 """Name of the file that says when the folder was made."""
@@ -36,20 +40,57 @@ def default_folder(name: str) -> Path:
     return Path.home() / ".fedwqcp" / name
 
 
+class _Marker(msgspec.Struct):
+    """When the folder was made, and which logs of what answers spent it must hold."""
+
+    made: str
+    keeps: list[str] = []
+
+    def lost(self, folder: Path) -> list[str]:
+        """Return which of them are gone."""
+        return [name for name in self.keeps if not is_file(folder / name / COUNT)]
+
+
 def make_site_folder(folder: Path) -> bool:
     """Make a site's folder, or renew it after a loss; return whether its marker is new."""
-    make_folder(folder)
-    made = {"made": datetime.now(UTC).isoformat(timespec="seconds")}
-    return write_atomic(folder / MARKER, to_json(made), replace=False)
+    make_folder(folder, 0o700)
+    with locked(folder):
+        found = _marker(folder) if is_file(folder / MARKER) else _Marker("")
+        lost = found.lost(folder)
+        if found.made and not lost:
+            return False
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        keeps = [name for name in found.keeps if name not in lost]
+        write_atomic(folder / MARKER, to_json(_Marker(made, keeps)))
+    return True
 
 
 def check_site_folder(folder: Path) -> None:
     """Refuse a folder that nobody made, or whose content is gone."""
-    if not is_file(folder / MARKER):
+    lost = _marker(folder).lost(folder) if is_file(folder / MARKER) else [MARKER]
+    if lost:
         raise RecordError(
-            f"{folder} must hold {MARKER}: nobody made this folder, or the record of what this "
+            f"{folder} must hold {lost[0]}: nobody made this folder, or the record of what this "
             "site sent is lost; restore it, or begin a new one: fedwqcp agent folder FOLDER"
         )
+
+
+def kept_in(folder: Path, name: str) -> Path:
+    """Return where a site counts what answers spent; from now on it must be there."""
+    check_site_folder(folder)
+    with locked(folder):
+        marker = _marker(folder)
+        if name not in marker.keeps:
+            SpendingLog(folder / name, Entry).begin()
+            write_atomic(folder / MARKER, to_json(_Marker(marker.made, [*marker.keeps, name])))
+    return folder / name
+
+
+def _marker(folder: Path) -> _Marker:
+    found = from_json(read(folder / MARKER), _Marker)
+    if found is None:
+        raise RecordError(f"{folder / MARKER} is damaged: restore it")
+    return found
 
 
 def check_outside(folder: Path, kit: Path) -> None:

@@ -29,7 +29,7 @@ from fedwqcp.errors import RecordError
 
 E = TypeVar("E", bound="Entry")
 
-_COUNT = "count.json"
+COUNT = "count.json"
 """How many answers were ever given."""
 
 
@@ -65,28 +65,32 @@ class SpendingLog(Generic[E]):
                 if before:
                     self._count_up(len(before))  # a crash may have come before it was counted
                 return
-            make_folder(self.folder)
             if not before:
-                write_atomic(self.folder / _COUNT, to_json(_Count(0)), replace=False)
+                self.begin()
             path = self.folder / f"{len(before) + 1:06d}.json"
             if write_atomic(path, to_json(entry, indent=1), replace=False):
                 self._count_up(len(before) + 1)
                 sync_folder(self.folder)
                 return  # else another process took this number: look again
 
+    def begin(self) -> None:
+        """Make the folder of no answer yet."""
+        make_folder(self.folder, 0o700)
+        write_atomic(self.folder / COUNT, to_json(_Count(0)), replace=False)
+
     def read(self) -> list[E]:
         """Return all entries in order; a gap or a damaged file is refused.
 
         The count is read first: another process writes its entry before it counts it.
         """
-        count = _count(self.folder / _COUNT) if exists(self.folder / _COUNT) else None
+        count = _count(self.folder / COUNT) if exists(self.folder / COUNT) else None
         paths = in_folder(self.folder, "[0-9]*.json")
         for at, path in enumerate(paths, 1):
             if path.name != f"{at:06d}.json":
                 raise _missing(self.folder, f"{at:06d}.json")
         found = [self._entry(path) for path in paths]
-        if count is None and paths and not exists(self.folder / _COUNT):
-            raise _missing(self.folder, _COUNT)
+        if count is None and paths and not exists(self.folder / COUNT):
+            raise _missing(self.folder, COUNT)
         if count is not None and count > len(paths):
             raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
         return found
@@ -100,8 +104,8 @@ class SpendingLog(Generic[E]):
     def _count_up(self, answers: int) -> None:
         """Keep how many answers there are; it never falls."""
         with locked(self.folder):
-            if _count(self.folder / _COUNT) < answers:
-                write_atomic(self.folder / _COUNT, to_json(_Count(answers)))
+            if _count(self.folder / COUNT) < answers:
+                write_atomic(self.folder / COUNT, to_json(_Count(answers)))
 
 
 def _missing(folder: Path, name: str) -> RecordError:

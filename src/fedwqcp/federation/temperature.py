@@ -134,7 +134,7 @@ def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
 
 def _check_not_private(round: Round) -> None:
     """Refuse a fitted temperature in a private round."""
-    if Plan.of(round).method.private:
+    if Plan.of(round).method.traits.private:
         raise InputError(
             f"{round.method.name!r} is private, and a temperature would reveal something about "
             "the rows that it was fitted on: leave it out, or fit it on public data"

@@ -10,14 +10,16 @@ from typing import Any
 
 from fedwqcp.errors import UnfitAnswerError
 from fedwqcp.methods._base import (
-    Calibration,
     Disclosure,
     Exchange,
+    LocalThresholds,
     Method,
     OneShot,
     PerAgentQuestions,
     Terms,
+    Traits,
 )
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.auto import Borrowed
 from fedwqcp.methods.guarded_median_cp import Proposal
@@ -126,6 +128,7 @@ __all__ = [
     "Exchange",
     "Disclosure",
     "FixedPoint",
+    "LocalThresholds",
     "Method",
     "OneShot",
     "PerAgentQuestions",
@@ -134,6 +137,7 @@ __all__ = [
     "Summed",
     "Total",
     "Terms",
+    "Traits",
     "UnfitAnswerError",
     "available",
     "built_in",

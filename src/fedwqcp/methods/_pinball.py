@@ -16,7 +16,8 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Exchange, PerAgentQuestions, of_kind, stacked, summed
+from fedwqcp.methods._answers import of_kind, stacked, summed
+from fedwqcp.methods._base import Exchange, PerAgentQuestions
 from fedwqcp.wire.limits import LOCAL_STEPS, NUMBER, ROUNDS
 from fedwqcp.wire.messages import Question, Summary
 

@@ -20,7 +20,8 @@ import numpy as np
 
 from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Exchange, PerAgentQuestions, of_kind, stacked, summed
+from fedwqcp.methods._answers import of_kind, stacked, summed
+from fedwqcp.methods._base import Exchange, PerAgentQuestions
 from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.messages import Question, Real, Summary, check_scores, check_size, check_sizes
 
@@ -197,6 +198,12 @@ class SumClaims:
         if (steps < -slack).any() or (steps[same] > slack).any():
             raise InputError("must fit those given before, and never fall", field="values")
         return SumClaims(self.totals, self.slack, at, sums)
+
+
+def check_probes(asked: int, most: int) -> None:
+    """Refuse a question with more probes than the search asks at a time."""
+    if asked > most:
+        raise InputError(f"the server must ask at most {most} probes at a time, got {asked}")
 
 
 def sums_at(probes: Sequence[float], scores: Floats, weights: Floats) -> Floats:

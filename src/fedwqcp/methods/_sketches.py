@@ -9,8 +9,7 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import check_probes
-from fedwqcp.methods._search import CountAt, Counts
+from fedwqcp.methods._search import CountAt, Counts, check_probes
 from fedwqcp.wire.messages import (
     Real,
     Summary,

@@ -13,9 +13,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf, isfinite, nextafter
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.methods._base import Traits
 from fedwqcp.wire.messages import (
     Begin,
     LocalQuantile,
@@ -181,11 +182,6 @@ class Total:
 class Summed(ABC):
     """A method that works with sums over agents alone."""
 
-    @property
-    def maskable(self) -> bool:
-        """Whether sums over the agents are all it needs with these settings."""
-        return True
-
     @abstractmethod
     def width(self, question: Question) -> int:
         """Return how many words answer a question.
@@ -292,13 +288,13 @@ class SummedMean(Summed):
         overflow: str
 
     @property
-    def averages(self) -> Literal["by size", "equally"] | None:
-        return "by size" if self.weighted else "equally"
-
-    @property
-    def maskable(self) -> bool:
-        """Whether nobody is left out of the sums for its numbers."""
-        return self.overflow != "exclude"
+    def traits(self) -> Traits:
+        """Averages; masked where nobody is left out of the sums for its numbers."""
+        return Traits(
+            averages="by size" if self.weighted else "equally",
+            maskable=self.overflow != "exclude",
+            ranked_threshold=True,
+        )
 
     def width(self, question: Question) -> int:
         return 3

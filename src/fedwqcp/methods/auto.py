@@ -13,16 +13,16 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.methods._answers import expect, most_common
 from fedwqcp.methods._base import (
-    Calibration,
     Disclosure,
     OneShot,
     Terms,
+    Traits,
     check_label_target,
-    expect,
-    most_common,
     own_data,
 )
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods.fedls_cp import (
     Cell,
     ClassSketches,
@@ -340,25 +340,18 @@ class Auto(OneShot[PartSketches]):
         )
 
     @property
-    def corrects_shift_of(self) -> Literal["labels"]:
-        return "labels"
+    def traits(self) -> Traits:
+        own = self.target == "own"
+        return Traits(
+            corrects_shift_of="labels",
+            predicts_from_own_data=own,
+            proved=self._proved if own else None,
+        )
 
-    @property
-    def predicts_from_own_data(self) -> bool:
-        return self.target == "own"
-
-    @property
-    def floors(self) -> bool:
-        return self.target == "own"
-
-    def proved(self, n: int, alpha: float) -> float | None:
-        if self.target != "own":
-            return None
+    def _proved(self, n: int, alpha: float) -> float:
+        """Return the coverage that n points of an agent prove there."""
         whole = n and (self.small == "inf" or conformal_rank(n, alpha) <= n)
         return float(exact_level(alpha)) if whole else n / (n + 1)
-
-    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
-        return answer.counts or None if isinstance(answer, PartSketches) else None
 
 
 class Pool:

@@ -15,20 +15,18 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Bools, Floats, Labels, check_least
 from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._base import (
-    Calibration,
     Disclosure,
     Exchange,
     Method,
     PerAgentQuestions,
     Schedule,
     Terms,
+    Traits,
     check_label_target,
-    check_probes,
-    expect,
-    of_kind,
-    stacked,
 )
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._noise import discrete_gaussian
 from fedwqcp.methods._pinball import (
     TAIL,
@@ -44,6 +42,7 @@ from fedwqcp.methods._search import (
     LARGEST_ANSWER,
     SumClaims,
     Sums,
+    check_probes,
     most_probes,
     most_steps,
     search_sums,
@@ -245,10 +244,9 @@ class DPFedCP(Method[Summary]):
     summaries = (LabelCounts, NoisyCounts, Sums, Step)
     questions = (Begin, CountFirst, CountsAt, DescendFrom)
     outcomes = (SharedThreshold, PerAgentThresholds)
-    per_label = True
-    needs_labels = True
-    score_range = SCORES
-    corrects_shift_of = "labels"
+    traits = Traits(
+        needs_labels=True, per_label=True, corrects_shift_of="labels", score_range=SCORES
+    )
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
         "class-conditional distributions of the inputs are shared by all agents, only label "
@@ -335,9 +333,6 @@ class DPFedCP(Method[Summary]):
     def cells(self, cal: Calibration) -> tuple[int, ...]:
         blocks = cal.n // BLOCK if self.subsample else 0
         return () if blocks < 2 else (BLOCK,) * (blocks - 1) + (cal.n - BLOCK * (blocks - 1),)
-
-    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
-        return answer.counts if isinstance(answer, LabelCounts) else None
 
     @property
     def _kind(self) -> type[LabelCounts | NoisyCounts]:

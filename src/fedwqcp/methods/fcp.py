@@ -12,17 +12,16 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Bools, check_least
 from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._base import (
-    Calibration,
     Disclosure,
     Exchange,
     Method,
     Schedule,
     Terms,
-    expect,
-    of_kind,
-    stacked,
+    Traits,
 )
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import (
     PooledScores,
@@ -192,7 +191,7 @@ class FCP(Summed, Method[Summary]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         n = cal.n
-        if self.sends_samples:
+        if self.sketch == "exact":
             return (Disclosure.of_ranks(n, range(1, n + 1)),)
         if self.sketch == "bisection" and self.count_gap == 1:
             questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
@@ -202,19 +201,13 @@ class FCP(Summed, Method[Summary]):
         return (Disclosure.of_ranks(n, sketch_ranks(n, self.points, self.min_gap)),)
 
     @property
-    def sends_samples(self) -> bool:
-        """Where every score is uploaded."""
-        return self.sketch == "exact"
-
-    @property
-    def ranked_threshold(self) -> bool:
-        """Not with coarse counts: the agent then sends the next point of its sketch."""
-        return self.count_gap == 1
-
-    @property
-    def maskable(self) -> bool:
-        """Whether sums over the agents are all it needs: by bisection, one threshold for all."""
-        return self.sketch == "bisection"
+    def traits(self) -> Traits:
+        return Traits(
+            sends_samples=self.sketch == "exact",
+            maskable=self.sketch == "bisection",
+            # with coarse counts an agent sends the next point of its sketch
+            ranked_threshold=self.count_gap == 1,
+        )
 
     # Under masks the first question sums n_k, the agents with points and the agents out of range;
     # each later one sums counts. The threshold is the same as without masks.

@@ -12,7 +12,9 @@ import numpy as np
 
 from fedwqcp._validation import Floats, check_least, is_range
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Calibration, Disclosure, OneShot, stacked, summed
+from fedwqcp.methods._answers import stacked, summed
+from fedwqcp.methods._base import Disclosure, OneShot, Traits
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._sketches import sketch_size
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.limits import POINTS
@@ -138,7 +140,7 @@ class FedCRC(OneShot[LossCurve]):
 
     summaries = (LossCurve,)
     outcomes = (SharedThreshold, PerAgentThresholds)
-    controls_risk = True
+    traits = Traits(controls_risk=True)
 
     def __post_init__(self) -> None:
         if not 0 <= self.n0 < inf:

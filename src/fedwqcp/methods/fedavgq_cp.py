@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedwqcp.methods._averages import counted, weighted_mean
-from fedwqcp.methods._base import Calibration, OneShot
+from fedwqcp.methods._base import LocalThresholds
 from fedwqcp.methods._sums import SummedMean
-from fedwqcp.quantile import Overflow, conformal_quantile
+from fedwqcp.quantile import Overflow
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, SharedThresholdWithin
 from fedwqcp.wire.release import NO_GUARANTEE
 
 
 @dataclass(frozen=True)
-class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
+class FedAvgQCP(SummedMean, LocalThresholds):
     r"""Plain mean of local conformal thresholds: FedWQ-CP without its weights.
 
     q_hat is the mean of q_k over the agents with n_k >= 1, where q_k is the r(n_k, alpha)-th
@@ -53,7 +53,6 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
 
     overflow: Overflow = "propagate"
 
-    summaries = (LocalQuantile,)
     outcomes = (SharedThreshold, SharedThresholdWithin)
     weighted = False
     guarantee = NO_GUARANTEE
@@ -61,9 +60,6 @@ class FedAvgQCP(SummedMean, OneShot[LocalQuantile]):
         "in finite samples nothing is proved: the mean of local thresholds is a heuristic; "
         "it lies between the extreme local thresholds"
     )
-
-    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
-        return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         # alpha is inside every local threshold already

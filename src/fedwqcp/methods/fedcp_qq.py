@@ -24,7 +24,9 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, Schedule, of_kind
+from fedwqcp.methods._answers import of_kind
+from fedwqcp.methods._base import Disclosure, Exchange, Method, Schedule, Traits
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.messages import (
     Begin,
@@ -252,9 +254,8 @@ class FedCPQQ(Method[Summary]):
         return (Disclosure(cal.n, min(cal.n, max(1, steps - 1))),)
 
     @property
-    def ranked_threshold(self) -> bool:
-        """Where agents choose the rank by themselves."""
-        return self.selection == "fixed_local"
+    def traits(self) -> Traits:
+        return Traits(ranked_threshold=self.selection == "fixed_local")
 
     def _order_statistic(self, cal: Calibration, question: RankOf, rng: Random) -> LocalQuantile:
         """Answer with one order statistic of as many scores as all agents keep."""

@@ -12,27 +12,25 @@ from decimal import ROUND_CEILING, Context
 from functools import lru_cache
 from itertools import pairwise
 from math import ceil, inf, isfinite
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp.methods._answers import expect, most_common, summed
 from fedwqcp.methods._base import (
-    Calibration,
     Disclosure,
     OneShot,
     Terms,
+    Traits,
     check_label_target,
-    expect,
-    most_common,
-    summed,
 )
-from fedwqcp.quantile import LEVEL_TOLERANCE, conformal_rank, exact_level
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (
-    LocalQuantile,
     PerAgentThresholds,
     Question,
     Real,
@@ -264,7 +262,7 @@ class FedLSCP(OneShot[ClassSketches]):
         )
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        C = self.target_length(terms.n_classes)
+        C = len(self.strata) + 1 if self.strata else terms.n_classes
         sent = expect(answer, ClassSketches)
         if C is not None and len(sent.counts) != C:
             raise InputError(
@@ -293,21 +291,13 @@ class FedLSCP(OneShot[ClassSketches]):
         )
 
     @property
-    def corrects_shift_of(self) -> Literal["labels", "strata"]:
-        return "strata" if self.strata else "labels"
-
-    def target_length(self, n_classes: int | None) -> int | None:
-        return len(self.strata) + 1 if self.strata else n_classes
-
-    @property
-    def needs_labels(self) -> bool:
-        """Unless strata stand for classes."""
-        return not self.strata
-
-    @property
-    def needs_features(self) -> bool:
-        """Where strata stand for classes."""
-        return bool(self.strata)
+    def traits(self) -> Traits:
+        return Traits(
+            corrects_shift_of="strata" if self.strata else "labels",
+            needs_labels=not self.strata,
+            needs_features=bool(self.strata),
+            cuts=self.strata,
+        )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         labels, C = self._classes(cal)
@@ -316,29 +306,11 @@ class FedLSCP(OneShot[ClassSketches]):
             for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
         )
 
-    @property
-    def cuts(self) -> tuple[float, ...]:
-        """The values between the strata."""
-        return self.strata
-
     def cells(self, cal: Calibration) -> tuple[int, ...]:
         if not self.strata:
             return ()
         labels, C = self._classes(cal)
         return tuple(np.bincount(labels, minlength=C).tolist())
-
-    def read_threshold(self, answer: Summary, alpha: float) -> LocalQuantile | None:
-        if not isinstance(answer, ClassSketches):
-            return None
-        cells = read_cells(answer, alpha, self._limits) or ()
-        places = np.unique(np.concatenate([cell.values for cell in cells] or [np.zeros(0)]))
-        below = sum((cell.at_least(places) for cell in cells), np.zeros(len(places)))
-        n = sum(answer.counts)
-        enough = places[below >= conformal_rank(n, alpha)]  # it surely has so many scores up to it
-        return LocalQuantile(float(enough[0]) if len(enough) else inf, n)
-
-    def read_counts(self, answer: Summary) -> tuple[int, ...] | None:
-        return answer.counts if isinstance(answer, ClassSketches) else None
 
     @property
     def _limits(self) -> tuple[int, int, int]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import counted, weighted_mean
-from fedwqcp.methods._base import Calibration, Disclosure, OneShot, Terms, one_score
+from fedwqcp.methods._base import Disclosure, OneShot, Terms, Traits, one_score
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, conformal_quantile, conformal_rank, tail_ranks
 from fedwqcp.wire.messages import (
@@ -118,5 +119,6 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
         return (Disclosure.of_ranks(cal.n, (*own.ranks, *tail)),)
 
     @property
-    def maskable(self) -> bool:
-        return super().maskable and not self.tail
+    def traits(self) -> Traits:
+        some = super().traits
+        return replace(some, maskable=some.maskable and not self.tail)

@@ -11,7 +11,8 @@ import numpy as np
 from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import weighted_median
-from fedwqcp.methods._base import Calibration, OneShot, own_data
+from fedwqcp.methods._base import LocalThresholds, Traits, own_data
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, Outcome, Real, check_score
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
@@ -35,7 +36,7 @@ class Proposal(Outcome):
 
 
 @dataclass(frozen=True)
-class GuardedMedianCP(OneShot[LocalQuantile]):
+class GuardedMedianCP(LocalThresholds):
     r"""Weighted median of local thresholds that each agent checks against its own data.
 
     With q_k(a) agent k's conformal threshold at level a, and q_hat the weighted median of all
@@ -97,7 +98,6 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
     cap: int | None = None
     overflow: Overflow = "propagate"
 
-    summaries = (LocalQuantile,)
     outcomes = (Proposal,)
     assumption = (
         "each agent's test points are exchangeable with its own calibration points; the other "
@@ -108,9 +108,6 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         if not 0 <= self.slack < 1:
             raise InputError(f"slack must be from 0 to below 1, got {self.slack!r}")
         check_least(self.cap, 1, "cap")
-
-    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
-        return LocalQuantile(conformal_quantile(cal.scores, alpha, self.overflow), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> Proposal:
         # alpha is inside every local threshold already
@@ -131,15 +128,12 @@ class GuardedMedianCP(OneShot[LocalQuantile]):
         return np.asarray(min(max(q_hat, least), most))
 
     @property
+    def traits(self) -> Traits:
+        return Traits(predicts_from_own_data=True, ranked_threshold=True)
+
+    @property
     def guarantee(self) -> Guarantee:
         """Marginal at the agent, unless the rank is clipped."""
         if self.overflow == "clip":
             return NO_GUARANTEE
         return Guarantee("marginal-agent", "finite-sample")
-
-    @property
-    def overflow_note(self) -> str:
-        """An agent's own +inf bounds what it takes of the others."""
-        if self.overflow == "clip":
-            return super().overflow_note
-        return f"it is +inf at this agent, and excludes nothing (overflow={self.overflow})"

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-from fedwqcp.methods._base import Calibration, OneShot
-from fedwqcp.quantile import conformal_quantile
+from fedwqcp.methods._base import LocalThresholds
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold
 from fedwqcp.wire.release import Guarantee
 
 
 @dataclass(frozen=True)
-class MaxCP(OneShot[LocalQuantile]):
+class MaxCP(LocalThresholds):
     r"""The largest local conformal threshold, max_k q_k, for every agent.
 
     Parameters
@@ -57,11 +56,7 @@ class MaxCP(OneShot[LocalQuantile]):
 
     overflow: Literal["propagate", "exclude"] = "propagate"
 
-    summaries = (LocalQuantile,)
     guarantee = Guarantee("multi-distribution", "finite-sample")
-
-    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
-        return LocalQuantile(conformal_quantile(cal.scores, alpha), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         # alpha is inside every local threshold already

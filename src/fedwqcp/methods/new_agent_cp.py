@@ -14,17 +14,17 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import check_least
 from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import expect, of_kind
 from fedwqcp.methods._base import (
-    Calibration,
     Disclosure,
     Exchange,
     Method,
     Schedule,
     Terms,
-    expect,
-    of_kind,
+    Traits,
     one_score,
 )
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_ranks
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
@@ -177,14 +177,6 @@ class NewAgentCP(Summed, Method[Summary]):
             return earlier.extended(question.values, expect(answer, Counts))
         return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
 
-    def absent(self, question: Question) -> Summary:
-        """Return what stands for an agent that sends nothing: no scores, and still one of M."""
-        if self.form == "confident":
-            return LocalQuantile(inf, 0)
-        if isinstance(question, CountAt):
-            return Counts(0, (0,) * len(question.values))
-        return Counts(0) if self.sketch == "bisection" else WeightedPoints((), (), 0)
-
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         if not self._counts:
             return ((Begin, 1),)
@@ -206,22 +198,27 @@ class NewAgentCP(Summed, Method[Summary]):
         questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
         return (Disclosure(cal.n, min(cal.n, self.probes * questions)),)
 
+    @property
+    def traits(self) -> Traits:
+        return Traits(
+            ranked_threshold=True,
+            maskable=self._counts,
+            least_agents=self.least_agents,
+            absent=self._absent,
+        )
+
     def least_agents(self, alpha: float, roster: int | None = None) -> int:
+        """Return how few agents give a finite threshold: in all, or with points of a roster."""
         level = alpha if self.form == "marginal" else self.delta
         return least_sample(level) if roster is None else conformal_rank(roster, level)
 
-    def new_agent_promise(self, alpha: float) -> str:
-        if self.form == "marginal":
-            return f"A point of a new site is covered with probability at least {1 - alpha:g}"
-        return (
-            f"With probability at least {1 - self.delta:g} over sites, a new site's own threshold "
-            "would have been no larger; of its coverage nothing is promised"
-        )
-
-    @property
-    def maskable(self) -> bool:
-        """Whether sums over the agents are all it needs: of their shares, by bisection."""
-        return self._counts
+    def _absent(self, question: Question) -> Summary:
+        """Return what stands for an agent that sends nothing: no scores, and still one of M."""
+        if self.form == "confident":
+            return LocalQuantile(inf, 0)
+        if isinstance(question, CountAt):
+            return Counts(0, (0,) * len(question.values))
+        return Counts(0) if self.sketch == "bisection" else WeightedPoints((), (), 0)
 
     def width(self, question: Question) -> int:
         return len(question.values) if isinstance(question, CountAt) else 1

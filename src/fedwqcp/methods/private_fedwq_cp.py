@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil, inf
-from typing import Any, Literal
+from typing import Any
 
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import is_range
-from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, OneShot, Terms, expect
+from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import expect
+from fedwqcp.methods._base import Disclosure, Exchange, Method, OneShot, Terms, Traits
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow
+from fedwqcp.registry import settings_of
 from fedwqcp.wire.limits import BINS, EPSILON
 from fedwqcp.wire.messages import (
     Begin,
@@ -182,22 +185,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             top = 1.0 if self.bounds is None else float(self.bounds[1])
             q_k = top if self.overflow == "clip" and n else inf
         unit = ADDED if self.size_epsilon else REPLACED
-        return PrivateQuantile(q_k, n, self.spends, self.size_epsilon, unit)
-
-    def check_round(self, low: float, high: float, tasks: int) -> None:
-        # decided by the terms alone: what an agent refuses because of its data tells of them
-        if self.bounds is None and not 0 <= low <= high <= 1:
-            raise OutOfRangeError(
-                f"must be stated for scores from {low:g} to {high:g}, chosen without looking at "
-                "the data: bounds=(0, 50)",
-                field="bounds",
-            )
-        if self.bins * tasks > _MOST_EDGES:
-            raise InputError(
-                f"times the thresholds of the round must be at most {_MOST_EDGES}, got "
-                f"{self.bins} x {tasks}",
-                field="bins",
-            )
+        return PrivateQuantile(q_k, n, self._spent, self.size_epsilon, unit)
 
     def exchange(self, alpha: float) -> Exchange[PrivateQuantile, Outcome]:
         answers = yield Begin()
@@ -206,9 +194,9 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         own = expect(answer, PrivateQuantile)
-        if (own.epsilon, own.size_epsilon) != (self.spends, self.size_epsilon):
+        if (own.epsilon, own.size_epsilon) != (self._spent, self.size_epsilon):
             raise InputError(
-                f"must be the round's {self.spends:g}, {self.size_epsilon:g} of it on n",
+                f"must be the round's {self._spent:g}, {self.size_epsilon:g} of it on n",
                 field="epsilon",
             )
         return super().check(question, answer, earlier, terms)
@@ -218,31 +206,22 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         return (Disclosure(cal.n, min(cal.n, 1)),)
 
     @property
-    def spends(self) -> float:
+    def traits(self) -> Traits:
+        rule = self._rule().traits
+        return Traits(
+            spends=self._spent,
+            size_noise=_most_noise(self.size_epsilon),
+            averages=rule.averages,
+            maskable=super().traits.maskable and self.combine == "fedwq-cp",
+            # decided by the terms alone: what an agent refuses because of its data tells of them
+            stated_range=(0.0, 1.0) if self.bounds is None else None,
+            most_thresholds=_MOST_EDGES // self.bins,
+        )
+
+    @property
+    def _spent(self) -> float:
         """The epsilon of one answer, on the threshold and on the size."""
         return float(Decimal(str(self.epsilon)) + Decimal(str(self.size_epsilon)))  # 0.1 + 0.2
-
-    @property
-    def size_noise(self) -> int:
-        """By how much noise may raise n."""
-        return _most_noise(self.size_epsilon)
-
-    @property
-    def averages(self) -> Literal["by size", "equally"] | None:
-        """As the method that combines the thresholds does."""
-        return self._rule().averages
-
-    @property
-    def overflow_note(self) -> str:
-        """As the method that combines the thresholds does, but no score takes the place of +inf."""
-        if self.overflow == "clip":
-            return "it is the upper end of the range of scores (overflow=clip)"
-        return self._rule().overflow_note
-
-    @property
-    def maskable(self) -> bool:
-        """Whether sums are enough: they are for the weighted mean."""
-        return super().maskable and self.combine == "fedwq-cp"
 
     def _rule(self) -> OneShot[Any]:
         """Return the method that combines thresholds; one that needs more than these is refused."""
@@ -255,7 +234,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
                 f"combine must be a method that needs thresholds and sizes alone ({fit}), got "
                 f"{self.combine!r}: what it asks for besides would not be private"
             )
-        kept = {"overflow": self.overflow} if "overflow" in rule.settings() else {}
+        kept = {"overflow": self.overflow} if "overflow" in settings_of(rule) else {}
         found: OneShot[Any] = rule(**kept)
         return found
 

@@ -9,7 +9,8 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Calibration, Disclosure, Exchange, Method, own_data
+from fedwqcp.methods._base import Disclosure, Exchange, Method, Traits, own_data
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import Local, Outcome, Question, Summary
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
@@ -54,6 +55,7 @@ class SplitCP(Method[Summary]):
     summaries = ()
     questions = ()
     outcomes = (Local,)
+    traits = Traits(predicts_from_own_data=True)
     assumption = "each agent's test points are exchangeable with its own calibration points"
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:

@@ -17,7 +17,7 @@ from fedwqcp._io import write_atomic
 from fedwqcp.demo.demo import ALPHA, Spread
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.predict import calibration_of, thresholds
-from fedwqcp.federation.record import load as load_release
+from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import histogram

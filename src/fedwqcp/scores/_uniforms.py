@@ -72,6 +72,42 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     else:
         first, second = np.frombuffer(salt, dtype="<u8").astype(_U64)
         bits = _mix(_mix(array.astype(np.int64).view(_U64) ^ first) ^ second)
+    return _as_numbers(bits)
+
+
+def uniforms_of_rows(salt: bytes, values: npt.NDArray[Any], ids: npt.ArrayLike) -> Floats:
+    """Return the uniforms of rows by their ids as text, each of which must name one row.
+
+    ``salt`` is the `key_digest` of the key.
+    """
+    array = as_array(ids, "ids")
+    texts = text_ids(ids)
+    if texts.shape != (len(values),):
+        raise InputError(f"must be {len(values)}, one for each row, got {len(texts)}", field="ids")
+    alike = texts if array.dtype == object else array  # numbers are compared sooner than text
+    if (again := _repeated(alike, values)).size:
+        raise InputError(
+            f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
+            "values, this one first",
+            row=int(again[0]),
+        )
+    return _as_numbers(_keyed_hashes(salt, texts) if texts.size else np.zeros(0, _U64))
+
+
+def _repeated(ids: npt.NDArray[Any], values: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """Return the rows that repeat the id of a row with other values; equal rows may share one.
+
+    Rows of one id share a uniform: with one id for all rows, coverage would depend on one number.
+    """
+    if len(set(ids.tolist())) == len(ids):
+        return np.empty(0, np.intp)
+    _, first, which = np.unique(ids, return_index=True, return_inverse=True)
+    same = values == values[first[which.reshape(-1)]]
+    return np.flatnonzero(~same.reshape(len(ids), -1).all(axis=1))
+
+
+def _as_numbers(bits: npt.NDArray[np.uint64]) -> Floats:
+    """Return the upper 53 bits as numbers in [0, 1)."""
     return np.ldexp((bits >> _U64(11)).astype(np.float64), -53)
 
 

@@ -241,7 +241,7 @@ def diagnose_release(
         where the method averages nothing, or the server has no summaries.
     """
     method, found = release.round.method, dict[str, Diagnosis]()
-    if methods.get(method.name, **method.settings).averages is None:
+    if methods.get(method.name, **method.settings).traits.averages is None:
         return found
     for place, group in enumerate(release.round.group_names or ("",)):
         tasks, each = release.tasks_of(alpha, place), []

@@ -207,6 +207,7 @@ def test_a_budget_is_not_forgotten(tmp_path):
 
 def asked_at_once(folder, rounds, bodies):
     """Ask one site in threads that all have its data before any of them has answered."""
+    make_site_folder(folder)
     site = Site.of({"agent": "a", "folder": str(folder)})
     meet = Barrier(len(rounds))
 

@@ -1,1 +1,1 @@
-"""Methods and a score that studies compare with; they are plug-ins of fedwqcp, one file each."""
+"""Methods and a score that studies compare with; they are plug-ins of fedwqcp."""

@@ -316,12 +316,12 @@ class _Trial:
         self._robust = plan in ROBUST
         plan = _fewer_than_half(plan, len(scored.calibrations))
         self._setting, self._scored, self._plan, self._alpha = setting, scored, plan, alpha
-        method = methods.get(plan.method, **plan.settings)
-        self._highest = (method.score_range or scored.score.bounds(setting.n_classes))[1]
+        traits = methods.get(plan.method, **plan.settings).traits
+        self._highest = (traits.score_range or scored.score.bounds(setting.n_classes))[1]
         cals = scored.calibrations.items()
         self._honest = {name: limited(cal, self._highest, COMPONENTS) for name, cal in cals}
         self._known: dict[tuple[str, bytes], SetMetrics] = {}
-        self._slow = method.corrects_shift_of == "features"  # densities
+        self._slow = traits.corrects_shift_of == "features"  # densities
         self._truth = self._round(self._honest, (), MAX_N)
 
     def records(self, most: int) -> list[AttackResult]:

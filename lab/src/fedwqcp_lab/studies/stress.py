@@ -477,7 +477,7 @@ def rows_of(study: StressStudy, agents: int) -> tuple[tuple[PresetPlan, MethodPl
     return tuple(
         (preset, plan)
         for preset, plan in rows
-        if methods.get(plan.method, **plan.settings).corrects_shift_of != "features"
+        if methods.get(plan.method, **plan.settings).traits.corrects_shift_of != "features"
     )
 
 

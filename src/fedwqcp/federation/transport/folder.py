@@ -46,7 +46,7 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import difference
-from fedwqcp.federation.record import load
+from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import MORE_ANSWERS, Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, holds, mistaken_for
@@ -178,7 +178,7 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
         if _is_of_round(out, path):
             raise InputError(f"{out} is one of the round's own files: choose another --out")
         check_file_name(out)
-        if exists(out) and load(out).round.id != round.id:
+        if exists(out) and load_release(out).round.id != round.id:
             raise InputError(f"{out} belongs to another round: choose another --out")
         server = Server(round)
         replies, repeated = _without_copies([_read_answer(file, server) for file in answers])
@@ -352,7 +352,7 @@ def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> 
     Nothing in the record is believed: whoever can write it can write the release too.
     """
     record = record_file(path)
-    kept = load(record).round
+    kept = load_release(record).round
     if kept != server.round:
         raise InputError(
             f"{record} is the record of round {kept.id}, not of {server.round.id}: move it away, "

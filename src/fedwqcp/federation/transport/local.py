@@ -102,7 +102,7 @@ def one_round(
     plan = Plan.of(round)
     _check_private_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
-        sized = msgspec.structs.replace(round, max_n=round.max_n + plan.method.size_noise)
+        sized = msgspec.structs.replace(round, max_n=round.max_n + plan.method.traits.size_noise)
         plan = Plan.of(secure_round(sized, secure))
     sides = {
         name: Agent(name, plan, cal, allow_samples=True, limit=None, rng=stream)
@@ -271,15 +271,14 @@ def _infinite(
         points = {(name, at): n for (name, at), n in points.items() if at not in empty}
     if not points:
         return text.rstrip()
-    few = {alpha: method.least_agents(alpha) for alpha in found}
-    if any(few.values()):
-        least = ", ".join(f"{n} agents at alpha={alpha:g}" for alpha, n in few.items())
+    if (few := method.traits.least_agents) is not None:
+        least = ", ".join(f"{few(alpha)} agents at alpha={alpha:g}" for alpha in found)
         return (
             f"{text}{terms.method.name} needs at least {least}, and has {len(cals)}. Add agents, "
             "or choose a larger alpha; more points at these agents do not help."
         )
     overflow = "overflow" in terms.method.settings
-    if overflow and not method.private:  # whose noise costs points too
+    if overflow and not method.traits.private:  # whose noise costs points too
         needed = {a: least_sample(a / len(release.tasks_of(a))) for a in found}
         most = max(needed.values())
         text += f"An agent needs at least {most} calibration points"

@@ -32,7 +32,7 @@ from fedwqcp._io import (
     write_atomic,
 )
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load
+from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.readers import load_outputs
@@ -347,7 +347,7 @@ def run_demo(
     found = sorted(records.glob("*/record.json"))
     if status.lower() != "finished:completed" or not found:
         raise QuorumError(f"the run ended as {status}; see {folder / 'federation' / 'logs'}")
-    release = load(found[0])
+    release = load_release(found[0])
     results = tuple(_site_result(release, name, folder / "sites" / name) for name in sites)
     return DemoResult(release, results, found[0].parent, seconds)
 
@@ -360,7 +360,7 @@ def _site_result(release: Release, name: str, home: Path) -> SiteResult:
     if not exists(path):
         return SiteResult(*plain, stored=False)
     own = load_outputs(home / "cal.npz")
-    found = load(path).measure(name, load_outputs(home / "test.npz"), calibration=own)
+    found = load_release(path).measure(name, load_outputs(home / "test.npz"), calibration=own)
     return SiteResult(*plain, True, found.coverage, found.size)
 
 

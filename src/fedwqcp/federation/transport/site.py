@@ -62,6 +62,7 @@ from fedwqcp.federation.site_folder import (
     check_site_folder,
     close_old_rounds,
     default_folder,
+    kept_in,
 )
 from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
 from fedwqcp.methods import Calibration
@@ -163,20 +164,22 @@ class Site:
     @property
     def budget(self) -> Budget | None:
         """The privacy budget, where the site has one; it needs a folder to be kept in."""
-        kept = None if self.folder is None else self.folder / "privacy"
         if self.settings.privacy_budget is None:
-            if kept is not None and exists(kept):
-                raise InputError(f"{kept} keeps a privacy budget: say how much: privacy-budget=3")
+            if self.folder is not None and exists(self.folder / "privacy"):
+                raise InputError(
+                    f"{self.folder} keeps a privacy budget: say how much: privacy-budget=3"
+                )
             return None
-        if kept is None:
+        if self.folder is None:
             raise InputError("a privacy budget must be kept: give this agent a folder")
-        return Budget(kept, self.settings.privacy_budget)
+        return Budget(kept_in(self.folder, "privacy"), self.settings.privacy_budget)
 
     @property
     def ledger(self) -> DisclosureLedger | None:
         """What was told of the site's data set, where it has a folder."""
-        kept = None if self.folder is None else self.folder / "ledger" / self.settings.data_set
-        return None if kept is None else DisclosureLedger(kept)
+        if self.folder is None:
+            return None
+        return DisclosureLedger(kept_in(self.folder, f"ledger/{self.settings.data_set}"))
 
     def hides(self, round: Round) -> bool:
         """Whether each masked sum surely holds an honest agent's numbers besides the site's own."""

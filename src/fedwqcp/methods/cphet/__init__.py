@@ -15,20 +15,17 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats, as_floats
 from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import expect, of_kind, stacked, summed
 from fedwqcp.methods._base import (
-    Calibration,
     Disclosure,
     Exchange,
     Method,
     Schedule,
     Terms,
-    check_probes,
-    expect,
-    of_kind,
+    Traits,
     own_data,
-    stacked,
-    summed,
 )
+from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._pinball import (
     Average,
     SmoothedPinball,
@@ -44,6 +41,7 @@ from fedwqcp.methods._search import (
     ROUNDING,
     SumClaims,
     Sums,
+    check_probes,
     most_probes,
     most_steps,
     search_sums,
@@ -318,7 +316,6 @@ class CPhet(Method[Summary]):
         SharedDensities,
         Local,
     )
-    corrects_shift_of = "features"
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
         "the distribution of Y given X, and the score, are shared by all agents, only that of X "
@@ -349,7 +346,7 @@ class CPhet(Method[Summary]):
             loss = SmoothedPinball(cal.scores, w, np.zeros(T), alpha=alpha, gamma=self.smoothing)
             q, K, eta = np.array(question.q), self.local_steps, self.step_size
             return descend(loss, q, rng, steps=K, step_size=eta, noise=0.0)
-        if self.sends_samples:
+        if self._sends_samples:
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
         starts = self.solver == "rounds" and self.start is None
         return Weighed(
@@ -366,7 +363,7 @@ class CPhet(Method[Summary]):
             return SharedDensities(densities)
         T = len(densities.sizes) if self.target == "own" else 1
         answers = yield Weigh(densities)
-        if self.sends_samples:
+        if self._sends_samples:
             sent = of_kind(answers, WeightedScores)
             v = np.array([value for agent in sent for value in agent.values], dtype=np.float64)
             w = np.hstack([np.reshape(agent.weights, (T, len(agent.values))) for agent in sent])
@@ -426,7 +423,9 @@ class CPhet(Method[Summary]):
             n = earlier[0]
             uniform = self._uniform
             largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
-            sent = expect(answer, WeightedScores) if self.sends_samples else expect(answer, Weighed)
+            sent = (
+                expect(answer, WeightedScores) if self._sends_samples else expect(answer, Weighed)
+            )
             totals = _check_weights(sent, n, largest, exact=uniform)
             return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
         if isinstance(question, SumsAt):
@@ -444,7 +443,7 @@ class CPhet(Method[Summary]):
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         if self.scope == "local":
             return ((Begin, 1),) if self.target == "mixture" else ()
-        if self.sends_samples:
+        if self._sends_samples:
             return ((Begin, 1), (Weigh, 1))
         targets = agents if self.target == "own" else 1
         later = (SumsAt, most_steps(targets, targets))
@@ -452,13 +451,13 @@ class CPhet(Method[Summary]):
         return ((Begin, 1), (Weigh, 1), rounds if self.solver == "rounds" else later)
 
     @property
-    def needs_features(self) -> bool:
-        """Unless scores come from the target already."""
-        return not self._uniform
-
-    @property
-    def predicts_from_own_data(self) -> bool:
-        return self.scope == "local"
+    def traits(self) -> Traits:
+        return Traits(
+            corrects_shift_of="features",
+            needs_features=not self._uniform,
+            predicts_from_own_data=self.scope == "local",
+            sends_samples=self._sends_samples,
+        )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         if self.scope == "local" and self.target != "mixture":
@@ -474,7 +473,7 @@ class CPhet(Method[Summary]):
         return (*densities, Disclosure(cal.n, cal.n))
 
     @property
-    def sends_samples(self) -> bool:
+    def _sends_samples(self) -> bool:
         """Where the quantile of each input, or of one upload, is found from all agents' scores."""
         return self.scope == "pooled" and (self.form == "oracle" or self.solver == "exact")
 

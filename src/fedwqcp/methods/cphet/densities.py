@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, as_floats, as_labels
 from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._base import most_common
+from fedwqcp.methods._answers import most_common
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.messages import Payload, Summary, Target, check_size, check_sizes
 

@@ -25,7 +25,7 @@ from fedwqcp.federation.predict import (
     unanswered_note,
 )
 from fedwqcp.federation.predict import thresholds as agents_thresholds
-from fedwqcp.federation.record import load
+from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release, known_rows, points_of, proved
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, explained
@@ -100,7 +100,7 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
         names = ", ".join(file.name for file in files)
         raise InputError(f"{path} must hold one record of a round, got {names}: name the file")
     (file,) = files
-    release = load(file)
+    release = load_release(file)
     round = release.round
     if options.agent is not None and options.agent not in round.agents:
         known = ", ".join(round.agents)
@@ -349,7 +349,7 @@ def _files(path: Path) -> list[Path]:
 def _holds_release(file: Path) -> bool:
     """Tell a record or a release from other files."""
     try:
-        load(file)
+        load_release(file)
     except InputError:
         return False
     except FedwqcpError:  # refused with a reason when it is read
@@ -489,7 +489,7 @@ def _chance(sent: LocalQuantile, plan: Plan, task: int) -> str:
     rank, finite = conformal_rank(n, alpha), sent.threshold < inf
     if rank > n and not finite:
         return "too few points for a finite threshold"
-    if not (finite and plan.method.ranked_threshold):
+    if not (finite and plan.method.traits.ranked_threshold):
         return ""
     if rank > n:
         return f"clipped: covers {n}/{n + 1} on average, {n / (n + 1):.3f}"

@@ -1,0 +1,234 @@
+"""An agent's calibration data, which never leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp._validation import (
+    Floats,
+    Labels,
+    Texts,
+    as_class_labels,
+    as_floats,
+    as_groups,
+    as_labels,
+    as_optional_classes,
+    as_scores,
+    checked,
+    plain,
+    real_array,
+)
+from fedwqcp.errors import InputError
+
+SUM_TOLERANCE = 1e-9
+"""How far the weights of a point may pass 1 by rounding."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Calibration:
+    """Scores of an agent's calibration points, with what else a method or a round needs of them.
+
+    Parameters
+    ----------
+    scores : array_like, shape (n,) or (n, columns)
+        Nonconformity scores, as ``score.of`` gives them.
+    labels : array_like, shape (n,), optional
+        Class labels, for methods that correct for label shift and for thresholds by label.
+    features : array_like, shape (n, d), optional
+        Features of the inputs, for methods that correct for covariate shift.
+    n_classes : int, optional
+        Number of classes; needed where labels are used; `calibrate` finds it
+        from the labels of all agents.
+    groups : array_like, shape (n,), optional
+        Group of each point, text or integers, for thresholds by group.
+    weights : array_like, shape (n, m), optional
+        For methods that control a risk: a point then has m scores, and its loss at a threshold is
+        the weight of those above it. Not negative, at most 1 in each row.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the columns of the probabilities. A round that names
+        classes refuses others and another order; labels may then be names.
+
+    Raises
+    ------
+    InputError
+        If a score is NaN or -inf, or lengths differ.
+    """
+
+    scores: Floats
+    labels: Labels | None
+    features: Floats | None
+    n_classes: int | None
+    groups: Texts | None
+    weights: Floats | None
+    classes: tuple[str, ...]
+
+    @checked
+    def __init__(
+        self,
+        scores: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        features: npt.ArrayLike | None = None,
+        n_classes: int | None = None,
+        *,
+        groups: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+        classes: Sequence[str] | None = None,
+    ) -> None:
+        values = real_array(scores, "scores")
+        if values.ndim == 2 and values.shape[1]:
+            values = np.stack([as_scores(column) for column in values.T], axis=1)
+        else:
+            values = as_scores(values)
+        n = len(values)
+        names, n_classes = as_optional_classes(classes), plain(n_classes)
+        if names and n_classes not in (None, len(names)):
+            raise InputError(
+                f"must be {len(names)}, as many as classes are named, got {n_classes}",
+                field="n_classes",
+            )
+        n_classes = len(names) or n_classes
+        if labels is not None:
+            labels = as_class_labels(labels, names)
+        fields = {
+            "scores": values,
+            "labels": None if labels is None else as_labels(labels, n, n_classes),
+            "features": None if features is None else as_floats(features, "features", (n, None)),
+            "n_classes": n_classes,
+            "groups": None if groups is None else as_groups(groups, n),
+            "weights": None if weights is None else _as_weights(weights, values.shape),
+            "classes": names,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def n(self) -> int:
+        """Number of calibration points."""
+        return len(self.scores)
+
+    @property
+    def columns(self) -> int:
+        """Number of scores of a point that have a threshold of their own."""
+        return 1 if self.scores.ndim == 1 or self.weights is not None else self.scores.shape[1]
+
+    def column(self, index: int) -> Calibration:
+        """Return the same points with one column of the scores.
+
+        Parameters
+        ----------
+        index : int
+            Which column.
+
+        Returns
+        -------
+        Calibration
+            Scores of shape (n,); all m scores where they have weights.
+        """
+        if self.scores.ndim == 1 or self.weights is not None:
+            return self
+        return self._with(self.scores[:, index], slice(None))
+
+    def take(self, rows: npt.NDArray[Any] | slice) -> Calibration:
+        """Return some of the points.
+
+        Parameters
+        ----------
+        rows : ndarray or slice
+            Which: their places, or a truth value for each.
+
+        Returns
+        -------
+        Calibration
+            These points alone.
+        """
+        return self._with(self.scores[rows], rows)
+
+    def labelled(self, method: str) -> tuple[Labels, int]:
+        """Return labels and number of classes, for a method that needs them.
+
+        Parameters
+        ----------
+        method : str
+            Name of the method, for the error.
+
+        Returns
+        -------
+        tuple
+            Labels of shape (n,), and C.
+
+        Raises
+        ------
+        InputError
+            If there are no labels.
+        """
+        labels = self.labels if self.n else np.zeros(0, dtype=np.int64)
+        if labels is None or self.n_classes is None:
+            raise InputError(
+                f"{method} needs the labels of the calibration points",
+                cure=(
+                    "pass Calibration(scores, labels=..., n_classes=...)",
+                    "it is for scores of classes, and the round's score has none",
+                ),
+            )
+        return labels, self.n_classes
+
+    def featured(self, method: str) -> Floats:
+        """Return the features, for a method that needs them.
+
+        Parameters
+        ----------
+        method : str
+            Name of the method, for the error.
+
+        Returns
+        -------
+        Floats
+            Shape (n, d).
+
+        Raises
+        ------
+        InputError
+            If there are no features.
+        """
+        if self.features is None:
+            raise InputError(
+                f"{method} needs the features of the calibration points",
+                cure=(
+                    "pass Calibration(scores, features=...)",
+                    "add columns x0, x1, ... to the file (in an .npz file an array features)",
+                ),
+            )
+        return self.features
+
+    def _with(self, scores: Floats, rows: npt.NDArray[Any] | slice) -> Calibration:
+        """Return these scores with the other data of some points."""
+        return Calibration(
+            scores,
+            None if self.labels is None else self.labels[rows],
+            None if self.features is None else self.features[rows],
+            self.n_classes,
+            groups=None if self.groups is None else self.groups[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            classes=self.classes,
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"n={self.n}"]
+        more = ("labels", "features", "groups", "weights")
+        parts += [name for name in more if getattr(self, name) is not None]
+        return f"Calibration({', '.join(parts)})"
+
+
+def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Check the weights of scores."""
+    if len(shape) != 2:
+        raise InputError("weights need scores of shape (n, m), one for each weight")
+    found = as_floats(weights, "weights", shape)
+    if found.size and not (found.min() >= 0 and found.sum(axis=1).max() <= 1 + SUM_TOLERANCE):
+        raise InputError("weights must not be negative, and at most 1 in each row")
+    return found

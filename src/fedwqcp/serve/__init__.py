@@ -1,0 +1,16 @@
+"""What a site serves: thresholds that are found once, in a file of their own, without any row.
+
+================  ==================================================================
+file              what it holds
+================  ==================================================================
+``predictor.py``  `Predictor`: the file, its checks, and sets or intervals from it
+``onnx.py``       the same as a graph for ONNX runtimes
+``vectors.py``    test vectors for consumers in other languages
+================  ==================================================================
+
+``predictor.js`` is such a consumer, ``page.html`` the page that `write_page` puts it into.
+"""
+
+from fedwqcp.serve.predictor import Level, Predictor, model_digest, parse
+
+__all__ = ["Level", "Predictor", "model_digest", "parse"]

@@ -1,0 +1,663 @@
+"""A predictor: all that one site needs to predict, resolved once, without calibration rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from functools import cached_property
+from hashlib import sha256
+from math import inf
+from pathlib import Path
+from time import time as now
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp import metrics, scores
+from fedwqcp._io import opened, to_json, write_atomic
+from fedwqcp._validation import (
+    Floats,
+    as_alpha,
+    as_array,
+    as_class_labels,
+    as_classes,
+    check_printable,
+    check_same_classes,
+    checked,
+    group_places,
+    plain,
+    shown,
+)
+from fedwqcp.errors import ExpiredPredictorWarning, InputError, RecordError, warn
+from fedwqcp.metrics import AgentMetrics, AgentRisk
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
+from fedwqcp.scores._uniforms import uniforms_of_rows
+from fedwqcp.scores.multi_label import MultiLabel
+from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.wire.messages import Choice, check_provenance
+from fedwqcp.wire.release import Guarantee
+
+Threshold: TypeAlias = float | Literal["inf"]
+"""A threshold as JSON holds it."""
+
+VERSION = 1
+"""Version of the file; from the first published release on, the one before it is read too, for one
+minor release."""
+
+T = TypeVar("T")
+
+
+class _IntervalCall(TypedDict, total=False):
+    groups: npt.ArrayLike | None
+    model: str | Path | None
+
+
+class _SetCall(_IntervalCall, total=False):
+    ids: npt.ArrayLike | None
+    classes: Sequence[str] | None
+    allow_empty: bool
+
+
+class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The thresholds of one level.
+
+    Parameters
+    ----------
+    alpha : float
+        The miscoverage.
+    thresholds : tuple
+        A row for each group, or one row. A row holds one number, one for each label, or one for
+        each column of the score.
+    proved : float or None
+        The coverage that the site's own calibration points prove, where that is known.
+    """
+
+    alpha: float
+    thresholds: tuple[tuple[Threshold, ...], ...]
+    proved: float | None = None
+
+
+class Predictor(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    dict=True,
+    tag_field="kind",
+    tag="predictor",
+    repr_omit_defaults=True,
+):
+    """What one site predicts with: thresholds, score, rule, key and classes; no calibration row.
+
+    `Release.predictor` makes it and `load` reads its file. A threshold is the score of one person
+    of the site or of another: keep the file where calibration data may be kept.
+
+    Parameters
+    ----------
+    agent : str or None
+        Whose thresholds; None for a site that took no part.
+    score, method : Choice
+        By name, with all settings.
+    levels : tuple of Level
+        Thresholds of each level.
+    guarantee : Guarantee
+        What is proved, by kind and strength.
+    promise, assumption : str
+        The same in words, and under which assumption.
+    round : str
+        Id of the round.
+    rule : str
+        How a threshold becomes a set of labels.
+    key : str
+        Key of the uniforms of a randomised score.
+    n_classes : int or None
+        Threshold of classes, where it is known.
+    classes : tuple of str
+        Their names, in the order of the model's columns; may be empty.
+    by : {"label", "group"} or None
+        What has thresholds of its own.
+    groups : tuple of str
+        Names of the groups, in the order of the thresholds.
+    temperature : float or None
+        What the site divided logits by, where it calibrated from logits.
+    provenance : dict
+        When and with which software it was made; of which model and data, and until when.
+
+    Examples
+    --------
+    >>> import fedwqcp as fw
+    >>> cal = fw.Outputs([[0.2, 0.8], [0.7, 0.3], [0.6, 0.4]], labels=[1, 0, 1])
+    >>> release = fw.calibrate({"a": cal, "b": cal}, score="lac", alpha=0.4)
+    >>> predictor = release.predictor("a", model="tumour-net 3.1")
+    >>> predictor.predict_set([[0.1, 0.9], [0.45, 0.55]], model="tumour-net 3.1")[1]
+    (0, 1)
+    """
+
+    agent: str | None
+    score: Choice
+    levels: tuple[Level, ...]
+    guarantee: Guarantee
+    promise: str
+    assumption: str
+    method: Choice
+    round: str
+    rule: Rule = "leq"
+    key: str = ""
+    n_classes: int | None = None
+    classes: tuple[str, ...] = ()
+    by: Literal["label", "group"] | None = None
+    groups: tuple[str, ...] = ()
+    temperature: float | None = None
+    provenance: dict[str, str] = {}
+    version: Literal[1] = 1
+
+    def __post_init__(self) -> None:
+        score = self.score_object
+        if isinstance(score, LabelScore):
+            score.check_rule(self.rule)
+        elif self.rule != "leq" or self.by == "label":
+            raise InputError("is for sets of labels", field="rule" if self.by is None else "by")
+        if self.classes and (len(self.classes) != self.n_classes or not self._named):
+            raise InputError("must be as many names as classes", field="classes")
+        if (self.by == "group") != bool(self.groups) or len(set(self.groups)) < len(self.groups):
+            raise InputError("must be different names, and only by group", field="groups")
+        if self.by == "label" and self.n_classes is None:
+            raise InputError("must be given where thresholds are by label", field="n_classes")
+        if len(self._tables) < len(self.levels) or not self.levels:
+            raise InputError("must be one or more, each once", field="levels")
+        if self.temperature is not None and not 0 < self.temperature < inf:
+            raise InputError("must be a positive number", field="temperature")
+        check_provenance(self.provenance)
+        _ = self._until
+
+    # ---- predicting
+
+    @overload
+    def predict_set(
+        self,
+        probs: npt.ArrayLike,
+        *,
+        alpha: float | None = None,
+        **options: Unpack[_SetCall],
+    ) -> LabelSets: ...
+
+    @overload
+    def predict_set(
+        self, probs: npt.ArrayLike, *, alpha: Sequence[float], **options: Unpack[_SetCall]
+    ) -> dict[float, LabelSets]: ...
+
+    def predict_set(
+        self,
+        probs: npt.ArrayLike,
+        *,
+        ids: npt.ArrayLike | None = None,
+        alpha: float | Sequence[float] | None = None,
+        groups: npt.ArrayLike | None = None,
+        classes: Sequence[str] | None = None,
+        allow_empty: bool = True,
+        model: str | Path | None = None,
+    ) -> LabelSets | dict[float, LabelSets]:
+        """Return a set of labels for each row.
+
+        Parameters
+        ----------
+        probs : array_like, shape (n, C)
+            Class probabilities.
+        ids : array_like, shape (n,), optional
+            Id of each row, integers or text; a randomised score needs them.
+        alpha : float or sequence of float, optional
+            Which level, where there are several; several give a dict of sets by level.
+        groups : array_like, shape (n,), optional
+            Group of each row, where thresholds are by group.
+        classes : sequence of str, optional
+            Names of the classes, in the order of the columns; others, or another order, are
+            refused.
+        allow_empty : bool, optional
+            False puts the most probable label into every set.
+        model : str or Path, optional
+            Name or file of the model; another one than the predictor's is refused.
+
+        Returns
+        -------
+        LabelSets or dict
+            One set for each row; by level, where several levels are asked for.
+
+        Raises
+        ------
+        InputError
+            If the rows, level, groups or model do not fit.
+
+        Warns
+        -----
+        ExpiredPredictorWarning
+            If the day has passed until which the predictor is valid.
+        """
+        if not isinstance(self.score_object, LabelScore | MultiLabel):
+            raise InputError("makes intervals: call predict_interval", field="score")
+        values = self._values(probs, classes, model)
+
+        def _at(level: float | None) -> LabelSets:
+            found = self.apply(values, ids, groups, level, allow_empty)
+            assert isinstance(found, LabelSets)
+            return found
+
+        return self._each(alpha, _at)
+
+    @overload
+    def predict_interval(
+        self,
+        outputs: npt.ArrayLike,
+        *,
+        alpha: float | None = None,
+        **options: Unpack[_IntervalCall],
+    ) -> Intervals: ...
+
+    @overload
+    def predict_interval(
+        self,
+        outputs: npt.ArrayLike,
+        *,
+        alpha: Sequence[float],
+        **options: Unpack[_IntervalCall],
+    ) -> dict[float, Intervals]: ...
+
+    def predict_interval(
+        self,
+        outputs: npt.ArrayLike,
+        *,
+        alpha: float | Sequence[float] | None = None,
+        groups: npt.ArrayLike | None = None,
+        model: str | Path | None = None,
+    ) -> Intervals | dict[float, Intervals]:
+        """Return an interval for each row.
+
+        Parameters
+        ----------
+        outputs : array_like, shape (n,) or (n, 2)
+            What the score reads: predictions, predictions and sigmas, or lower and upper quantiles.
+        alpha : float or sequence of float, optional
+            As `predict_set` takes it.
+        groups : array_like, shape (n,), optional
+            As `predict_set` takes them.
+        model : str or Path, optional
+            As `predict_set` takes it.
+
+        Returns
+        -------
+        Intervals or dict
+            One interval for each row; by level, where several levels are asked for.
+
+        Raises
+        ------
+        InputError
+            If the rows, level, groups or model do not fit.
+        """
+        if not isinstance(self.score_object, IntervalScore):
+            raise InputError("makes sets of labels: call predict_set", field="score")
+        values = self._values(outputs, None, model)
+
+        def _at(level: float | None) -> Intervals:
+            found = self.apply(values, None, groups, level)
+            assert isinstance(found, Intervals)
+            return found
+
+        return self._each(alpha, _at)
+
+    def measure(
+        self,
+        outputs: npt.ArrayLike,
+        labels: npt.ArrayLike,
+        *,
+        ids: npt.ArrayLike | None = None,
+        alpha: float | None = None,
+        groups: npt.ArrayLike | None = None,
+        classes: Sequence[str] | None = None,
+        allow_empty: bool = True,
+        model: str | Path | None = None,
+        level: float = 0.95,
+    ) -> AgentMetrics | AgentRisk:
+        """Return coverage (or risk) and size of the sets or intervals of labelled rows.
+
+        Parameters
+        ----------
+        outputs : array_like
+            As `predict_set` or `predict_interval` takes them.
+        labels : array_like, shape (n,) or (n, L)
+            The true labels, by number or name; the true values; or which labels are there.
+        ids : array_like, shape (n,), optional
+            As `predict_set` takes them.
+        alpha : float, optional
+            Which level, where there are several.
+        groups : array_like, shape (n,), optional
+            As `predict_set` takes them.
+        classes : sequence of str, optional
+            As `predict_set` takes them.
+        allow_empty : bool, optional
+            As `predict_set` takes it.
+        model : str or Path, optional
+            As `predict_set` takes it.
+        level : float, optional
+            Confidence of the interval.
+
+        Returns
+        -------
+        AgentMetrics or AgentRisk
+            Coverage with its exact interval, or the false-negative rate where a row has several
+            labels; and the mean size.
+
+        Raises
+        ------
+        InputError
+            If the rows, labels, level, groups or model do not fit, or there is no row.
+        """
+        values = self._values(outputs, classes, model)
+        sets, name = self.apply(values, ids, groups, alpha, allow_empty), self.agent or "new site"
+        if isinstance(self.score_object, MultiLabel):
+            assert isinstance(sets, LabelSets)  # the score is of labels
+            return metrics.measure_risk(name, sets, labels, level)
+        truth = as_class_labels(labels, self.classes) if isinstance(sets, LabelSets) else labels
+        return metrics.measure(name, sets, truth, level)
+
+    def thresholds(self, alpha: float | None = None) -> Floats:
+        """Return the thresholds of a level: a row for each group, or one row.
+
+        Parameters
+        ----------
+        alpha : float, optional
+            Which level, where there are several.
+
+        Returns
+        -------
+        Floats, shape (groups, 1), (groups, C) or (groups, columns)
+            One for all, for each label, or for each column of the score.
+
+        Raises
+        ------
+        InputError
+            If there is no such level.
+        """
+        tables = self._tables
+        if alpha is None and len(tables) == 1:
+            return next(iter(tables.values()))
+        found = tables.get(plain(alpha))
+        if found is None:
+            levels = ", ".join(f"{each:g}" for each in tables)
+            raise InputError(f"must be one of {levels}, got {shown(alpha)}", field="alpha")
+        return found
+
+    def apply(
+        self,
+        values: npt.NDArray[Any],
+        ids: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+        alpha: float | None = None,
+        allow_empty: bool = True,
+    ) -> LabelSets | Intervals:
+        """Return sets or intervals of model outputs that `predict_set` would have checked."""
+        table, score = self.thresholds(alpha), self.score_object
+        if (self.by == "group") != (groups is not None):
+            raise InputError("must be given by group, and only there", field="groups")
+        if groups is not None:
+            q = table[group_places(groups, self.groups, len(values))]
+        else:
+            q = table[0, 0] if table.size == 1 else table[0]
+        if isinstance(score, LabelScore):
+            rule: Rule = "leq_top1" if self.rule == "leq" and not allow_empty else self.rule
+            u = None
+            if score.randomized:
+                if ids is None:
+                    raise InputError(
+                        "must be one for each row: the random part of the score is a hash of them",
+                        field="ids",
+                    )
+                u = uniforms_of_rows(self._salt, values, ids)
+            return self._of_classes(score.invert(values, q, rule, u))
+        if not allow_empty:
+            raise InputError("is for sets of labels of which one is true", field="allow_empty")
+        if isinstance(score, MultiLabel):
+            return self._of_classes(score.invert(values, q))
+        assert isinstance(score, IntervalScore)  # of the three kinds that `_score` lets through
+        return score.invert(values, q)
+
+    # ---- files
+
+    @checked
+    def save(self, path: str | Path) -> None:
+        """Write the predictor to a file for its owner alone, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where; an existing file is replaced.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
+        """
+        write_atomic(Path(path), to_json(self, indent=1))
+
+    @checked
+    def to_onnx(
+        self,
+        path: str | Path,
+        *,
+        alpha: float | None = None,
+        allow_empty: bool = True,
+        dtype: Literal["float32", "float64"] = "float32",
+    ) -> None:
+        """Write an ONNX graph that gives the same sets or intervals, to the last bit.
+
+        Parameters
+        ----------
+        path : str or Path
+            Where; an existing file is replaced.
+        alpha : float, optional
+            Which level, where there are several.
+        allow_empty : bool, optional
+            As `predict_set` takes it.
+        dtype : {"float32", "float64"}, optional
+            Type of the model's outputs; all arithmetic is in float64.
+
+        Raises
+        ------
+        InputError
+            If there is no such level, or the score has no graph.
+        MissingExtraError
+            If the extra ``onnx`` is not installed.
+
+        Notes
+        -----
+        Inputs are ``outputs`` (probabilities, or what a regressor puts out), ``u`` where the score
+        is randomised (``scores.uniforms(key, ids)``) and ``group`` (its place among the groups)
+        where thresholds are by group. Outputs are ``set`` and ``size``, or ``lower`` and ``upper``.
+        """
+        from fedwqcp.serve import onnx
+
+        onnx.write(self, Path(path), alpha, allow_empty, dtype)
+
+    def check_model(self, model: str | Path | None) -> None:
+        """Refuse another model than the predictor's, and warn once it is no longer valid.
+
+        Parameters
+        ----------
+        model : str, Path or None
+            Name or file of a model; None is not compared.
+
+        Raises
+        ------
+        InputError
+            If the predictor is of another model, or names none.
+        """
+        if now() >= self._until:
+            until = self.provenance["valid_until"]
+            warn(f"the predictor was valid until {until}: calibrate again", ExpiredPredictorWarning)
+        if model is None:
+            return
+        wanted = self.provenance.get("model")
+        if wanted is None:
+            raise InputError("the predictor names no model to compare with", field="model")
+        given = model_digest(model) if isinstance(model, Path) else model
+        if given != wanted:
+            raise InputError(f"must be {wanted}, got {shown(given)}", field="model")
+
+    # ---- resolved once
+
+    @cached_property
+    def score_object(self) -> Score:
+        """The score that ``score`` names."""
+        found = scores.get(self.score.name, **self.score.settings)
+        if not isinstance(found, LabelScore | MultiLabel | IntervalScore):
+            raise InputError("is the caller's own: its sets are not made here", field="score")
+        return found
+
+    @cached_property
+    def _named(self) -> bool:
+        return as_classes(self.classes) == self.classes
+
+    @cached_property
+    def _tables(self) -> dict[float, Floats]:
+        """The thresholds by level, checked against the range of the score."""
+        low, high = self.score_object.bounds(self.n_classes)
+        columns = self.score_object.columns
+        widths = {columns} if self.n_classes is None or columns > 1 else {1, self.n_classes}
+        found = {}
+        for level in self.levels:
+            as_alpha(level.alpha)
+            if {len(row) for row in level.thresholds} - widths or len(level.thresholds) != (
+                len(self.groups) or 1
+            ):
+                raise InputError("must be a row for each group", field="thresholds")
+            table = np.array(level.thresholds, dtype=np.float64)
+            if not (((low <= table) & (table <= high)) | (table == inf)).all():
+                raise InputError(
+                    f"must lie between {low:g} and {high:g}, or be inf", field="thresholds"
+                )
+            found[level.alpha] = table
+        return found
+
+    @cached_property
+    def _salt(self) -> bytes:
+        return scores.key_digest(self.key)
+
+    @cached_property
+    def _until(self) -> float:
+        """The second from which on the predictor is not valid."""
+        text = self.provenance.get("valid_until")
+        return inf if text is None else _end_of_day(text)
+
+    def _values(
+        self, outputs: npt.ArrayLike, classes: Sequence[str] | None, model: str | Path | None
+    ) -> npt.NDArray[Any]:
+        """Return model outputs as an array, if columns and model are those of the predictor."""
+        self.check_model(model)
+        values = as_array(outputs, "outputs")
+        if classes is not None and not self.classes:
+            raise InputError("the predictor names no classes to compare with", field="classes")
+        if classes is None and type(outputs) is not np.ndarray:
+            columns = [str(name) for name in getattr(outputs, "columns", ())]  # of pandas, say
+            classes = columns if set(columns) == set(self.classes) and self.classes else None
+        if classes is not None:
+            check_same_classes(as_classes(classes), self.classes)
+        wanted = self.n_classes if isinstance(self.score_object, LabelScore | MultiLabel) else None
+        if wanted is not None and values.shape[1:] != (wanted,):
+            raise InputError(f"must have shape (n, {wanted}), got {values.shape}", field="outputs")
+        return values
+
+    def _of_classes(self, sets: LabelSets) -> LabelSets:
+        """Give sets the names of the classes, which were checked when the predictor was made."""
+        object.__setattr__(sets, "classes", self.classes)
+        return sets
+
+    def _each(
+        self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
+    ) -> T | dict[float, T]:
+        """Return what `work` gives at one level; for several levels, a dict by level."""
+        if alpha is None or isinstance(alpha, float):
+            return work(alpha)
+        given = plain(alpha)
+        return {level: work(level) for level in given} if isinstance(given, tuple) else work(given)
+
+
+def parse(data: bytes, source: str) -> Predictor:
+    """Read a predictor that someone handed over.
+
+    Parameters
+    ----------
+    data : bytes
+        What `Predictor.save` wrote.
+    source : str
+        What errors call it.
+
+    Returns
+    -------
+    Predictor
+        The same.
+
+    Raises
+    ------
+    RecordError
+        If it is damaged or of another version.
+    """
+    try:
+        return msgspec.json.decode(data, type=Predictor)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise RecordError(f"{source} is no predictor of version {VERSION}: {error}") from None
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+def is_predictor(data: bytes) -> bool:
+    """Tell whether a file says that it is a predictor."""
+    try:
+        return msgspec.json.decode(data, type=_Kind).kind == "predictor"
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return False
+
+
+def model_digest(path: Path) -> str:
+    """Return the name that a model's file has in a predictor: its SHA-256 in hexadecimal.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    str
+        64 digits, as ``sha256sum`` prints them.
+    """
+    digest = sha256()
+    with opened(path) as file:
+        while part := file.read(2**20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def bound_to(
+    model: str | Path | None, data_period: str | None, valid_until: str | date | None
+) -> dict[str, str]:
+    """Return what a site says of its predictor, as provenance."""
+    given = {
+        "model": model_digest(model) if isinstance(model, Path) else model,
+        "data_period": data_period,
+        "valid_until": valid_until.isoformat() if isinstance(valid_until, date) else valid_until,
+    }
+    found = {name: text for name, text in given.items() if text is not None}
+    for name, text in found.items():
+        check_printable(text, name)
+    return found
+
+
+def _end_of_day(text: str) -> float:
+    """Return the second that ends a day in UTC."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise InputError("must be a day such as 2027-06-30", field="valid_until") from None
+    return datetime.combine(day + timedelta(1), time(), UTC).timestamp()

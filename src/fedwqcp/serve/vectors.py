@@ -1,0 +1,203 @@
+"""Test vectors: predictors with rows, uniforms, and the sets or intervals that must come out.
+
+Rows have ties, zeros and one sure label; thresholds lie on scores of these rows, or are +inf; ids
+are of several scripts. A consumer in another language passes if it gives every set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedwqcp._validation import Floats
+from fedwqcp.registry import settings_of
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, name_of
+from fedwqcp.scores._uniforms import uniforms
+from fedwqcp.scores.absolute_residual import AbsoluteResidual
+from fedwqcp.scores.aps import APS
+from fedwqcp.scores.cqr import CQR
+from fedwqcp.scores.lac import LAC
+from fedwqcp.scores.multi_label import MultiLabel
+from fedwqcp.scores.normalized_residual import NormalizedResidual
+from fedwqcp.scores.ordinal_aps import OrdinalAPS
+from fedwqcp.scores.raps import RAPS
+from fedwqcp.scores.saps import SAPS
+from fedwqcp.serve.predictor import Level, Predictor, Threshold
+from fedwqcp.sets import LabelSets
+from fedwqcp.wire.messages import Choice
+from fedwqcp.wire.release import NO_GUARANTEE
+
+SIZES = {2: 60, 3: 60, 10: 60, 100: 40, 1000: 10}
+"""Rows by number of classes."""
+NAMES = ("patient", "påtient", "患者", "مريض", "🏥", "пациент")
+GROUPS = ("f", "m", "β")
+
+LABEL_SCORES: tuple[LabelScore | MultiLabel, ...] = (
+    LAC(),
+    MultiLabel(),
+    APS(),
+    APS(randomized=False),
+    APS(precision="float32"),
+    RAPS(),
+    RAPS(penalty=0.25, k_reg=2, randomized=False),
+    SAPS(),
+    SAPS(penalty=0.3, randomized=False),
+    OrdinalAPS(),
+    OrdinalAPS(randomized=True),
+)
+INTERVAL_SCORES: tuple[IntervalScore, ...] = (
+    AbsoluteResidual(),
+    NormalizedResidual(),
+    NormalizedResidual(floor=0.1),
+    CQR(),
+    CQR(symmetric=False),
+)
+
+
+class Case(msgspec.Struct, omit_defaults=True):
+    """Rows of one predictor at one level; ``sets`` or ``lower`` and ``upper`` must come out."""
+
+    predictor: Predictor
+    alpha: float
+    outputs: Any
+    ids: list[str] | None = None
+    groups: list[str] | None = None
+    u: list[float] | None = None
+    sets: list[list[int]] | None = None
+    lower: list[float | str] | None = None
+    upper: list[float | str] | None = None
+
+
+def cases(seed: int = 0) -> Iterator[Case]:
+    """Yield the cases; the same seed gives the same ones."""
+    rng = np.random.default_rng(seed)
+    rules, parts = cycle(("leq", "until", "leq_top1")), cycle((None, "label", "group", None))
+    for score in LABEL_SCORES:
+        for C in SIZES:
+            rule = next(rules)
+            if isinstance(score, LAC):
+                rule = rule.replace("until", "leq_top1")
+            by = next(parts)
+            if isinstance(score, MultiLabel):
+                rule, by = "leq", None
+            yield from _of_labels(rng, score, C, rule=rule, by=by)  # type: ignore[arg-type]  # a rule
+    for of_values in INTERVAL_SCORES:
+        for part in (None, "group"):
+            yield from _of_values(rng, of_values, part)
+
+
+def vectors(seed: int = 0) -> bytes:
+    """Return the cases as JSON."""
+    return msgspec.json.encode({"version": 1, "cases": list(cases(seed))}) + b"\n"
+
+
+def _of_labels(
+    rng: np.random.Generator,
+    score: LabelScore | MultiLabel,
+    C: int,
+    *,
+    rule: Rule,
+    by: str | None,
+) -> Iterator[Case]:
+    n = SIZES[C]
+    p = _probabilities(rng, n, C)
+    ids = [f"{NAMES[row % len(NAMES)]}-{rng.integers(10**6)}-{row}" for row in range(n)]
+    key = f"key {C} {by}"
+    u = None
+    if isinstance(score, MultiLabel):
+        p = rng.permuted(p.reshape(-1)).reshape(p.shape)
+        values = score.of_every_label(p)
+    else:
+        u = uniforms(key, ids) if score.randomized else None
+        values = score.of_every_label(p, u)
+    width = C if by == "label" else 1
+    levels = _levels(rng, values.reshape(-1), width, by)
+    own = _predictor(score, levels, rule=rule, key=key, n_classes=C, by=by)
+    groups = [str(name) for name in rng.choice(GROUPS, n)] if by == "group" else None
+    for level in levels:
+        found = own.apply(p, ids, groups, level.alpha)
+        assert isinstance(found, LabelSets)
+        yield Case(
+            predictor=own,
+            alpha=level.alpha,
+            outputs=p.tolist(),
+            ids=ids,
+            groups=groups,
+            u=None if u is None else u.tolist(),
+            sets=[list(found[row]) for row in range(n)],
+        )
+
+
+def _of_values(rng: np.random.Generator, score: IntervalScore, by: str | None) -> Iterator[Case]:
+    n = 60
+    out = rng.normal(size=(n, score.width)) * 10.0 ** rng.integers(-3, 7, (n, 1))
+    out[:4] = 0.0
+    if isinstance(score, NormalizedResidual):
+        out[:, 1] = np.abs(out[:, 1])
+    out = out if score.width > 1 else out[:, 0]
+    values = score.of(out, rng.normal(size=n) * 10.0 ** rng.integers(-3, 7, n))
+    levels = _levels(rng, values.reshape(-1), score.columns, by)
+    own = _predictor(score, levels, by=by)
+    groups = [str(name) for name in rng.choice(GROUPS, n)] if by == "group" else None
+    for level in levels:
+        found = own.apply(out, None, groups, level.alpha)
+        assert not isinstance(found, LabelSets)
+        yield Case(
+            predictor=own,
+            alpha=level.alpha,
+            outputs=out.tolist(),
+            groups=groups,
+            lower=_numbers(found.lower),
+            upper=_numbers(found.upper),
+        )
+
+
+def _levels(
+    rng: np.random.Generator, values: Floats, width: int, by: str | None
+) -> tuple[Level, ...]:
+    """Draw thresholds from scores of the rows; now and then one is +inf."""
+    rows = len(GROUPS) if by == "group" else 1
+
+    def _row() -> tuple[Threshold, ...]:
+        q = rng.choice(values, width)
+        q[rng.random(width) < 0.1] = np.inf
+        return tuple(_numbers(q))  # type: ignore[arg-type]  # no threshold is -inf
+
+    return tuple(Level(alpha, tuple(_row() for _ in range(rows))) for alpha in (0.1, 0.3))
+
+
+def _probabilities(rng: np.random.Generator, n: int, C: int) -> Floats:
+    """Draw rows: some of eighths, with ties and zeros, one sure, one even, some of float32."""
+    p = rng.dirichlet(np.full(C, 0.3 if C > 3 else 1.0), n)
+    for row in range(0, n, 4):
+        p[row] = np.bincount(rng.integers(0, C, 8), minlength=C) / 8
+    p[1], p[2] = np.eye(C)[rng.integers(C)], 1 / C
+    some = p[3::4].astype(np.float32)
+    p[3::4] = some
+    return p
+
+
+def _numbers(values: Floats) -> list[float | str]:
+    """Return numbers as JSON holds them."""
+    return [float(x) if np.isfinite(x) else ("inf" if x > 0 else "-inf") for x in values]
+
+
+def _predictor(score: Any, levels: tuple[Level, ...], **options: Any) -> Predictor:
+    settings = {name: getattr(score, name) for name in settings_of(score)}
+    if options.get("by") == "group":
+        options["groups"] = GROUPS
+    return Predictor(
+        agent="köln",
+        score=Choice(name_of(score), settings),
+        method=Choice("split-cp", {}),
+        levels=levels,
+        guarantee=NO_GUARANTEE,
+        promise="",
+        assumption="",
+        round="vectors",
+        **options,
+    )
