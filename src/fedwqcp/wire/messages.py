@@ -86,10 +86,11 @@ def read_real(kind: Any, value: object) -> Number:
 
 def _real(value: object) -> float:
     """Return what was read for a number, which JSON has only where it is finite."""
-    if type(value) is float:
-        return value
-    if type(value) is int and abs(value) < 2**1023:
-        return float(value)
+    try:
+        if type(value) in (float, int):
+            return float(value)  # type: ignore[arg-type]  # it is one
+    except OverflowError:
+        raise ValueError("Expected a number of fewer digits") from None
     if value == "inf":
         return inf
     raise ValueError('Expected a number or "inf"')
