@@ -93,13 +93,13 @@ def test_wrong_names_and_settings_are_refused(call, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "key", "value", "words"),
     [
-        ("fedcp-qq", "common_n", "abc", "an integer or none, got 'abc'"),
-        ("fedcp-qq", "common_n", 2.5, "an integer or none, got 2.5"),
-        ("fedcp-qq", "common_n", True, "an integer or none, got True"),
+        ("rob-fcp", "byzantine", "abc", "an integer or none, got 'abc'"),
+        ("rob-fcp", "byzantine", 2.5, "an integer or none, got 2.5"),
+        ("rob-fcp", "byzantine", True, "an integer or none, got True"),
         ("fedcp-qq", "delta", "x", "a number or none, got 'x'"),
         ("fedcp-qq", "delta", 10**400, "a number or none, got an integer of many digits"),
-        ("fedcp-qq", "selection", "best", "one of fixed_local, joint, truncate_min, got 'best'"),
-        ("fedcp-qq", "selection", None, "one of fixed_local, joint, truncate_min, got None"),
+        ("fedcp-qq", "selection", "best", "one of fixed_local, truncate_min, got 'best'"),
+        ("fedcp-qq", "selection", None, "one of fixed_local, truncate_min, got None"),
         ("fedls-cp", "strata", 1, "a tuple of numbers, got 1"),
         ("fedls-cp", "strata", None, "a tuple of numbers, got None"),
         ("fedls-cp", "strata", ("a",), "a tuple of numbers, got ('a',)"),
@@ -123,7 +123,7 @@ def test_settings_have_the_type_of_their_field(name, key, value, words) -> None:
 def test_what_the_round_decides_is_no_setting(name, target) -> None:
     with pytest.raises(InputError):
         methods.get(name, target=target)
-    assert "target" not in methods.find(name).settings()
+    assert "target" not in settings_of(methods.find(name))
 
 
 def test_settings_of_a_score_have_the_type_of_their_field() -> None:
@@ -139,7 +139,7 @@ def test_settings_of_a_score_have_the_type_of_their_field() -> None:
         ("dp-fedcp", {"start": None, "noise": 1}),
         ("dp-fedcp", {"start": 1, "subsample": True}),
         ("fedls-cp", {"strata": (1, 2.5), "n0": None}),
-        ("fedcp-qq", {"selection": "joint", "common_n": 7, "delta": 0.5}),
+        ("fedcp-qq", {"selection": "truncate_min", "delta": 0.5}),
         ("cphet", {"start": -3, "clip_weights": 1, "average": "last"}),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_file_holds_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     second = type("Second", (LAC,), {"__module__": module})
     monkeypatch.setattr(sys.modules[module], "Second", second, raising=False)
     with pytest.raises(InputError):
-        REGISTRY.find("lac")
+        Registry(Score, "fedwqcp.scores", "score").find("lac")
 
 
 def _numpy(value: object) -> object:

@@ -318,7 +318,7 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "a mean, moves by its share of the range; **towards a named density anything**",
         "class shares, means and covariances of features, then weighted counts",
         "class shares, means and covariances of **every** agent's features, every agent's "
-        "threshold and effective sample size; with `form=oracle` all scores",
+        "threshold and effective sample size",
         (
             "conformance/test_byzantine.py::"
             "test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has",

@@ -63,19 +63,26 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def _checked(*args: P.args, **options: P.kwargs) -> T:
-        hints = _hints(function)
+        hints = _arguments(function)
         for name, value in (*zip(names, args, strict=False), *options.items()):
-            if name in hints:
-                check_type(value, hints[name], name)
+            if name in hints and type(value) not in hints[name][1]:
+                check_type(value, hints[name][0], name)
         return function(*args, **options)
 
     return _checked
 
 
 def check_type(value: object, hint: Any, field: str) -> None:
-    """Refuse a value that is not of a type."""
-    if not fits(value, hint):
-        raise InputError(f"{field} must be {_words(hint)}, got {shown(value)}", field=field)
+    """Refuse a value that is not of a type; of a dict, name the entry."""
+    if fits(value, hint):
+        return
+    for part in (hint, *get_args(hint)):
+        if _origin(part) is Mapping and isinstance(value, Mapping):
+            key_hint, each_hint = get_args(part)
+            for key, each in value.items():
+                check_type(key, key_hint, f"names in {field}")
+                check_type(each, each_hint, f"{field}[{shown(key)}]")
+    raise InputError(f"{field} must be {_words(hint)}, got {shown(value)}", field=field)
 
 
 class CheckedSettings:
@@ -105,6 +112,13 @@ class CheckedSettings:
             object.__setattr__(self, field.name, value)
 
 
+def unchecked(record: T, **fields: object) -> T:
+    """Return a copy of a checked record with other fields, which are right as they are."""
+    copy = object.__new__(type(record))
+    copy.__dict__.update(record.__dict__, **fields)
+    return copy
+
+
 def check_least(value: int | None, least: int, what: str) -> None:
     """Refuse an integer setting that is too small; None, where it is left out, passes."""
     if value is not None and value < least:
@@ -121,6 +135,8 @@ def plain(value: Any) -> Any:
 
     Lists and columns become tuples. A float32 is the number that it prints as: 0.1 stays 0.1.
     """
+    if value is None or type(value) in (bool, int, float, str):
+        return value
     if isinstance(value, tuple | list) or _is_column(value):
         return tuple(map(_plain, value))
     return _plain(value)
@@ -155,6 +171,19 @@ def _hints(function: Any) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=256)
+def _arguments(function: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Return the type of each argument, and the classes whose objects surely fit.
+
+    Of numbers and text the value matters too.
+    """
+    found = {}
+    for name, hint in _hints(function).items():
+        kinds = get_args(hint) if _origin(hint) in (Union, UnionType) else (hint,)
+        found[name] = hint, tuple(kind for kind in kinds if kind not in (str, int, float))
+    return found
+
+
 _CHECKED_APART = ("return", "alpha", "classes", "rng")
 
 
@@ -167,6 +196,7 @@ def _origin(hint: Any) -> Any:
     return get_origin(origin.__value__) if hasattr(origin, "__value__") else origin
 
 
+@lru_cache(maxsize=256)
 def _is_array(hint: Any) -> bool:
     """Tell whether a type takes arrays."""
     parts = get_args(hint)
@@ -225,7 +255,7 @@ def _words(hint: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(str, parts))}"
     if origin in (Sequence, tuple):
-        return f"a list, each {_words(parts[0])}"
+        return f"a list of {_words(parts[0]).removeprefix('an ').removeprefix('a ')}s"
     if origin in (Mapping, Callable):
         return "a dict by name" if origin is Mapping else "a function"
     return _PLAIN.get(hint) or str(getattr(hint, "__name__", hint))

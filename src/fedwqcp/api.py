@@ -8,19 +8,18 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fedwqcp import methods
 from fedwqcp._validation import Floats, as_array, as_floats, checked, plain, shown
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import as_alphas, choose_method, new_id
-from fedwqcp.federation.release import Release, keep_fingerprints
+from fedwqcp.federation.plan import as_alphas, new_id
+from fedwqcp.federation.release import Release, keep_findings, keep_fingerprints
 from fedwqcp.federation.transport.local import (
     SeedLike,
     agreed_classes,
     calibrations,
     default_score,
+    findings_of,
     one_round,
-    warn_of_few_points,
-    warn_of_infinite,
-    warn_of_mismatch,
 )
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.fcp import FCP
@@ -28,6 +27,7 @@ from fedwqcp.outputs import Outputs
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Target, check_names
+from fedwqcp.words.findings import warn as warn_of
 
 
 @checked
@@ -133,13 +133,13 @@ def calibrate(
         )
     check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
-    choose_method(method)  # refuses an unknown name before any data are read
+    chosen = methods.get(method) if isinstance(method, str) else method  # before any data are read
     key = new_id() if key is None else str(key)
     score = default_score(score, agents)
     cals = calibrations(agents, score, key, agreed_classes(agents, classes))
     release = one_round(
         cals,
-        method,
+        chosen,
         score=Custom() if score is None else score,
         alphas=alphas,
         rule=rule,
@@ -149,9 +149,8 @@ def calibrate(
         rng=rng,
         secure=plain(secure),
     )
-    warn_of_infinite(release, cals)
-    warn_of_few_points(release)
-    warn_of_mismatch(release, agents, cals)
+    keep_findings(release, findings := tuple(findings_of(release, agents, cals)))
+    warn_of(f for f in findings if f.code not in ("no-points", "too-few-points"))
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         keep_fingerprints(release, given)

@@ -19,9 +19,10 @@
     ├── MissingExtraError (also ImportError)    an optional dependency is not installed
     └── RecordError                         a saved file is of another version or damaged
 
-Beside it six warnings, each a UserWarning: `InfiniteThresholdWarning`, `UnseenLabelsWarning`,
-`FewPointsWarning` and `LabelMismatchWarning` of `calibrate`, `CalibrationRowsWarning` of measures
-and reports, `ExpiredPredictorWarning` of predictors.
+Beside it warnings, each a UserWarning. A `FindingWarning` carries its findings:
+`InfiniteThresholdWarning`, `UnseenLabelsWarning`, `FewPointsWarning` and `LabelMismatchWarning` of
+`calibrate`, `CalibrationRowsWarning` of measures and reports. `ExpiredPredictorWarning` is of
+predictors.
 
 `RefusedError` and `LostSitesError` end one request and one masked sum; a transport catches both.
 
@@ -36,7 +37,7 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 _MOST_QUOTED = 200
 """Most characters of a sender's words that an error repeats."""
@@ -254,14 +255,22 @@ class RecordError(FedwqcpError):
     """A saved file is damaged, or was written by another version."""
 
 
-class InfiniteThresholdWarning(UserWarning):
+class FindingWarning(UserWarning):
+    """Something was found that a user should know; ``findings`` hold its codes and numbers."""
+
+    def __init__(self, text: str, findings: tuple[Any, ...] = ()) -> None:
+        super().__init__(text)
+        self.findings = findings
+
+
+class InfiniteThresholdWarning(FindingWarning):
     """A threshold of `calibrate` is +inf: valid, but its sets hold every label or value.
 
     By label, that label is in every set.
     """
 
 
-class FewPointsWarning(UserWarning):
+class FewPointsWarning(FindingWarning):
     """An agent has too few points to prove 1 - alpha: its threshold rests on other agents."""
 
 
@@ -269,11 +278,11 @@ class UnseenLabelsWarning(InfiniteThresholdWarning):
     """More than alpha of an agent's labels are of classes that no agent has enough points of."""
 
 
-class CalibrationRowsWarning(UserWarning):
+class CalibrationRowsWarning(FindingWarning):
     """Measured test rows are like calibration rows, which say nothing about new cases."""
 
 
-class LabelMismatchWarning(UserWarning):
+class LabelMismatchWarning(FindingWarning):
     """Labels may not fit the columns: the data rule out that the most probable class is useful."""
 
 
@@ -281,9 +290,9 @@ class ExpiredPredictorWarning(UserWarning):
     """A predictor is used after the day until which its site calls it valid."""
 
 
-def warn(text: str, kind: type[Warning]) -> None:
+def warn(warning: Warning) -> None:
     """Warn the first caller outside this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "fedwqcp":
         level, frame = level + 1, frame.f_back
-    warnings.warn(text, kind, stacklevel=level)
+    warnings.warn(warning, stacklevel=level)

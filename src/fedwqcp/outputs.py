@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from fedwqcp._validation import (
     check_same_classes,
     checked,
     listed,
+    unchecked,
 )
 from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
@@ -158,19 +159,13 @@ class Outputs:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
-    def changed(self, **parts: Any) -> Self:
-        """Return the same with other parts, which are checked already."""
-        found = object.__new__(type(self))
-        vars(found).update(vars(self), **parts)
-        return found
-
     def take(self, rows: Bools) -> Outputs:
         """Return some of the rows; their lines in a file are kept only where all are taken."""
         if rows.all():
             return self
         parts = ("values", "labels", "ids", "features", "groups")
         there = {what: getattr(self, what) for what in parts if getattr(self, what) is not None}
-        return self.changed(first_line=None, **{what: part[rows] for what, part in there.items()})
+        return unchecked(self, first_line=None, **{k: part[rows] for k, part in there.items()})
 
     def in_classes(self, agreed: tuple[str, ...]) -> Outputs:
         """Return the same outputs in a round's classes: its order, and labels as numbers.
@@ -186,14 +181,16 @@ class Outputs:
         found, names = self, self.classes
         if self.by_name and set(names) >= set(agreed):
             columns = [names.index(name) for name in agreed]
-            found = self.changed(values=self.values[:, columns], classes=agreed, by_name=False)
+            values = self.values[:, columns]
+            found = unchecked(self, values=values, classes=agreed, by_name=False, _columns=())
         elif names and agreed:
             check_same_classes(names, agreed)
         elif set(self._columns) == set(agreed):
             check_same_classes(self._columns, agreed)
         if found.labels is None:
             return found
-        return found.changed(labels=np.asarray(as_class_labels(found.labels, agreed or names)))
+        labels = as_class_labels(found.labels, agreed or names)
+        return found if labels is found.labels else unchecked(found, labels=np.asarray(labels))
 
     def __repr__(self) -> str:
         columns = self.values.shape[1] if self.values.ndim == 2 else 1
@@ -208,7 +205,7 @@ class Outputs:
 
 def _share_index(table: object, part: object) -> bool:
     """Tell whether two tables of pandas have the same index; other arrays have none."""
-    ours, theirs = (getattr(each, "index", None) for each in (table, part))
+    ours, theirs = getattr(table, "index", None), getattr(part, "index", None)
     both = hasattr(ours, "equals") and hasattr(theirs, "equals")
     return not both or bool(ours.equals(theirs))  # type: ignore[union-attr]
 

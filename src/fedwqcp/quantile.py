@@ -40,7 +40,8 @@ def exact_level(alpha: float | Fraction) -> Fraction:
     >>> exact_level(1 - 0.9)
     Fraction(9, 10)
     """
-    as_alpha(alpha)
+    if type(alpha) is not float or not 0 < alpha < 1:
+        as_alpha(alpha)
     return _level(str(alpha))
 
 

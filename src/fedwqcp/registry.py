@@ -30,7 +30,7 @@ TERM = {"term": True}
 
 def settings_of(thing: Any) -> tuple[str, ...]:
     """Return the names of the settings of a method or a score, or of its class."""
-    return tuple(f.name for f in dataclasses.fields(thing) if not f.metadata.get("term"))
+    return tuple([f.name for f in dataclasses.fields(thing) if not f.metadata.get("term")])
 
 
 def typed(value: Setting) -> str:
@@ -65,6 +65,7 @@ class Registry(Generic[T]):
         self._base = base
         self._package = package
         self._kind = kind
+        self._classes: dict[str, type[T]] = {}  # of built-in names
 
     def available(self) -> tuple[str, ...]:
         """Return the known names, sorted."""
@@ -74,9 +75,12 @@ class Registry(Generic[T]):
         """Return the class with this name."""
         if not isinstance(name, str):
             raise InputError(f"a {self._kind} is found by its name, got {shown(name)}")
+        if name in self._classes:
+            return self._classes[name]
         if name in self.built_in:
             module = importlib.import_module(f"{self._package}.{name.replace('-', '_')}")
-            return self._class_of(module.__dict__, module.__name__)
+            self._classes[name] = self._class_of(module.__dict__, module.__name__)
+            return self._classes[name]
         registered = self._registered()
         if name in registered:
             try:
@@ -96,6 +100,8 @@ class Registry(Generic[T]):
     def make(self, name: str, settings: Mapping[str, object]) -> T:
         """Return the object with this name and these settings."""
         found = self.find(name)
+        if not settings:
+            return found()
         known = settings_of(found)
         terms = {field.name for field in dataclasses.fields(found)} - set(known)  # type: ignore[arg-type]  # all are dataclasses
         for key, value in settings.items():

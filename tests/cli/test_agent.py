@@ -679,21 +679,20 @@ def test_an_unknown_group_is_named_by_its_file_and_line(one_agent, group, says):
         assert group not in said
 
 
-@pytest.mark.parametrize(
-    ("overflow", "says"),
-    [
-        ("propagate", "it is +inf, and so is a mean with it"),
-        ("exclude", "it is +inf, and a shared one is made without it"),
-        ("clip", "it is the largest score, which covers too little"),
-    ],
-)
-def test_an_agent_with_too_few_points_hears_what_becomes_of_its_threshold(
-    one_agent, overflow, says
-):
+def findings(*words):
+    """Return the findings of a command, by code."""
+    return {finding["code"]: finding for finding in call_json(*words)["findings"]}
+
+
+CALIBRATE = ("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
+
+
+@pytest.mark.parametrize("overflow", ["propagate", "exclude", "clip"])
+def test_an_agent_with_too_few_points_hears_what_becomes_of_its_threshold(one_agent, overflow):
     call(*OPEN, "--alpha", 0.01, "--agents", "roster.toml", "--setting",
          f"overflow={overflow}")  # fmt: skip
-    said = call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
-    assert f"{says}" in said
+    found = findings(*CALIBRATE)["too-few-points"]
+    assert (found["overflow"], found["needed"]) == (overflow, 99)
     threshold = decode(Path("st-mary.json").read_bytes(), Answer, (LocalQuantile,)).answers[0]
     assert (threshold.threshold == inf) == (overflow != "clip")
 
@@ -730,32 +729,14 @@ def test_labels_that_do_not_fit_the_columns_are_noticed(one_agent, reversed):
 
 
 @pytest.mark.parametrize(
-    ("method", "gets"),
-    [
-        (
-            "fedwq-cp",
-            "it predicts with that of the others, +inf if no agent has such a point",
-        ),
-        ("guarded-median-cp", "its own is +inf, and that label is in every set"),
-    ],
+    ("method", "gets"), [("fedwq-cp", "shared"), ("guarded-median-cp", "own"), ("auto", "borrows")]
 )
 def test_an_agent_without_a_class_hears_which_and_what_it_gets(one_agent, method, gets):
     np.savez("cal.npz", probs=np.tile([0.9, 0.1], (40, 1)), labels=np.zeros(40, int))
     call("server", "open", "--alpha", 0.1, "--agents", "roster.toml", "--method", method,
          "--by", "label")  # fmt: skip
-    said = call("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz")
-    assert f"{gets}" in said
-
-
-def test_a_method_without_a_mean_says_nothing_of_one_and_says_it_once(one_agent):
-    opened = (*OPEN, "--alpha", 0.01, "--agents", "roster.toml")
-    for method, says in (("guarded-median-cp", "it is +inf at this agent, and excludes nothing"),):
-        call(*opened, "--method", method, "--by", "label", "--out", f"{method}.json")
-        said = call("agent", "calibrate", "--round", f"{method}.json", "--outputs", "cal.npz",
-                    "--out", f"answer-{method}.json")  # fmt: skip
-        assert said.count("are too few for a finite threshold") == 2
-        assert said.count(says) == 1
-        assert "mean" not in said
+    found = findings(*CALIBRATE)["no-points"]
+    assert (found["part"], found["gets"]) == ("1", gets)
 
 
 def test_predicting_says_which_classes_columns_are_taken_for(three_sites):
@@ -791,8 +772,8 @@ def test_the_classes_with_an_infinite_threshold_are_named(three_sites, classes, 
             parts, rows = dict(data), data["labels"] < 2
         np.savez(f"{site}.npz", **{key: part[rows] for key, part in parts.items()})
     released("fedwq-cp", "--by", "label", *classes)
-    note = f"note: the threshold of label {name} is +inf: that label is in every set"
-    assert f"{note}\n" in predict()
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
+    assert findings(*words, "--agent", "st-mary")["infinite-threshold"]["parts"] == [name]
 
 
 def test_the_groups_with_an_infinite_threshold_are_named(three_sites):

@@ -104,7 +104,7 @@ def test_a_round(folder):
                     "--agent", name)  # fmt: skip
         assert facts["bytes"] == (folder / facts["answer"]).stat().st_size
         assert (facts["new"], facts["budget_left"]) == (True, None)
-        assert len(facts["notes"]) == 1
+        assert [finding["code"] for finding in facts["findings"]] == ["no-ids"]
     closed = call_json("server", "close", "round.json", "a.json", "b.json")
     assert closed["closed"]
     assert closed["guarantee"] == {"kind": "none", "strength": "none"}

@@ -77,7 +77,6 @@ DECLARED = {
     "fcp": "marginal-mixture, finite-sample",
     "fcp sketch=order": "marginal-mixture, finite-sample",
     "fcp sketch=exact": "marginal-mixture, finite-sample",
-    "fcp count_empty=false": "marginal-mixture, finite-sample",
     "max-cp": "multi-distribution, finite-sample",
     "max-cp overflow=exclude": "multi-distribution, finite-sample",
     "new-agent-cp": "new-agent-marginal, finite-sample",
@@ -92,7 +91,7 @@ DECLARED = {
     "dp-fedcp": "target-shift, approximate",
     "dp-fedcp solver=exact": "target-shift, approximate",
     "cphet": "target-shift, approximate",
-    "cphet form=oracle scope=local": "target-shift, approximate",
+    "cphet scope=local": "target-shift, approximate",
     "fed-crc": "risk-mixture, finite-sample",
     "fed-crc correction=pooled": "risk-iid, finite-sample",
     "fed-crc correction=site": "none",
@@ -248,8 +247,7 @@ VARIANTS = [
     fw.methods.get("fedls-cp", strata=(0.0,)),
     CPhet(target="mixture"),
     fw.methods.get("cphet", solver="exact"),
-    CPhet(target="mixture", scope="local", form="oracle"),
-    fw.methods.get("private-fedwq-cp", combine="fedavgq-cp"),
+    CPhet(target="mixture", scope="local"),
 ]
 every_variant = pytest.mark.parametrize("method", VARIANTS, ids=fw.methods.name_of)
 

@@ -217,7 +217,7 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fcp", probes=10**5), 100),
         (terms("fcp"), 100),  # 15 values in each of 16 questions
         (terms("fcp", sketch="exact"), 100),
-        (terms("fedls-cp", min_gap=2, n0=0.0), 25),  # of the 50 scores of a class
+        (terms("fedls-cp", min_gap=2), 25),  # of the 50 scores of a class
         (terms("rob-fcp"), 100),
         (terms("fed-crc"), 100),
         (terms("dp-fedcp", rounds=1), 50),  # towards as many targets as the server says
@@ -422,7 +422,6 @@ PLANS = [
     ("dp-fedcp", {"solver": "exact"}, [(CountsAt, 1, 62)]),
     ("cphet", {}, [(Weigh, 1, 1), (SumsAt, 2, 65)]),
     ("cphet", {"solver": "rounds", "rounds": 2}, [(Weigh, 1, 1), (DescendToward, 2, 3)]),
-    ("cphet", {"form": "oracle"}, [(Weigh, 1, 1)]),
     ("cphet", {"scope": "local"}, []),
 ]
 

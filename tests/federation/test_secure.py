@@ -46,7 +46,7 @@ METHODS = [
     fw.methods.get(name, **settings)
     for name in ("fedwq-cp", "fedavgq-cp")
     for settings in ({}, {"overflow": "clip"})
-] + [fw.methods.get("fcp", probes=255), fw.methods.get("fcp", probes=255, count_empty=False)]
+] + [fw.methods.get("fcp", probes=255)]
 
 
 def plain_round(method="fedwq-cp", agents="abcd", quorum=3, **more):

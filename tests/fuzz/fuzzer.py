@@ -82,13 +82,13 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
     "fcp": ({}, {"sketch": "order"}, {"sketch": "exact"}),
     "cphet": (
-        {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"}, {"form": "oracle"},
+        {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"},
         {"scope": "local"},
     ),
     "dp-fedcp": (
         {"rounds": 3}, {"solver": "exact"}, {"rounds": 2, "noise": 0.1, "count_noise": 1.0},
     ),
-    "fedls-cp": ({}, {"n0": 0.0}),
+    "fedls-cp": ({}, {"n0": 9.0}),
     "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
     "private-fedwq-cp": (
         {"epsilon": 25.0}, {"epsilon": 25.0, "size_epsilon": 2.0},

@@ -201,6 +201,8 @@ def test_python_warns_where_less_than_1_minus_alpha_is_proved() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fw.calibrate(enough, alpha=0.1)
-    with pytest.warns(fw.FewPointsWarning, match="at few"):
+    with pytest.warns(fw.FewPointsWarning) as caught:
         release = fw.calibrate({**enough, "few": np.arange(8) / 8}, alpha=0.1)
+    (finding,) = caught[0].message.findings
+    assert (finding.agents, finding["proved"]) == (("few",), release.proved("few"))
     assert release.proved("few") == 8 / 9

@@ -10,9 +10,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import fedwqcp as fw
-from changed import replace
 from fedwqcp.errors import FedwqcpError, InputError, RecordError
-from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.record import parse
 from fedwqcp.methods import Terms
 from fedwqcp.methods.cphet import (
@@ -29,7 +27,6 @@ from fedwqcp.methods.cphet.densities import (
     FittedDensity,
     fit_mixture,
     local_ratios,
-    quantiles_at,
     ratio,
     read_mixture,
 )
@@ -233,69 +230,18 @@ def test_first_guess_is_the_weighted_mean_of_local_quantiles():
     assert found == pytest.approx((3 * 2.0 + 10.0) / 5, abs=1e-6)
 
 
-# --- the oracle -----------------------------------------------------------------------------------
-
-
-def test_oracle_gives_each_input_its_own_threshold():
-    data = shifted(7, (30, 20))
-    agents = calibrations(data)
-    for level in (0.9, 1.0):
-        method = CPhet(form="oracle", clip_weights=level)
-        release = fw.calibrate(agents, method=method, alpha=0.15)
-        test = shifted(8, (0, 15))[1][1]
-        found = thresholds(release, "a1", calibration=agents["a1"], features=test)
-        assert found.shape == (15, 1)
-        scores, weights = pooled(data, fitted(*data[1][1:]), level)
-        for q, x in zip(found[:, 0], test, strict=True):
-            own = density(fitted(*data[1][1:]), x) / mixture(data, x)
-            own = min(own, max(weights)) if level < 1 else own
-            assert q == weighted_quantile(scores, weights, 0.15, own)
-        largest = release.threshold("a1")
-        assert found.max() <= largest
-        most = max(weights) if level < 1 else inf
-        assert largest == weighted_quantile(scores, weights, 0.15, most)
-
-
-@pytest.mark.parametrize("part", ["values", "weights", "largest", "effective", "densities"])
+@pytest.mark.parametrize("part", ["effective", "sizes", "mixtures"])
 def test_a_release_with_unequal_lists_is_refused_where_it_is_read(part):
     agents = calibrations(shifted(7, (30, 20, 10)))
-    release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1)
+    method, target = CPhet(scope="local"), "mixture"
+    if part == "effective":
+        method, target = CPhet(), "own"
+    release = fw.calibrate(agents, method=method, target=target, alpha=0.1)
     changed = json.loads(encode(release.public()))
     (outcome,) = changed["outcomes"]
-    lists = outcome["densities"] if part == "densities" else outcome
-    for each in ("sizes", "mixtures") if part == "densities" else (part,):
-        lists[each].pop()
-    with pytest.raises(RecordError, match="weights"):
+    (outcome if part == "effective" else outcome["densities"])[part].pop()
+    with pytest.raises(RecordError):
         parse(json.dumps(changed).encode(), "release.json")
-
-
-def test_oracle_with_equal_weights_is_split_cp():
-    agents = {"a": [0.1, 0.4, 0.2, 0.3], "b": [0.9, 0.8], "c": []}
-    pool = [v for own in agents.values() for v in own]
-    for alpha in (0.1, 0.2, 0.3):
-        method = CPhet(form="oracle", clip_weights=1.0)
-        release = fw.calibrate(agents, method=method, target="mixture", alpha=alpha)
-        expected = fw.conformal_quantile(pool, alpha)
-        assert release.threshold("c") == expected
-        found = thresholds(
-            release, "a", calibration=fw.Calibration(agents["a"]), features=np.zeros((2, 3))
-        )
-        assert np.broadcast_to(found, (2, 1)).tolist() == [[expected], [expected]]
-
-
-def test_oracle_has_nothing_for_an_agent_that_was_not_used():
-    agents = calibrations(shifted(7, (30, 20)))
-    method = CPhet(form="oracle")
-    release = fw.calibrate(agents, method=method, alpha=0.15)
-    with pytest.raises(InputError):
-        method.localize(release.outcomes[0], agents["a0"], None, 0.15, np.zeros((1, 2)))
-
-
-def test_oracle_refuses_features_of_another_dimension():
-    agents = calibrations(shifted(7, (30, 20)))
-    release = fw.calibrate(agents, method=CPhet(form="oracle"), alpha=0.1)
-    with pytest.raises(InputError):
-        thresholds(release, "a0", calibration=agents["a0"], features=np.zeros((1, 3)))
 
 
 # --- an agent's own scores ------------------------------------------------------------------------
@@ -306,8 +252,6 @@ def test_local_scope_toward_its_own_density_is_unweighted():
     release = fw.calibrate(agents, method=CPhet(scope="local"), alpha=0.3)
     assert (release.threshold("a"), release.threshold("b")) == (0.3, 0.9)
     assert release.rounds == 0
-    split = fw.calibrate(agents, method=CPhet(scope="local", form="oracle"), alpha=0.3)
-    assert (split.threshold("a"), split.threshold("b")) == (0.4, inf)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -318,7 +262,6 @@ def test_local_scope_weights_own_scores_towards_the_target(named):
     target = density_of(*elsewhere) if named else "mixture"
     method = CPhet(scope="local", clip_weights=0.9)
     release = fw.calibrate(agents, method=method, target=target, alpha=0.2)
-    oracle = fw.calibrate(agents, method=replace(method, form="oracle"), target=target, alpha=0.2)
     assert release.rounds == (0 if named else 1)
     size = fitted(*elsewhere)
 
@@ -330,13 +273,6 @@ def test_local_scope_weights_own_scores_towards_the_target(named):
         v, x, _ = data[i]
         weights = cut([ratio(i, row) for row in x], 0.9)
         assert release.threshold(f"a{i}") == weighted_quantile(v, weights, 0.2)
-        largest = weighted_quantile(v, weights, 0.2, max(weights))
-        assert oracle.threshold(f"a{i}") == largest
-        test = shifted(8, (6,))[0][1]
-        found = thresholds(oracle, f"a{i}", calibration=agents[f"a{i}"], features=test)
-        for q, row in zip(found[:, 0], test, strict=True):
-            own = min(ratio(i, row), max(weights))
-            assert q == weighted_quantile(v, weights, 0.2, own)
     assert release.threshold("a2") == release.threshold("a3") == inf
 
 
@@ -378,7 +314,6 @@ def test_agents_must_share_their_features():
         ({"target": "others"}, "target must be 'own', 'mixture' or numbers from density_of"),
         ({"target": (1.0, 1.0)}, "density: must hold k weights"),
         ({"scope": "all"}, "scope must be one of"),
-        ({"form": "exact"}, "form must be one of"),
         ({"solver": "newton"}, "solver must be one of"),
         ({"clip_weights": 0.0}, "clip_weights must be above 0"),
         ({"start": inf}, "start must be a finite number"),
@@ -438,8 +373,6 @@ def grid(length):
         (CPhet(solver="rounds"), DescendToward((0.5,), TWO)),
         (CPhet(solver="rounds", target="mixture"), DescendToward((0.5,) * 900, TWO)),
         (CPhet(solver="exact"), grid(1)),
-        (CPhet(form="oracle"), grid(1)),
-        (CPhet(form="oracle", solver="rounds"), DescendToward((0.5, 0.5), TWO)),
         (CPhet(scope="local", target="mixture"), Weigh(TWO)),
         (CPhet(scope="local", target="mixture"), grid(1)),
         (CPhet(scope="local"), Begin()),
@@ -456,7 +389,7 @@ def test_an_agent_answers_only_what_the_settings_need(method, question):
         (CPhet(), grid(512 // 2)),
         (CPhet(target="mixture"), grid(512)),
         (CPhet(solver="rounds"), DescendToward((0.5, 0.5), TWO)),
-        (CPhet(form="oracle"), Weigh(TWO)),
+        (CPhet(solver="exact"), Weigh(TWO)),
         (CPhet(scope="local", target="mixture"), Begin()),
     ],
 )
@@ -511,14 +444,6 @@ def test_the_mixture_cannot_be_the_target_without_densities():
     own = fit_mixture(np.array([[0.0], [1.0]]))
     with pytest.raises(InputError):
         local_ratios("mixture", own, None, np.zeros((1, 1)))
-
-
-def test_quantiles_at_agrees_with_one_at_a_time():
-    rng = np.random.default_rng(0)
-    v, w = rng.normal(size=20), rng.integers(0, 3, size=20).astype(float)
-    masses = np.array([0.0, 1.0, 7.5, 1e9])
-    expected = [fw.weighted_quantile(v, w, 0.2, mass) for mass in masses]
-    assert quantiles_at(v, w, 0.2, masses).tolist() == expected
 
 
 def test_far_inputs_keep_finite_weights():

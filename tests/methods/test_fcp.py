@@ -48,18 +48,15 @@ def test_the_worked_example(sketch: str, alpha: float, expected: float) -> None:
 
 
 @pytest.mark.parametrize("sketch", EXACT)
-def test_an_empty_agent_counts_unless_a_setting_says_otherwise(sketch: str) -> None:
+def test_an_empty_agent_counts(sketch: str) -> None:
     agents = {**ABC, "b": EMPTY}
     assert threshold(agents, "fcp", 0.2, sketch=sketch) == 0.7  # ceil(33 * 0.8) = 27
-    # ceil(32 * 0.8) = 26 of the thirty scores of a and c
-    assert threshold(agents, "fcp", 0.2, sketch=sketch, count_empty=False) == 0.6
 
 
 @pytest.mark.parametrize("sketch", ALL)
-@pytest.mark.parametrize("count_empty", [True, False])
-def test_nobody_with_scores_gives_infinity(sketch: str, count_empty: bool) -> None:
+def test_nobody_with_scores_gives_infinity(sketch: str) -> None:
     agents = {"a": EMPTY, "b": EMPTY}
-    assert threshold(agents, "fcp", 0.2, sketch=sketch, count_empty=count_empty) == inf
+    assert threshold(agents, "fcp", 0.2, sketch=sketch) == inf
 
 
 @pytest.mark.parametrize("sketch", ALL)

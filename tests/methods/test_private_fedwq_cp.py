@@ -21,7 +21,7 @@ from fedwqcp.methods._search import CountAt
 from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, Begin, Choice, LocalQuantile, Round, SharedThreshold
+from fedwqcp.wire.messages import Answer, Begin, Choice, Round, SharedThreshold
 from refusals import raises
 from worked import ask_agent
 
@@ -47,8 +47,6 @@ def summaries(*pairs, epsilon=1.0):
 
 def test_the_server_takes_the_weighted_mean():
     assert ended(PrivateFedWQCP(), summaries((0.9, 10), (0.3, 30))) == SharedThreshold(0.45)
-    plain = PrivateFedWQCP(combine="fedavgq-cp")
-    assert ended(plain, summaries((0.9, 10), (0.3, 30))) == SharedThreshold(0.6)
 
 
 def test_an_answer_states_unit_and_budget():
@@ -84,27 +82,6 @@ def test_an_answer_that_spent_otherwise_is_refused():
     PrivateFedWQCP().check(Begin(), cheap, None, Terms(0.1))
     with raises(InputError, field="epsilon"):
         PrivateFedWQCP().check(Begin(), dear, None, Terms(0.1))
-
-
-@pytest.mark.parametrize("combine", ["fcp", "fedcp-qq", "split-cp", "dp-fedcp", "private-fedwq-cp"])
-def test_only_methods_that_need_thresholds_alone_combine(combine):
-    with pytest.raises(InputError):
-        PrivateFedWQCP(combine=combine)
-
-
-def test_an_unknown_method_does_not_combine():
-    with pytest.raises(InputError, match="unknown method"):
-        PrivateFedWQCP(combine="average")
-
-
-def test_every_method_of_thresholds_combines():
-    for name in fw.methods.available():
-        found = fw.methods.find(name)
-        if found.summaries == (LocalQuantile,) and SharedThreshold in found.outcomes:
-            method = PrivateFedWQCP(combine=name, epsilon=5.0)
-            cals = {f"a{i}": np.random.default_rng(i).uniform(size=900) for i in range(4)}
-            release = fw.calibrate(cals, method=method, alpha=0.1, rng=2)
-            assert 0.85 < release.threshold("a0") < 0.97, name
 
 
 def test_scores_beyond_the_range_need_a_stated_one():
@@ -180,7 +157,7 @@ def test_the_draw_follows_its_distribution_through_an_agent():
 def test_masked_sums_give_the_mean_of_private_thresholds():
     method, scale = PrivateFedWQCP(), FixedPoint(0.0, 1.0, 5000, 3)
     assert method.traits.maskable
-    assert not PrivateFedWQCP(combine="fedavgq-cp").traits.maskable
+    assert not PrivateFedWQCP(overflow="exclude").traits.maskable
     cals = [Calibration(np.random.default_rng(i).uniform(size=1500 + i)) for i in range(3)]
     plain = [answer(method, cal, seed=i) for i, cal in enumerate(cals)]
     words = [method.words(summary, Begin(), scale) for summary in plain]

@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 import typer
 
 from fedwqcp import metrics
 from fedwqcp._io import exists, is_file, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
-from fedwqcp._validation import Bools, Floats, as_groups, as_labels, listed, named
+from fedwqcp._validation import Bools, Floats, as_groups, as_labels, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation import approval, temperature
+from fedwqcp.federation import approval, inspection, temperature
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.plan import Plan, part_of
+from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
-from fedwqcp.methods import Calibration, Method
+from fedwqcp.findings import Finding
+from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs, in_file, named_by_line
-from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.readers import load_outputs
 from fedwqcp.report.terminal import guarantee_line, scale
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets, as_csv
-from fedwqcp.theory.diagnosis import ALL_ENDLESS, ENDLESS
-from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import (
-    Answer,
-    Local,
-    LocalQuantile,
-    PerAgentThresholds,
-    Round,
-    unknown_agent,
-)
+from fedwqcp.wire.messages import Local, Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord
 
 app = typer.Typer(no_args_is_help=True)
@@ -149,17 +139,15 @@ def calibrate(
     path = out or folder.answer_name(side, ask)
     written = folder.write_answer(side, path, ask)
     output, data = Output(as_json), read_bytes(path)
-    notes = [
-        *_unnamed(terms, read),
-        *_without_ids(terms, read),
-        *([f"note: {said}"] if (said := prediction.mismatch_note(used, cal)) else ()),
-        *_too_few_points(side.plan, cal),
-        *(_spent_for_nothing(side.plan, data) if budget is not None else ()),
+    findings = [
+        *inspection.of_columns(side.plan, read),
+        *inspection.of_data(None, used, cal),
+        *inspection.of_points(side.plan, None, cal),
+        *(inspection.of_answer(side.plan, data) if budget is not None else ()),
     ]
     if not written:
         output.say(f"{path} holds this answer already")
-    for note in notes:
-        output.say(note, style="yellow")
+    output.tell(findings)
     if own is not None:
         output.say(f"{own}; kept in {kept}, which stays here and which predicting needs")
     if budget is not None:
@@ -168,7 +156,7 @@ def calibrate(
     said = data.decode().strip()
     output.say(said if len(said) <= LONGEST else f"{said[:LONGEST]} ... (the rest is in {path})")
     left = None if budget is None else budget.left
-    facts = {"notes": notes, "budget_left": left, "temperature": own}
+    facts = {"findings": findings, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
 
 
@@ -305,10 +293,11 @@ def predict(
         raise error if error.row is None else error.within(str(outputs)) from None
     with in_file(outputs, labels):
         found = _rates(name, terms.round, sets, new)
-    rows, note = prediction.calibration_rows(terms.round, ready, again) if found else (0, "")
+    rows = prediction.calibration_rows(terms.round, ready, again) if found else None
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
-    replaced = _write(out, as_csv(sets, new.ids).encode())
+    replaced = exists(out)
+    write_atomic(out, as_csv(sets, new.ids).encode())
     output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
     empty = float(sets.empty().mean()) if len(sets) else None
     said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
@@ -320,36 +309,34 @@ def predict(
     )
     if threshold.size:
         output.say(f"threshold {_span(threshold)}, {_source(terms, calibration, cal)}")
-    notes = [
-        *replaced,
-        *_servers_record(release, terms),
-        *(_unnamed(terms.round, new) if terms.round.classes else ()),
-        *_without_ids(terms.round, new),
-        *_excludes_nothing(terms.round, sets, threshold, group),
-        *([f"note: {said}"] if who and (said := prediction.unanswered_note(terms, who)) else ()),
+    plan = Plan.of(terms.round)
+    findings = [
+        *([Finding.of("replaced", file=out)] if replaced else ()),
+        *([Finding.of("servers-record", file=release)] if terms.received else ()),
+        *inspection.of_columns(plan, new),
+        *(inspection.of_thresholds(terms.round, threshold, group) if len(sets) else ()),
+        *(inspection.of_agent(terms, who) if who else ()),
+        *([rows] if rows else ()),
     ]
-    for line in notes:
-        output.say(line, style="yellow")
+    output.tell(findings)
     level = terms.round.alphas[0] if alpha is None else alpha
     proved = prediction.proved_at(terms.round, cal, level)
     output.say(_promised(terms, level, proved, new_site=new_site))
     if empty and isinstance(sets, LabelSets):
         output.say(_EMPTY)
     _say_rates(found, level, output, None if cal is None else cal.n)
-    if note:
-        output.say(f"note: {note}", style="yellow")
     ends = [threshold.min(), threshold.max()] if threshold.size else []
     output.done(
         agent=name,
         sets=out,
         n=len(sets),
         threshold=ends,
-        notes=notes,
+        findings=findings,
         proved=proved,
         size=size,
         empty=empty,
         measured=found,
-        like_calibration=rows,
+        like_calibration=rows["rows"] if rows else 0,
     )
 
 
@@ -378,13 +365,6 @@ def _promised(release: Release, alpha: float, proved: float | None, *, new_site:
         return promised_to_new_site(release, alpha)[0]
     here = "" if proved is None else f"\nproved at this agent: coverage of at least {proved:.3g}"
     return guarantee_line(release) + here
-
-
-def _write(path: Path, data: bytes) -> list[str]:
-    """Write a file; say where it replaces another."""
-    replaces = exists(path)
-    write_atomic(path, data)
-    return [f"note: {path} was there before and was replaced"] if replaces else []
 
 
 def _check_took_no_part(context: typer.Context, agent: str, round: Round) -> None:
@@ -437,133 +417,6 @@ def _read_again(
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
     return temperature.calibrated(round, outputs, own)
-
-
-def _unnamed(round: Round, outputs: Outputs) -> Iterator[str]:
-    """Say that nobody could check the order of the classes."""
-    if outputs.classes and not round.classes:
-        yield (
-            "note: the round names no classes: their order is not checked between sites, and sets "
-            "hold numbers; `classes = [...]` in the roster names them"
-        )
-    if round.classes and not outputs.classes:
-        yield (
-            f"note: the outputs name no classes: their columns are taken to be "
-            f"{listed(round.classes)}, in this order"
-        )
-
-
-def _without_ids(round: Round, outputs: Outputs) -> Iterator[str]:
-    """Say what replaces the ids where a file has none."""
-    if outputs.ids is None and Plan.of(round).score.randomized:
-        yield (
-            f"note: the outputs have no ids (a column id, or an array ids): the random part of "
-            f"score {round.score.name!r} is a hash of each row's outputs instead. If calibration "
-            "and test files both have none, guarantees hold as with ids; rows with equal outputs "
-            "then share their random part"
-        )
-
-
-def _servers_record(path: Path, release: Release) -> Iterator[str]:
-    """Say that a file is not the one that agents get."""
-    if release.received:
-        yield (
-            f"note: {path} is the server's record, with the answers of all agents: it stays at "
-            "the server, and agents get the release (release-ID.json)"
-        )
-
-
-def _excludes_nothing(
-    round: Round,
-    sets: LabelSets | Intervals,
-    threshold: Floats,
-    groups: npt.NDArray[Any] | None,
-) -> Iterator[str]:
-    """Say where sets exclude nothing."""
-    if not len(sets) or not np.isinf(threshold).any():
-        return
-    what = "every set holds every class" if isinstance(sets, LabelSets) else "no interval ends"
-    if not np.isinf(threshold).all():
-        whose, held = "the threshold of some rows is", "their sets hold everything"
-        if round.by:
-            parts = prediction.infinite_parts(round, threshold, groups)
-            whose, held = f"the threshold of {round.by} {named(parts)} is", ENDLESS[round.by]
-            if len(parts) > 1:
-                whose = f"the thresholds of {round.by}s {named(parts)} are"
-                held = ALL_ENDLESS[round.by]
-        yield f"note: {whose} +inf: {held}"
-        return
-    yield f"note: the threshold is +inf: {what}; a finite one takes more calibration points"
-
-
-def _too_few_points(plan: Plan, cal: Calibration) -> Iterator[str]:
-    """Say where there are too few calibration points."""
-    round, said = plan.round, _overflow_note(plan.method)
-    rule = f": {said}" if said else ""
-    gets = _without_points(plan)
-    for group in range(len(round.group_names)) or (None,):
-        n = part_of(round, cal, group).n
-        of = "" if group is None else f" of {round.by} {round.group_names[group]}"
-        for alpha in round.alphas:
-            if n == 0 and (group is not None or plan.method.traits.averages):
-                yield (
-                    f"note: no calibration point{of}: this agent takes no part in the "
-                    f"threshold{of}; {gets}"
-                )
-                break
-            proved = plan.proved(n, alpha)
-            if proved is not None and conformal_rank(n, alpha / cal.columns) > n:
-                yield (
-                    f"note: {n} calibration points{of} prove coverage of at least {proved:.3g}; "
-                    f"{1 - alpha:g} takes {least_sample(alpha / cal.columns)} points"
-                )
-            elif conformal_rank(n, alpha / cal.columns) > n:
-                yield (
-                    f"note: {n} calibration points{of} are too few for a finite threshold at "
-                    f"alpha={alpha:g}, which takes {least_sample(alpha / cal.columns)}{rule}"
-                )
-                rule = ""  # said once
-
-
-def _overflow_note(method: Method[Any]) -> str:
-    """Say what becomes of the threshold of an agent with too few points; may be empty."""
-    rule, traits = getattr(method, "overflow", None), method.traits
-    if rule == "clip":
-        if traits.private:
-            return "it is the upper end of the range of scores (overflow=clip)"
-        return "it is the largest score, which covers too little (overflow=clip)"
-    if rule is not None and traits.predicts_from_own_data:
-        return f"it is +inf at this agent, and excludes nothing (overflow={rule})"
-    if rule == "exclude":
-        return "it is +inf, and a shared one is made without it (overflow=exclude)"
-    if rule is None:
-        return ""
-    also = "so is a mean with it" if traits.averages else "counts as the largest"
-    ask = "if that is not wanted, ask the server for overflow=exclude or another method"
-    return f"it is +inf, and {also} (overflow=propagate); {ask}"
-
-
-def _without_points(plan: Plan) -> str:
-    """Say what an agent predicts with that has no point, or none of a class or group."""
-    method, endless = plan.method, ENDLESS[plan.round.by]
-    if method.traits.floors:
-        return "it borrows one, and nothing is proved there"
-    if method.traits.predicts_from_own_data:
-        return f"its own is +inf, and {endless}"
-    if any(issubclass(kind, PerAgentThresholds) for kind in method.outcomes):
-        return f"if thresholds are each agent's own, its own is +inf, and {endless}"
-    none = ", +inf if no agent has such a point" if plan.round.by else ""
-    return f"it predicts with that of the others{none}"
-
-
-def _spent_for_nothing(plan: Plan, answer: bytes) -> Iterator[str]:
-    """Say where noise makes a private answer useless."""
-    sent = decode(answer, Answer, plan.kinds).answers
-    if any(isinstance(own, LocalQuantile) and own.threshold == inf for own in sent):
-        yield (
-            "note: with this epsilon the points are too few for a finite threshold, and the answer "
-            "spends the budget all the same: ask the server for a larger epsilon, or bring more"
-        )
 
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:

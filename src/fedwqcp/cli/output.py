@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from enum import Enum
 from inspect import unwrap
@@ -22,7 +22,9 @@ from rich.console import Console, RenderableType
 from typer.core import TyperCommand, TyperGroup
 
 from fedwqcp.errors import FedwqcpError, InputError, MessageError, MissingExtraError, RoundError
+from fedwqcp.findings import Finding
 from fedwqcp.registry import Setting, parse_setting
+from fedwqcp.words.findings import lines
 
 VERSION = 1
 """Version of the objects; a field may be added to one without a new version."""
@@ -55,6 +57,11 @@ class Output:
         """Print a line of text as it is."""
         self.console.print(str(text), style=style, markup=False, soft_wrap=True)
 
+    def tell(self, findings: Iterable[Finding]) -> None:
+        """Print findings as notes."""
+        for line in lines(findings):
+            self.say(f"note: {line}", style="yellow")
+
     def show(self, thing: RenderableType) -> None:
         """Print a table or a plot."""
         self.console.print(thing)
@@ -73,6 +80,8 @@ class Output:
 
 def _plain(value: Any) -> Any:
     """Return a value that JSON can hold; infinities and NaN become text."""
+    if isinstance(value, Finding):
+        return _plain(value.plain)
     if is_dataclass(value) and not isinstance(value, type):
         return _plain(asdict(value))
     if isinstance(value, msgspec.Struct):

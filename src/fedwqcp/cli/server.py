@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from math import inf, isfinite
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from fedwqcp._io import exists, in_folder, is_file, is_folder, read
 from fedwqcp._validation import named
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
 from fedwqcp.errors import InputError
+from fedwqcp.federation import inspection
 from fedwqcp.federation.advice import advise_on, judged
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
@@ -32,9 +33,9 @@ from fedwqcp.federation.plan import (
 )
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load_release
-from fedwqcp.federation.release import Release, unseen_note
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.transport import folder
-from fedwqcp.quantile import least_sample
+from fedwqcp.findings import Finding
 from fedwqcp.registry import settings_of, typed
 from fedwqcp.report.terminal import Scale, guarantee_line, released, statuses
 from fedwqcp.scores import Score
@@ -217,24 +218,25 @@ def close(
         output.say(f"the round goes on: send {names} {_NEXT}")
         output.done(closed=False, asks=closed.asks, refused=refused)
         return
+    release = closed.release
+    useless = [Finding.of("useless", file=out)] if inspection.is_useless(release) else []
+    findings = [*useless, *release.findings]
     if closed.replaced:
         output.say(f"{out} held something else and was replaced", style="yellow")
     if closed.already:
         output.say("this round was closed before: these answers give the same record")
-    else:
+    elif not useless:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
-    release = closed.release
     output.show(agents_table(release, output.console))
     for reason in reasons:
         output.say(reason)
     output.say(guarantee_line(release))
     thresholds, found = released(release), _diagnoses(release)
     judged_lines = [f"{of}: {own}" if of else str(own) for of, own in found.items()]
-    for line in (*thresholds, *judged_lines, *_too_small(release, found)):
+    for line in (*thresholds, *judged_lines):
         output.say(line)
-    advice = str(advise_on(release)) if found else ""
-    if note := unseen_note(release):
-        output.say(f"warning: {note}", style="yellow")
+    output.tell(f for f in findings if f.code != "refused")  # these came first
+    advice = advise_on(release) if found else None
     if advice:
         output.say(f"what to do: {advice}")
     output.done(
@@ -249,6 +251,7 @@ def close(
         agents=_agents(release),
         thresholds=thresholds,
         diagnoses=list(found.values()),
+        findings=findings,
         advice=advice,
     )
 
@@ -396,23 +399,6 @@ def _diagnoses(release: Release) -> dict[str, Diagnosis]:
             at = f"at {alpha:g}" if several else ""
             found[" ".join(part for part in (f"{by} {group}" if by else "", at) if part)] = own
     return found
-
-
-def _too_small(release: Release, found: Mapping[str, Diagnosis]) -> Iterator[str]:
-    """Name the agents that sent +inf at each level, where no diagnosis does."""
-    private = Plan.of(release.round).method.traits.private  # noise takes more points
-    for alpha in () if found or private else release.round.alphas:
-        task, *others = release.tasks_of(alpha)
-        few = [
-            f"{name} ({own.n} points)"
-            for name, own in local_thresholds(release, task).items()
-            if own.n and own.threshold == inf
-        ]
-        if few:
-            yield (
-                f"alpha={alpha:g}: {', '.join(few)} sent +inf; a finite threshold takes "
-                f"{least_sample(alpha / (1 + len(others)))} points"
-            )
 
 
 def advise(

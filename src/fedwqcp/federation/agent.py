@@ -116,8 +116,7 @@ class Agent:
 
     def _asked(self, ask: bytes | None) -> Ask:
         """Read a question; the terms imply the first one, which no later step may ask again."""
-        id = self.plan.round.id
-        first = Ask(id, 0, tuple(Begin() for _ in self.plan.tasks))
+        id, first = self.plan.round.id, self.plan.first_ask
         asked = first if ask is None else _read(ask, self.plan.kinds)
         if asked.round != id:
             raise WrongRoundError(
@@ -130,8 +129,8 @@ class Agent:
                 f"must be {len(self.plan.tasks)}, one for each threshold of the round, got "
                 f"{len(asked.questions)}",
             )
-        begins = any(isinstance(question, Begin) for question in asked.questions)
-        if asked != first and (begins or asked.step < 1):
+        begins = Begin in map(type, asked.questions)
+        if asked is not first and asked != first and (begins or asked.step < 1):
             raise WrongRoundError("server", "step", "the first question is asked in step 0 alone")
         self._check_schedule(asked)
         return asked

@@ -41,6 +41,8 @@ from fedwqcp.wire.limits import check_tasks
 from fedwqcp.wire.messages import (
     TARGETS,
     Answer,
+    Ask,
+    Begin,
     Choice,
     Payload,
     Round,
@@ -133,6 +135,11 @@ class Plan:
     def digest(self) -> bytes:
         """The full digest of the round's terms, which signatures cover."""
         return sha256(encode(self.round.brief())).digest()
+
+    @cached_property
+    def first_ask(self) -> Ask:
+        """The first question, which the terms imply."""
+        return Ask(self.round.id, 0, tuple(Begin() for _ in self.tasks))
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
@@ -364,7 +371,7 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
 
 
 def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -> None:
-    """Refuse a range of scores, or a number of thresholds, that the method does not take."""
+    """Refuse a range of scores, a number of thresholds or a target that a method does not take."""
     stated, most = method.traits.stated_range, method.traits.most_thresholds
     if stated is not None and not isinstance(score, Custom):  # a caller's own have none
         low, high = score.bounds(round.n_classes)
@@ -374,6 +381,12 @@ def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -
                 "the data: bounds=(0, 50)",
                 field="bounds",
             )
+    if (better := method.traits.dominated_by) is not None:
+        raise InputError(
+            f"{round.method.name} with these settings and this target is never better than "
+            f"{better}, which assumes less: use {better}",
+            field="method",
+        )
     if most is not None and count > most:
         raise InputError(
             f"{round.method.name} with these settings takes at most {most} thresholds, got {count}",

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_groups, as_indicators, group_places
+from fedwqcp._validation import Floats, as_floats, as_indicators, group_places
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.plan import Plan, part_of, set_rule
+from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._base import own_data
-from fedwqcp.metrics import lower_end
 from fedwqcp.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
@@ -68,39 +68,6 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     if isinstance(score, IntervalScore):
         return Calibration(score.of(outputs.values, outputs.labels), None, x, groups=groups)
     raise InputError(f"score {name_of(score)!r} is the caller's own: its scores are not made here")
-
-
-_USEFUL = 0.1
-"""A top class is useful that reaches a tenth of the agreement that chance leaves open."""
-_LIFT = 5
-"""With many classes, so many times the agreement of chance is useful too."""
-_DOUBT = 0.01
-"""Chance that a top class which is just useful is called useless."""
-
-
-def mismatch_note(outputs: Outputs, cal: Calibration) -> str:
-    """Say that labels may not fit the columns, where the data rule out a useful top class.
-
-    ``outputs`` are those that ``cal`` was scored from. Of n rows the top class hits the label in at
-    most the Clopper-Pearson bound. Independent of the labels it would hit sum_c a_c b_c of them,
-    and at best sum_c min(a_c, b_c), where a and b are the shares of classes at the top and among
-    labels. So a model that always says the same is never called useless.
-    """
-    if cal.labels is None or not cal.n:
-        return ""
-    values, labels, n = outputs.values, cal.labels, cal.n
-    top = values.argmax(axis=1)
-    a, b = (np.bincount(each, minlength=values.shape[1]) / n for each in (top, labels))
-    chance, best = float(a @ b), float(np.minimum(a, b).sum())
-    missed = int(np.count_nonzero(top != labels))
-    at_most = 1 - lower_end(missed, n, _DOUBT)
-    if at_most >= min(chance + _USEFUL * (best - chance), _LIFT * chance):
-        return ""
-    return (
-        f"the most probable class is right in {1 - missed / n:.1%} of {n} rows, no better than "
-        "chance: check that labels belong to these rows, that columns are in the order of the "
-        f"labels{'' if b[0] else ', and that labels count from 0 (no row has label 0)'}"
-    )
 
 
 @named_by_line
@@ -228,24 +195,6 @@ def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | No
     return min((each for each in found if each is not None), default=None)
 
 
-def infinite_parts(
-    round: Round, threshold: Floats, groups: npt.ArrayLike | None
-) -> tuple[str, ...]:
-    """Name the classes or groups whose threshold is +inf; none where a round has neither.
-
-    ``threshold`` is that of `thresholds`, ``groups`` the group of each test input.
-    """
-    endless = np.isinf(threshold)
-    if round.by is None or not endless.any():
-        return ()
-    if round.by == "label":
-        columns = endless.reshape(-1, len(round.group_names)).T
-        return tuple(n for n, own in zip(round.group_names, columns, strict=True) if own.any())
-    assert groups is not None  # a round by group needs them
-    found = set(as_groups(groups, len(endless))[endless.any(axis=1)].tolist())
-    return tuple(name for name in round.group_names if name in found)
-
-
 def localize(
     plan: Plan,
     release: ReleaseRecord,
@@ -301,8 +250,8 @@ def fingerprints(data: Outputs | Calibration) -> Fingerprints:
 
 def calibration_rows(
     round: Round, new: Outputs, known: Outputs | Calibration | Fingerprints | None
-) -> tuple[int, str]:
-    """Count the test rows that are like rows of an agent's calibration data, and say it.
+) -> Finding | None:
+    """Count the test rows that are like rows of an agent's calibration data; None without any.
 
     With ids on both sides, rows are alike that have the same id and outputs. Without, nobody
     knows: those count whose outputs (scores, where calibration data are scores) have more than six
@@ -310,7 +259,7 @@ def calibration_rows(
     """
     n = len(new.values)
     if known is None or not n:
-        return 0, ""
+        return None
     if isinstance(known, Outputs):
         known = known.in_classes(round.classes)
     there = known if isinstance(known, Fingerprints) else fingerprints(known)
@@ -321,30 +270,14 @@ def calibration_rows(
     if here.ids is not None and there.ids is not None:
         pairs = here.values ^ here.ids.view(np.uint64), there.values ^ there.ids.view(np.uint64)
         count = int(np.count_nonzero(np.isin(*pairs)))
-        how = "have the id and outputs of a calibration row"
+        how = "ids"
     else:
         rows = _table(own).astype(np.float64, copy=False)
         long = (np.round(rows, 6) != rows).any(axis=1)
         count = len(np.intersect1d(_once(here.values[long]), _once(there.values)))
         count = count if count >= max(_ENOUGH, n / 2) else 0
-        what = "scores" if there.of_scores else "outputs"
-        how = f"look the same as calibration rows (equal {what}; no ids tell them apart)"
-    return count, "" if not count else (
-        f"{count} of {n} test rows {how}: a measure on rows that calibrated says nothing about new "
-        "cases; test on rows that were not used to calibrate"
-    )
-
-
-def unanswered_note(release: ReleaseRecord, agent: str) -> str:
-    """Say that a shared threshold does not rest on an agent's data; empty where it may."""
-    if release.census:  # nobody knows whose answers those are
-        return ""
-    record = release.record(agent)
-    shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
-    if not shared or record.status in ("used", "not asked"):
-        return ""
-    why = "it did not answer" if record.status == "missing" else "its answer was refused"
-    return f"the threshold does not rest on data of {agent}: {why}"
+        how = "scores" if there.of_scores else "outputs"
+    return Finding.of("calibration-rows", rows=count, n=n, how=how) if count else None
 
 
 def _table(data: Outputs | Calibration) -> npt.NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from importlib import import_module
 from math import floor
@@ -14,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_alpha, checked, listed, named, plain
-from fedwqcp.errors import CalibrationRowsWarning, InputError, warn
+from fedwqcp._validation import as_alpha, checked, plain
+from fedwqcp.errors import InputError
+from fedwqcp.federation.inspection import of_release
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import (
     Fingerprints,
@@ -26,8 +28,8 @@ from fedwqcp.federation.predict import (
     predict,
 )
 from fedwqcp.federation.serving import predictor_of
+from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
-from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import AgentMetrics, AgentRisk
 from fedwqcp.outputs import Outputs
 from fedwqcp.scores import LabelScore, Score
@@ -37,6 +39,8 @@ from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord
+from fedwqcp.words.findings import lines
+from fedwqcp.words.findings import warn as warn_of
 
 _NEW_SITE = "new site"
 """How measures call a site that took no part."""
@@ -45,6 +49,8 @@ _MOST_SHOWN = 10
 
 _FINGERPRINTS = "_fingerprints"
 """Attribute of a release with the fingerprints of its calibration rows; in no file and no copy."""
+_FINDINGS = "_findings"
+"""Attribute of a release with what `calibrate` found; in no file and no copy."""
 
 T = TypeVar("T")
 
@@ -135,6 +141,15 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
     def score(self) -> Score:
         """The nonconformity score of the round."""
         return Plan.of(self.round).score
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found in the round: who was refused, thresholds of +inf, too few points.
+
+        Each has a code, agents and facts. Where `calibrate` made the release, its data count too.
+        """
+        kept: tuple[Finding, ...] | None = vars(self).get(_FINDINGS)
+        return tuple(of_release(self)) if kept is None else kept
 
     @overload
     def predict_set(
@@ -569,9 +584,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         self, agent: str | None, new: Outputs, calibration: Calibration | Outputs | None = None
     ) -> None:
         """Warn of test rows that also calibrated, where the calibration data are at hand."""
-        _, note = known_rows(self, agent, new, calibration)
-        if note:
-            warn(f"{_NEW_SITE if agent is None else agent}: {note}", CalibrationRowsWarning)
+        if rows := known_rows(self, agent, new, calibration):
+            whose = _NEW_SITE if agent is None else agent
+            warn_of([replace(rows, agents=(whose,))])
 
     def _truth(self, new: Outputs) -> npt.NDArray[Any]:
         """Return the labels of test points, as numbers where they are names of classes."""
@@ -697,48 +712,10 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
 
     def _notes(self) -> Iterator[str]:
-        """Return warnings: who took no part and why, and whose thresholds are +inf."""
+        """Return who is not shown, who took no part and why, and whose thresholds are +inf."""
         if len(self.agents) > _MOST_SHOWN:
             yield f"and {len(self.agents) - _MOST_SHOWN} more agents"
-        for name, reason in list(self.refused.items())[:_MOST_SHOWN]:
-            yield f"warning: {name} was refused: {reason}"
-        if self.missing:
-            yield f"warning: no answer from {', '.join(self.missing[:_MOST_SHOWN])}"
-        if note := unseen_note(self):
-            yield f"warning: {note}"
-        shown = [record.name for record in self.agents[:_MOST_SHOWN]]
-        levels, by = self.round.alphas, self.round.by
-        endless = [n for n in shown if any(self.is_infinite(n, alpha) for alpha in levels)]
-        if not endless:
-            return
-        what = "such sets hold every label or value"
-        if by is None:
-            yield f"warning: a threshold is +inf for {', '.join(endless)}: {what}"
-            return
-        alike: dict[tuple[str, ...], list[str]] = {}  # agents by their labels or groups
-        for name in endless:
-            of = tuple(
-                part
-                for place, part in enumerate(self.round.group_names)
-                if any(self.is_infinite(name, alpha, place) for alpha in levels)
-            )
-            alike.setdefault(of, []).append(name)
-        said: list[str] = []
-        for of, names in alike.items():
-            one = len(of) == 1
-            parts = f"of {by if one else f'{by}s'} {named(of)}"
-            if said:
-                text = f"{'that' if one else 'those'} {parts}"
-            else:
-                text = f"the {'threshold' if one else 'thresholds'} {parts} "
-                text += "is +inf" if one else "are +inf"
-            said.append(f"{text} for {', '.join(names)}")
-        several = any(len(of) > 1 for of in alike)
-        if by == "label":
-            what = "these labels are in every set" if several else "that label is in every set"
-        else:
-            what = f"in {'these groups' if several else 'that group'}, {what}"
-        yield f"warning: {', '.join(said)}: {what}"
+        yield from (f"warning: {line}" for line in lines(self.findings))
 
     def _shown(self, agent: str, alpha: float) -> str:
         """Return an agent's threshold as text: a range, where it has several."""
@@ -754,33 +731,6 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
-def unseen_labels(release: ReleaseRecord) -> dict[str, float]:
-    """Return the agents of whose labels more than alpha are of classes that nobody has seen.
-
-    With the share of these labels, at the smallest level that it passes.
-    """
-    found: dict[str, float] = {}
-    for task, outcome in enumerate(release.outcomes):
-        if isinstance(outcome, LabelShifted):
-            for name in release.used:
-                at = release.position(name, task)
-                share = 0.0 if at is None else outcome.unknown[at]
-                if share > Plan.of(release.round).tasks[task].alpha:
-                    found[name] = max(share, found.get(name, 0.0))
-    return found
-
-
-def unseen_note(release: ReleaseRecord) -> str:
-    """Name the agents of `unseen_labels`, and say what to do; empty where there are none."""
-    if not (found := unseen_labels(release)):
-        return ""
-    return (
-        f"agent{'s' * (len(found) > 1)} {listed(found, 5)}: more than alpha of the labels (up to "
-        f"{max(found.values()):.0%}) are of classes of which no agent has enough points, so the "
-        "threshold is +inf; collect points of these classes at any agent, or merge classes"
-    )
-
-
 def proved(release: ReleaseRecord) -> str:
     """Say what is proved of a release and under which assumption, or why nothing is."""
     said, why = release.guarantee.in_words, release.assumption
@@ -790,6 +740,11 @@ def proved(release: ReleaseRecord) -> str:
 def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:
     """Keep fingerprints of the calibration rows for `known_rows`, and none of the rows."""
     vars(release)[_FINGERPRINTS] = {name: fingerprints(part) for name, part in data.items()}
+
+
+def keep_findings(release: Release, findings: tuple[Finding, ...]) -> None:
+    """Keep what was found in the data of this process, for `Release.findings`."""
+    vars(release)[_FINDINGS] = findings
 
 
 def points_of(release: Release, agent: str) -> int | None:
@@ -821,8 +776,8 @@ def known_rows(
     agent: str | None,
     new: Outputs,
     calibration: Calibration | Outputs | None = None,
-) -> tuple[int, str]:
-    """Count test rows that are like calibration rows, given or of this process, and say it."""
+) -> Finding | None:
+    """Count test rows that are like calibration rows, given or of this process."""
     known: dict[str | None, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
     there = known.get(agent) if calibration is None else calibration
     return calibration_rows(release.round, new, there)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from fedwqcp._io import exists, from_json, read, to_json, write_atomic
-from fedwqcp._validation import Bools, as_floats, as_labels
+from fedwqcp._validation import Bools, as_floats, as_labels, unchecked
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.outputs import LABELS_BESIDE, Outputs, named_by_line, row_uniforms
@@ -129,7 +129,9 @@ def calibrated(round: Round, outputs: Outputs, own: Temperature) -> Outputs:
 def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
     """Return logits as probabilities; rows without ids get one made of their logits."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
-    return outputs.changed(values=softmax(outputs.values, own.temperature), ids=ids, logits=False)
+    return unchecked(
+        outputs, values=softmax(outputs.values, own.temperature), ids=ids, logits=False
+    )
 
 
 def _check_not_private(round: Round) -> None:

@@ -26,6 +26,8 @@ np.empty(2**23, np.uint8)
 
 SHORT = 48
 """Rows of at most so many labels are worked on side by side, one column after the other."""
+FEW = 100
+"""Of so few rows each is worked on by itself."""
 
 G = TypeVar("G", bound=np.generic)
 
@@ -204,13 +206,15 @@ def _sets_by_value(
 ) -> None:
     """Fill in a block of rows, whose sets are their first few labels, by sorting values alone."""
     n, C = probs.shape
-    ordered = np.sort(probs, axis=1)[:, ::-1].T if C > SHORT else np.array(probs.T, order="C")
-    if C <= SHORT:
+    if C <= SHORT and n > FEW:
+        ordered = np.array(probs.T, order="C")
         _sort_columns(ordered[::-1])
-    mass = _rounded(ordered)
-    for k in range(1, C if C <= SHORT else 0):  # beats a sum along columns
-        mass[k] += mass[k - 1]
-    if C > SHORT:
+        mass = _rounded(ordered)
+        for k in range(1, C):  # beats a sum along columns
+            mass[k] += mass[k - 1]
+    else:
+        ordered = np.sort(probs, axis=1)[:, ::-1].T
+        mass = _rounded(ordered)
         np.cumsum(mass, axis=0, out=mass)
     top = np.minimum(mass[0], 1.0)
     fitting = _within(formula, _places(mass, top), u, given).sum(axis=0)

@@ -160,6 +160,8 @@ class Traits:
         The epsilon that one answer spends of a privacy budget; +inf where it is not private.
     size_noise : int
         By how much noise may raise the sample size in an answer.
+    dominated_by : str or None
+        A method that is never worse with these settings and target; a round of this one is refused.
     maskable : bool
         Whether sums over the agents are all it needs, so that they can be masked (`Summed`).
     averages : {"by size", "equally"} or None
@@ -189,6 +191,7 @@ class Traits:
     cuts: tuple[float, ...] = ()
     spends: float = inf
     size_noise: int = 0
+    dominated_by: str | None = None
     maskable: bool = False
     averages: Literal["by size", "equally"] | None = None
     ranked_threshold: bool = False

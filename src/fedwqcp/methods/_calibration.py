@@ -22,6 +22,7 @@ from fedwqcp._validation import (
     checked,
     plain,
     real_array,
+    unchecked,
 )
 from fedwqcp.errors import InputError
 
@@ -207,15 +208,9 @@ class Calibration:
 
     def _with(self, scores: Floats, rows: npt.NDArray[Any] | slice) -> Calibration:
         """Return these scores with the other data of some points."""
-        return Calibration(
-            scores,
-            None if self.labels is None else self.labels[rows],
-            None if self.features is None else self.features[rows],
-            self.n_classes,
-            groups=None if self.groups is None else self.groups[rows],
-            weights=None if self.weights is None else self.weights[rows],
-            classes=self.classes,
-        )
+        parts = {name: getattr(self, name) for name in ("labels", "features", "groups", "weights")}
+        there = {name: part[rows] for name, part in parts.items() if part is not None}
+        return unchecked(self, scores=scores, **there)
 
     def __repr__(self) -> str:
         parts = [f"n={self.n}"]

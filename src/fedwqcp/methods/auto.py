@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from math import ceil, floor, inf, isfinite
 from typing import Any, Literal
 
@@ -77,7 +76,7 @@ class PartSketches(ClassSketches):
         super().__post_init__()
         check_size(self.others, "others")
         check_scores(self.rest, "rest")
-        if any(after < before for before, after in pairwise(self.rest)):
+        if list(self.rest) != sorted(self.rest):
             raise InputError("must not decrease", field="rest")
 
     def sizes(self) -> tuple[int, ...]:
@@ -89,9 +88,9 @@ class PartSketches(ClassSketches):
     @property
     def parts(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
         """Size and scores of each class, and of the rest last."""
-        rest = self.others + sum(n for n in self.counts if n < HIDDEN)
-        classes = zip((n if n >= HIDDEN else 0 for n in self.counts), self.values, strict=True)
-        return (*classes, (rest, self.rest))
+        rest = self.others + sum([n for n in self.counts if n < HIDDEN])
+        counts = [n if n >= HIDDEN else 0 for n in self.counts]
+        return (*zip(counts, self.values, strict=True), (rest, self.rest))
 
 
 class Borrowed(Outcome):
@@ -204,8 +203,8 @@ class Auto(OneShot[PartSketches]):
         small = [c for c in range(C) if len(parts[c]) < HIDDEN]
         rest = np.concatenate([cal.scores[labels < 0], *(parts[c] for c in small)])
         return PartSketches(
-            counts=tuple(len(part) for part in parts),
-            values=tuple(() if c in small else _sketch(parts[c]) for c in range(C)),
+            counts=tuple(map(len, parts)),
+            values=tuple([() if c in small else _sketch(parts[c]) for c in range(C)]),
             rest=_sketch(rest),
             others=int((labels < 0).sum()),
         )
@@ -254,12 +253,13 @@ class Auto(OneShot[PartSketches]):
         sent = expect(answer, PartSketches)
         if sent.counts and terms.n_classes not in (None, len(sent.counts)):
             raise InputError(f"must be {terms.n_classes}, one for each class", field="counts")
-        if any(len(found) != len(sent_ranks(n)) for n, found in sent.parts):
+        parts = sent.parts
+        if [len(found) for _, found in parts] != [len(sent_ranks(n)) for n, _ in parts]:
             raise InputError("must be the scores at the ranks of each size", field="values")
         return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[PartSketches], alpha: float) -> Outcome:
-        agents = [tuple(_cell(n, found) for n, found in s.parts) for s in summaries]
+        agents = [tuple([_cell(n, found) for n, found in s.parts]) for s in summaries]
         if self.target == "mixture":
             every = Pool([cell for cells in agents for cell in cells], surely=True)
             N, M = sum(sum(s.sizes()) for s in summaries), len(summaries)
@@ -450,7 +450,8 @@ _MOST_BEYOND = 400
 def _sketch(scores: Floats) -> tuple[float, ...]:
     """Return the scores of a part that are sent."""
     ordered = np.sort(scores)
-    return tuple(float(ordered[rank - 1]) for rank in sent_ranks(len(scores)))
+    ranks = np.array(sent_ranks(len(scores)), dtype=np.int64)
+    return tuple(ordered[ranks - 1].tolist())
 
 
 def _cell(n: int, values: tuple[float, ...]) -> Cell:

@@ -72,8 +72,6 @@ class FCP(Summed, Method[Summary]):
     count_gap : int, optional
         Counts of ``bisection`` go up in steps of at least so many scores: an agent answers from the
         points that ``order`` would send for this gap, whatever is asked. 1 counts exactly.
-    count_empty : bool, optional
-        Whether an agent without scores counts in M.
     correction : bool, optional
         Whether M test points count in the rank. Without them R = ceil(N (1 - alpha)), the plain
         quantile of all scores, of which nothing is proved (`fedwqcp.federated_quantile`).
@@ -123,7 +121,6 @@ class FCP(Summed, Method[Summary]):
     probes: int = 15
     min_gap: int = 5
     count_gap: int = 1
-    count_empty: bool = True
     correction: bool = True
 
     summaries = (Counts, WeightedPoints, PooledScores)
@@ -149,7 +146,7 @@ class FCP(Summed, Method[Summary]):
         answers = yield Begin()
         sizes = [sum(answer.sizes()) for answer in answers]
         N = sum(sizes)
-        R = self._rank(N, alpha, agents=len(sizes), nonempty=sum(n > 0 for n in sizes))
+        R = self._rank(N, alpha, len(sizes))
         if R > N:
             return SharedThreshold(inf)
         if self.sketch != "bisection":
@@ -209,34 +206,33 @@ class FCP(Summed, Method[Summary]):
             ranked_threshold=self.count_gap == 1,
         )
 
-    # Under masks the first question sums n_k, the agents with points and the agents out of range;
+    # Under masks the first question sums n_k and the agents out of range;
     # each later one sums counts. The threshold is the same as without masks.
 
     def width(self, question: Question) -> int:
-        return len(question.values) if isinstance(question, CountAt) else 3
+        return len(question.values) if isinstance(question, CountAt) else 2
 
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
         if not isinstance(answer, Counts):
             raise InputError(f"only counts can be summed, got {answer.kind!r}")
         scale.check_n(answer.n)
-        return answer.counts if isinstance(question, CountAt) else (answer.n, int(answer.n > 0), 0)
+        return answer.counts if isinstance(question, CountAt) else (answer.n, 0)
 
     def out_of_range(self, question: Question) -> tuple[int, ...]:
         if isinstance(question, CountAt):
             return random_words(len(question.values))
-        return *random_words(2), 1
+        return *random_words(1), 1
 
     def from_sums(self, alpha: float, scale: FixedPoint) -> Generator[Question, Total, Outcome]:
         # counts are whole numbers already: they need no scale
         total = yield Begin()
-        N, nonempty, out_of_range = total.words
-        R = self._rank(N, alpha, agents=total.agents, nonempty=nonempty)
+        N, out_of_range = total.words
+        R = self._rank(N, alpha, total.agents)
         if out_of_range or R > N:
             return SharedThresholdWithin(inf, 0.0)
         value = yield from search_counts(self.probes, lambda _, sums: np.array(sums.words) >= R)
         return SharedThresholdWithin(value, 0.0)
 
-    def _rank(self, N: int, alpha: float, *, agents: int, nonempty: int) -> int:
-        """Return R: M test points count beside the N scores, one for each agent, or none."""
-        M = agents if self.count_empty else nonempty
-        return conformal_rank(N, alpha, extra=M if self.correction else 0)
+    def _rank(self, N: int, alpha: float, agents: int) -> int:
+        """Return R: a test point of each agent counts beside the N scores, or none does."""
+        return conformal_rank(N, alpha, extra=agents if self.correction else 0)

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Floats, check_least
-from fedwqcp.errors import InputError, UnfitAnswerError
+from fedwqcp._validation import Floats
+from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind
 from fedwqcp.methods._base import Disclosure, Exchange, Method, Schedule, Traits
 from fedwqcp.methods._calibration import Calibration
@@ -60,7 +60,7 @@ class Pair(NamedTuple):
     coverage: float
 
 
-Selection: TypeAlias = Literal["fixed_local", "joint", "truncate_min"]
+Selection: TypeAlias = Literal["fixed_local", "truncate_min"]
 """How the local rank and the rank among agents are chosen."""
 
 
@@ -121,14 +121,11 @@ class FedCPQQ(Method[Summary]):
 
     Parameters
     ----------
-    selection : {"fixed_local", "joint", "truncate_min"}, optional
+    selection : {"fixed_local", "truncate_min"}, optional
         ``fixed_local``: agent j takes l_j = min(r(n_j, alpha), n_j), the server the smallest k
-        whose expected coverage (in Notes) reaches 1 - alpha. ``joint``: all agents have
-        ``common_n`` scores, and the server takes the pair (l, k) with the smallest such coverage.
-        ``truncate_min``: the same for the smallest sample size; agents with more scores draw as
+        whose expected coverage (in Notes) reaches 1 - alpha. ``truncate_min``: the pair (l, k) with
+        the smallest such coverage for the smallest sample size; agents with more scores draw as
         many at random.
-    common_n : int, optional
-        The sample size that all agents have; needed for ``joint``.
     delta : float, optional
         Ask that coverage given the calibration data reaches 1 - alpha with probability 1 - delta,
         rather than in the mean.
@@ -151,7 +148,7 @@ class FedCPQQ(Method[Summary]):
     Under heterogeneity nothing is promised: which agent's quantile is returned is then decided by
     rounding. Neither threshold nor k need be monotone in alpha.
 
-    **Cost**: ``fixed_local`` one round, one float and one integer per agent; the others two rounds,
+    **Cost**: ``fixed_local`` one round, one float and one integer per agent; ``truncate_min`` two,
     the first for the sizes. The outcome states l, k and this coverage.
 
     **Fails**: under heterogeneity.
@@ -170,7 +167,6 @@ class FedCPQQ(Method[Summary]):
     """
 
     selection: Selection = "fixed_local"
-    common_n: int | None = None
     delta: float | None = None
 
     summaries = (LocalQuantile, SampleSize)
@@ -178,12 +174,6 @@ class FedCPQQ(Method[Summary]):
     outcomes = (QuantileOfQuantiles,)
 
     def __post_init__(self) -> None:
-        if (self.selection == "joint") != (self.common_n is not None):
-            raise InputError(
-                "common_n must be given with selection='joint', and only there, "
-                f"got {self.common_n!r} with {self.selection!r}"
-            )
-        check_least(self.common_n, 1, "common_n")
         if self.delta is not None and not 0 < self.delta < 1:
             raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
 
@@ -191,11 +181,6 @@ class FedCPQQ(Method[Summary]):
         if isinstance(question, RankOf):
             return self._order_statistic(cal, question, rng)
         if self.selection != "fixed_local":
-            if self.selection == "joint" and cal.n not in (0, self.common_n):
-                raise InputError(
-                    f"n must be common_n = {self.common_n} at every agent, got {cal.n}; "
-                    "use selection='fixed_local'"
-                )
             return SampleSize(cal.n)
         if cal.n == 0:
             return LocalQuantile(inf, 0)
@@ -205,9 +190,6 @@ class FedCPQQ(Method[Summary]):
         level = float(exact_level(alpha))
         answers = yield Begin()
         claimed = [sum(answer.sizes()) for answer in answers]
-        for i, n in enumerate(claimed):
-            if self.common_n is not None and n not in (0, self.common_n):
-                raise UnfitAnswerError(i, f"n must be common_n = {self.common_n}, got {n}")
         there = [i for i, n in enumerate(claimed) if n]
         sizes = [claimed[i] for i in there]
         if not there:
@@ -259,8 +241,6 @@ class FedCPQQ(Method[Summary]):
 
     def _order_statistic(self, cal: Calibration, question: RankOf, rng: Random) -> LocalQuantile:
         """Answer with one order statistic of as many scores as all agents keep."""
-        if question.keep != (self.common_n or question.keep):
-            raise InputError("the server must ask what this method's settings need")
         if cal.n == 0:
             return LocalQuantile(inf, 0)
         if cal.n < question.keep:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
-from functools import lru_cache
-from itertools import pairwise
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
 from math import ceil, inf, isfinite
 from typing import Any, TypeAlias
 
@@ -81,12 +81,12 @@ class ClassSketches(Summary):
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.values):
             raise InputError("must be one tuple for each count", field="values")
+        check_scores(tuple(chain(*self.values)), "values")
         for n, found in zip(self.counts, self.values, strict=True):
             check_size(n, "counts")
-            check_scores(found, "values")
             if len(found) > n:
                 raise InputError("must be at most as many as the class has points", field="values")
-            if any(after < before for before, after in pairwise(found)):
+            if list(found) != sorted(found):
                 raise InputError("must not decrease within a class", field="values")
 
     def sizes(self) -> tuple[int, ...]:
@@ -146,7 +146,8 @@ class FedLSCP(OneShot[ClassSketches]):
     n0 : float, optional
         Own points of a class that weigh as much as all that others could say. By default it is
         estimated from how far agents differ in the same class. 0: no shrinkage, and the threshold
-        has the guarantee below.
+        has the guarantee below; towards the agent's own labels it is refused, since `split-cp` is
+        never larger and assumes less.
     points : int, optional
         Most order statistics of a class, from 2 to 48.
     min_gap : int, optional
@@ -297,6 +298,7 @@ class FedLSCP(OneShot[ClassSketches]):
             needs_labels=not self.strata,
             needs_features=bool(self.strata),
             cuts=self.strata,
+            dominated_by="split-cp" if self.n0 == 0 and self.target == "own" else None,
         )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
@@ -402,12 +404,12 @@ class Cell:
     values: Floats  # (p,), in order; some may be equal
     ranks: Ranks  # (p,), the last one n
 
-    @property
+    @cached_property
     def n(self) -> int:
         """Points of the class; 0 where too few for any to be sent."""
         return int(self.ranks[-1]) if len(self.ranks) else 0
 
-    @property
+    @cached_property
     def steps(self) -> Ranks:
         """How many scores each sent score stands for: itself, and those since the one before."""
         return np.diff(self.ranks, prepend=0)
@@ -425,7 +427,7 @@ class Cell:
         """
         values = np.concatenate(([low], self.values))
         after = np.searchsorted(self.values, q, side="right") + 1
-        found = self.at_least(q)
+        found = np.concatenate(([0], self.ranks))[after - 1].astype(np.float64)
         inside = (after < len(values)) & (q > low)
         i = after[inside]
         with np.errstate(over="ignore", invalid="ignore"):  # a Byzantine agent may send +-1e308

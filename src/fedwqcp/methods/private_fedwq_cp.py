@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil, inf
 from typing import Any
@@ -12,12 +12,12 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect
-from fedwqcp.methods._base import Disclosure, Exchange, Method, OneShot, Terms, Traits
+from fedwqcp.methods._averages import counted, weighted_mean
+from fedwqcp.methods._base import Disclosure, Exchange, Method, Terms, Traits
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow
-from fedwqcp.registry import settings_of
 from fedwqcp.wire.limits import BINS, EPSILON
 from fedwqcp.wire.messages import (
     Begin,
@@ -82,8 +82,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     form : {"published", "tight"}, optional
         ``tight`` raises the level by log(m/(gamma alpha))/(eps n q) only, with
         eps' = 2 eps q (1 - q): the same proof holds, and about half as many points are enough.
-    combine : str, optional
-        The method whose server combines the thresholds: any that takes thresholds and sizes.
     overflow : {"propagate", "clip", "exclude"}, optional
         What an agent with too few points for epsilon does: +inf for everyone, the upper end of the
         range, or nothing.
@@ -132,7 +130,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     size_epsilon: float = 0.0
     bounds: tuple[float, ...] | None = None
     form: Form = "published"
-    combine: str = "fedwq-cp"
     overflow: Overflow = "propagate"
 
     summaries = (PrivateQuantile,)
@@ -157,7 +154,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
                 "bounds must be two finite numbers, the smaller first, chosen without looking at "
                 f"the data, got {self.bounds!r}"
             )
-        self._rule()
 
     def answer(
         self, cal: Calibration, question: Question, alpha: float, rng: Random
@@ -189,8 +185,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     def exchange(self, alpha: float) -> Exchange[PrivateQuantile, Outcome]:
         answers = yield Begin()
-        shared = self._rule().aggregate(answers, alpha).threshold(None)
-        return SharedThreshold(inf if shared is None else shared)
+        some = counted(answers, self.overflow)
+        return SharedThreshold(weighted_mean([s.threshold for s in some], [s.n for s in some]))
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         own = expect(answer, PrivateQuantile)
@@ -207,12 +203,11 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     @property
     def traits(self) -> Traits:
-        rule = self._rule().traits
-        return Traits(
+        return replace(
+            super().traits,
+            ranked_threshold=False,
             spends=self._spent,
             size_noise=_most_noise(self.size_epsilon),
-            averages=rule.averages,
-            maskable=super().traits.maskable and self.combine == "fedwq-cp",
             # decided by the terms alone: what an agent refuses because of its data tells of them
             stated_range=(0.0, 1.0) if self.bounds is None else None,
             most_thresholds=_MOST_EDGES // self.bins,
@@ -223,28 +218,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         """The epsilon of one answer, on the threshold and on the size."""
         return float(Decimal(str(self.epsilon)) + Decimal(str(self.size_epsilon)))  # 0.1 + 0.2
 
-    def _rule(self) -> OneShot[Any]:
-        """Return the method that combines thresholds; one that needs more than these is refused."""
-        from fedwqcp.methods import available, find
-
-        rule: Any = find(self.combine)
-        if not _takes_thresholds(rule):
-            fit = ", ".join(name for name in available() if _takes_thresholds(find(name)))
-            raise InputError(
-                f"combine must be a method that needs thresholds and sizes alone ({fit}), got "
-                f"{self.combine!r}: what it asks for besides would not be private"
-            )
-        kept = {"overflow": self.overflow} if "overflow" in settings_of(rule) else {}
-        found: OneShot[Any] = rule(**kept)
-        return found
-
 
 def _most_noise(size_epsilon: float) -> int:
     """Return what the noise on n exceeds less than once in e^40 draws."""
     return ceil(40 / size_epsilon) if size_epsilon else 0
-
-
-def _takes_thresholds(method: type[Method[Any]]) -> bool:
-    """Tell whether a method makes one threshold of thresholds and sizes, and of nothing else."""
-    takes = issubclass(method, OneShot) and method.summaries[:1] == (LocalQuantile,)
-    return takes and any(issubclass(kind, SharedThreshold) for kind in method.outcomes)

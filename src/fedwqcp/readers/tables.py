@@ -20,6 +20,7 @@ from fedwqcp._validation import (
     listed,
     numbered,
     output_columns,
+    unchecked,
 )
 from fedwqcp.errors import InputError
 from fedwqcp.outputs import ROWS, Outputs, in_file
@@ -90,7 +91,7 @@ def from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
     )
     try:
-        return from_columns(path, columns, classes).changed(first_line=2)
+        return unchecked(from_columns(path, columns, classes), first_line=2)
     except InputError as error:
         raise error.at_line(2) from None
 

@@ -130,7 +130,7 @@ def key_digest(key: str | int) -> bytes:
         If the key is neither an integer nor text.
     """
     key = plain(key)
-    if not fits(key, str | int):
+    if not (type(key) is str and key.isascii()) and not fits(key, str | int):
         raise InputError(f"key must be text or an integer, got {shown(key)}")
     kind = "str" if isinstance(key, str) else "int"
     return blake2b(f"{kind}:{key}".encode(), digest_size=16).digest()

@@ -493,7 +493,7 @@ class Predictor(
         """
         if now() >= self._until:
             until = self.provenance["valid_until"]
-            warn(f"the predictor was valid until {until}: calibrate again", ExpiredPredictorWarning)
+            warn(ExpiredPredictorWarning(f"the predictor was valid until {until}: calibrate again"))
         if model is None:
             return
         wanted = self.provenance.get("model")

@@ -353,7 +353,8 @@ def check_score(score: object, what: str) -> None:
 def check_scores(scores: tuple[float, ...], what: str) -> None:
     """Refuse a list of what are not all scores."""
     for score in scores:
-        check_score(score, what)
+        if type(score) is not float or not score > -inf:
+            check_score(score, what)
 
 
 def _check_number(value: Number) -> None:

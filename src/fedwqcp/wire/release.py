@@ -400,7 +400,7 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
         alphas, alpha = self.round.alphas, plain(alpha)
         if alpha is None and len(alphas) == 1:
             at = 0
-        elif fits(alpha, float) and alpha in alphas:
+        elif (type(alpha) is float or fits(alpha, float)) and alpha in alphas:
             at = alphas.index(alpha)
         else:
             levels = ", ".join(f"{each:g}" for each in alphas)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.federation.disclosure import DisclosureLimit
-from fedwqcp.federation.predict import mismatch_note
+from fedwqcp.federation.inspection import of_data
 from refusals import raises
 
 A = np.arange(1, 11) / 10
@@ -167,57 +167,41 @@ def test_noise_comes_from_rng(source):
     assert (first == again) == isinstance(source, int)  # a generator goes on
 
 
-def test_one_warning_names_every_infinite_threshold():
-    small = {f"s{i}": B for i in range(6)}
+def infinite(agents, **options):
+    """Calibrate, and return the findings of the one warning of infinite thresholds."""
     with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        release = fw.calibrate({"A": A, **small}, method="fedwq-cp", alpha=(0.1, 0.2))
-    assert release.threshold("A", 0.1) == inf
+        release = fw.calibrate(agents, **options)
     (only,) = caught
     assert only.filename == __file__
-    assert "+inf" in str(only.message)
-    assert "alpha=0.1" in str(only.message)
+    assert all(each in release.findings for each in only.message.findings)
+    return only.message.findings
+
+
+def test_one_warning_names_every_infinite_threshold():
+    agents = {"A": A, **{f"s{i}": B for i in range(6)}}
+    (finding,) = infinite(agents, method="fedwq-cp", alpha=(0.05, 0.2))
+    assert (finding.agents, finding["alphas"]) == (tuple(agents), (0.05,))
 
 
 @pytest.mark.parametrize(
-    ("method", "says", "never"),
+    ("method", "facts"),
     [
-        ("split-cp", "needs at least 19 calibration points at alpha=0.05; 's0' has 5", "exclude"),
-        ("max-cp", "'exclude' leaves such agents out of the shared threshold", "'clip'"),
-        (
-            "new-agent-cp",
-            "9 agents at alpha=0.1, 19 agents at alpha=0.05, and has 3. Add ag",
-            "clip",
-        ),
+        ("split-cp", {"needed": 19, "overflow": ("clip",)}),
+        ("max-cp", {"needed": 19, "overflow": ("exclude",)}),
+        ("new-agent-cp", {"agents_needed": 19, "roster": 3}),
     ],
 )
-def test_the_cure_is_the_methods_and_every_level_is_named(method, says, never):
-    small = {f"s{i}": B for i in range(3)}
-    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        fw.calibrate(small, method=method, alpha=(0.1, 0.05))
-    text = str(caught[0].message)
-    assert says in text
-    assert never not in text
-    assert text.count("is +inf at alpha=") == 2
+def test_the_cure_is_the_methods(method, facts):
+    (finding,) = infinite({f"s{i}": B for i in range(3)}, method=method, alpha=(0.1, 0.05))
+    assert finding["alphas"] == (0.1, 0.05)
+    assert facts.items() <= finding.facts.items()
 
 
-def test_the_number_of_points_in_the_warning_is_enough_and_no_fewer_are():
-    for alpha in (0.05, 0.1, 0.3):
-        with pytest.warns(fw.InfiniteThresholdWarning, match="needs at least") as caught:
-            fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=alpha)
-        needed = int(str(caught[0].message).split("at least ")[1].split()[0])
-        assert fw.conformal_quantile(np.arange(needed), alpha) < inf
-        assert fw.conformal_quantile(np.arange(needed - 1), alpha) == inf
-
-
-@pytest.mark.parametrize(
-    ("by", "says"),
-    [("label", "for label 1: that label .* 4 .* of each label; 'a' has 1 of label 1. Add"),
-     ("group", "for group m: every set of that .* each group; 'a' has 1 of group m. Add")],
-)  # fmt: skip
-def test_the_warning_tells_of_classes_and_groups(by, says):
-    cal = fw.Calibration(A, labels=[0] * 9 + [1], n_classes=2, groups=["f"] * 9 + ["m"])
-    with pytest.warns(fw.InfiniteThresholdWarning, match=says):
-        fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.2, by=by)
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
+def test_the_number_of_points_in_the_warning_is_enough_and_no_fewer_are(alpha):
+    (finding,) = infinite({"a": [0.1]}, method="fedwq-cp", alpha=alpha)
+    assert fw.conformal_quantile(np.arange(finding["needed"]), alpha) < inf
+    assert fw.conformal_quantile(np.arange(finding["needed"] - 1), alpha) == inf
 
 
 def of_labels(*counts):
@@ -227,53 +211,33 @@ def of_labels(*counts):
     return fw.Calibration(np.arange(n) / n, labels=labels, n_classes=len(counts))
 
 
-def test_the_warning_blames_the_classes_that_are_infinite_and_no_others():
-    cals = {"large": of_labels(99, 99, 99), "small": of_labels(27, 13, 0)}
-    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        release = fw.calibrate(cals, method="fedwq-cp", alpha=0.02, by="label")
-    assert [q == inf for q in release.threshold("small")] == [True, True, False]
-    assert "+inf" in str(caught[0].message)
-    assert "alpha=0.02" in str(caught[0].message)
-
-
-def test_the_warning_says_of_each_agent_only_which_of_its_classes_are_infinite():
+def test_the_warning_says_of_each_agent_which_of_its_classes_are_infinite():
     cals = {"a": of_labels(60, 3, 60), "b": of_labels(60, 60, 3), "c": of_labels(60, 3, 60)}
-    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        fw.calibrate(cals, method="split-cp", alpha=0.1, by="label")
-    (only,) = caught
-    assert "+inf" in str(only.message)
-    assert "alpha=0.1" in str(only.message)
-    several = {"a": of_labels(60, 3, 60), "b": of_labels(60, 3, 3)}
-    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        fw.calibrate(several, method="split-cp", alpha=0.1, by="label")
-    assert "+inf" in str(caught[0].message)
-    assert "alpha=0.1" in str(caught[0].message)
-    many = {f"s{i}": of_labels(*(3 if at == i else 60 for at in range(7))) for i in range(7)}
-    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        fw.calibrate(many, method="split-cp", alpha=0.1, by="label")
+    found = infinite(cals, method="split-cp", alpha=0.1, by="label")
+    assert [(each.agents, each["parts"], each["points"]) for each in found] == [
+        (("a", "c"), ("1",), {"a": 3, "c": 3}),
+        (("b",), ("2",), {"b": 3}),
+    ]
+
+
+def test_the_warning_blames_the_groups_that_are_infinite_and_no_others():
+    cal = fw.Calibration(A, groups=["f"] * 9 + ["m"])
+    (finding,) = infinite({"a": cal}, method="fedwq-cp", alpha=0.2, by="group")
+    assert (finding["by"], finding["parts"], finding["points"]) == ("group", ("m",), {"a": 1})
 
 
 @pytest.mark.parametrize("method", ["fedwq-cp", "fcp", "split-cp"])
-def test_of_a_class_that_nobody_has_only_what_helps_is_offered(method):
-    cals = {"a": of_labels(50, 50, 0), "b": of_labels(50, 50, 0)}
-    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        fw.calibrate(cals, method=method, alpha=0.1, by="label")
-    assert "+inf" in str(caught[0].message)
-    assert "alpha=0.1" in str(caught[0].message)
+def test_classes_that_nobody_has_and_small_ones_get_each_its_cure(method):
+    found = infinite({"a": of_labels(50, 3, 0, 0)}, method=method, alpha=0.1, by="label")
+    nobody = [each for each in found if each.facts.get("empty")]
+    assert [each["parts"] for each in nobody] == [("2", "3")]
+    assert len(found) == 2
 
 
 def test_an_agent_without_a_class_of_its_own_is_offered_no_other_alpha():
     cals = {"a": of_labels(50, 50), "b": of_labels(50, 0)}
-    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        fw.calibrate(cals, method="split-cp", alpha=0.1, by="label")
-    assert "+inf" in str(caught[0].message)
-    assert "alpha=0.1" in str(caught[0].message)
-
-
-def test_classes_that_nobody_has_and_small_ones_get_each_its_cure():
-    with pytest.warns(fw.InfiniteThresholdWarning) as caught:
-        fw.calibrate({"a": of_labels(50, 3, 0, 0)}, method="fedwq-cp", alpha=0.1, by="label")
-    assert caught
+    (finding,) = infinite(cals, method="split-cp", alpha=0.1, by="label")
+    assert (finding.agents, finding["no_points"]) == (("b",), True)
 
 
 def test_finite_thresholds_raise_no_warning(recwarn):
@@ -439,7 +403,7 @@ def _answers(rng, n, classes, right):
 
 def _noted(values, labels):
     cal = fw.Calibration(np.zeros(len(labels)), labels, n_classes=values.shape[1])
-    return bool(mismatch_note(fw.Outputs(values, labels), cal))
+    return bool(list(of_data(None, fw.Outputs(values, labels), cal)))
 
 
 @pytest.mark.parametrize(("classes", "n"), [(2, 3000), (3, 1500), (10, 300), (100, 600)])
@@ -484,7 +448,7 @@ def test_labels_that_do_not_fit_are_warned_of_once():
         fw.calibrate({"a": right, "b": wrong}, method="fedwq-cp", alpha=[0.1, 0.2], score="lac")
     (only,) = caught
     assert only.filename == __file__
-    assert str(only.message).startswith("agent 'b':")
+    assert [each.agents for each in only.message.findings] == [("b",)]
 
 
 def test_labels_that_fit_the_columns_raise_no_warning(recwarn):

@@ -76,7 +76,6 @@ LEADING = (
     "split-cp",
     "guarded-median-cp",
     "fedls-cp (own)",
-    "fedls-cp (own, n0=0)",
     "max-cp",
     "fedwq-cp",
     "fcp",

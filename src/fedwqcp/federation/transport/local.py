@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -16,43 +16,36 @@ from fedwqcp._validation import (
     as_classes,
     check_same_classes,
     listed,
-    named,
     several_columns,
     shown,
 )
 from fedwqcp.errors import (
     ClassesError,
-    FewPointsWarning,
-    InfiniteThresholdWarning,
     InputError,
-    LabelMismatchWarning,
     OutOfRangeError,
     QuorumError,
-    UnseenLabelsWarning,
-    warn,
 )
+from fedwqcp.federation import inspection
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import (
     Plan,
     new_round,
-    part_of,
 )
 from fedwqcp.federation.predict import (
     check_ids,
     localize,
-    mismatch_note,
     scored,
 )
-from fedwqcp.federation.release import Release, unseen_labels, unseen_note
+from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
+from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
 from fedwqcp.outputs import Outputs
-from fedwqcp.quantile import least_sample
 from fedwqcp.scores import Score
 from fedwqcp.scores.aps import APS
-from fedwqcp.wire.messages import Number, SharedThreshold, Target
+from fedwqcp.wire.messages import Number, Target
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
@@ -177,168 +170,16 @@ def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
         ) from None
 
 
-def warn_of_infinite(release: Release, cals: Mapping[str, Calibration]) -> None:
-    """Warn once of all agents, levels, and classes or groups whose threshold is +inf, and why."""
-    unseen = unseen_labels(release)
-    if unseen:
-        warn(unseen_note(release), UnseenLabelsWarning)
-    places = range(len(release.round.group_names)) or (None,)
-    found = {}
-    for alpha in release.round.alphas:
-        endless = (
-            (name, place)
-            for name in cals
-            for place in places
-            if name not in unseen and release.is_infinite(name, alpha, place)
-        )
-        if pairs := list(endless):
-            found[alpha] = pairs
-    if found:
-        warn(_infinite(release, cals, found), InfiniteThresholdWarning)
-
-
-def warn_of_few_points(release: Release) -> None:
-    """Warn once of the agents whose points prove less than 1 - alpha, at whatever level."""
-    few: dict[str, float] = {}
-    for alpha in release.round.alphas:
-        for name in release.used:
-            level = release.proved(name, alpha)
-            if level is not None and level < 1 - alpha:
-                few[name] = min(level, few.get(name, 1.0))
-    if few:
-        each = named(f"{level:.3f} at {name}" for name, level in few.items())
-        warn(
-            f"too few calibration points to prove 1 - alpha; proved is {each}. Thresholds there "
-            "are borrowed from the other agents: add points, or accept this level.",
-            FewPointsWarning,
-        )
-
-
-def warn_of_mismatch(
+def findings_of(
     release: Release, agents: Mapping[str, object], cals: Mapping[str, Calibration]
-) -> None:
-    """Warn once of all agents whose labels may not fit the columns."""
-    found = {
-        name: mismatch_note(data.in_classes(release.round.classes), cals[name])
-        for name, data in agents.items()
-        if isinstance(data, Outputs)
-    }
-    if notes := {name: note for name, note in found.items() if note}:
-        whose = f"agent{'s' * (len(notes) > 1)} {listed(notes, 5)}"
-        warn(f"{whose}: {next(iter(notes.values()))}", LabelMismatchWarning)
-
-
-def _infinite(
-    release: Release,
-    cals: Mapping[str, Calibration],
-    found: Mapping[float, Sequence[tuple[str, int | None]]],
-) -> str:
-    """Say whose thresholds are +inf at which levels, and of which class or group; what to do.
-
-    ``found`` holds, by level, each agent with the place of the class or group, if there are any.
-    """
-    terms, method = release.round, Plan.of(release.round).method
-    whose, several = [], False
-    for alpha, pairs in found.items():
-        alike = _alike(terms.group_names, pairs)
-        several = several or any(len(parts) > 1 for parts in alike)
-        said: list[str] = []
-        for parts, names in list(alike.items())[:5]:
-            of = f" for {terms.by}{'s' if len(parts) > 1 else ''} {named(parts)}" if parts else ""
-            said.append(
-                f"that of {listed(names, 5)}{of}"
-                if said
-                else f"the threshold of {listed(names, 5)} is +inf at alpha={alpha:g}{of}"
-            )
-        if others := sum(map(len, list(alike.values())[5:])):
-            said[-1] += f" and some of {others} more agent{'s' if others > 1 else ''}"
-        whose.append(", ".join(said))
-    text = f"{'; '.join(whose)}: {(_ALL_ENDLESS if several else _ENDLESS)[terms.by]}. "
-    points = {
-        (name, at): part_of(terms, cals[name], at).n
-        for pairs in found.values()
-        for name, at in pairs
-    }
-    empty = [
-        at
-        for at in range(len(terms.group_names))
-        if not any(points.get((name, at), 1) for name in cals)
-    ]
-    if terms.by is not None and empty:
-        from fedwqcp.federation.advice import without_points
-
-        text += without_points(terms.by, [terms.group_names[at] for at in empty]) + " "
-        points = {(name, at): n for (name, at), n in points.items() if at not in empty}
-    if not points:
-        return text.rstrip()
-    if (few := method.traits.least_agents) is not None:
-        least = ", ".join(f"{few(alpha)} agents at alpha={alpha:g}" for alpha in found)
-        return (
-            f"{text}{terms.method.name} needs at least {least}, and has {len(cals)}. Add agents, "
-            "or choose a larger alpha; more points at these agents do not help."
-        )
-    overflow = "overflow" in terms.method.settings
-    if overflow and not method.traits.private:  # whose noise costs points too
-        needed = {a: least_sample(a / len(release.tasks_of(a))) for a in found}
-        most = max(needed.values())
-        text += f"An agent needs at least {most} calibration points"
-        text += f" of each {terms.by}" if terms.by else ""
-        text += f" at alpha={min(needed):g}" if len(needed) > 1 else ""
-        small = list(_too_small(release, points, most))
-        text += f"; {named(small)}. " if small else ". "
-    cure = "Add calibration points"
-    if not any(points.values()):  # of nothing there is no quantile, whatever the settings
-        return f"{text}{cure}: without any, the threshold is +inf at every alpha."
-    cure += ", or choose a larger alpha"
-    if not overflow:
-        return f"{text}{cure}."
-    choices = get_args(get_type_hints(type(method))["overflow"])
-    ways = []
-    if "exclude" in choices and any(issubclass(k, SharedThreshold) for k in method.outcomes):
-        ways.append("'exclude' leaves such agents out of the shared threshold")
-    if "clip" in choices:
-        ways.append("'clip' takes their largest score and loses coverage")
-    return f"{text}{cure}, or set the method's overflow: {', '.join(ways)}."
-
-
-def _alike(
-    parts: Sequence[str], pairs: Sequence[tuple[str, int | None]]
-) -> dict[tuple[str, ...], list[str]]:
-    """Return the agents by the classes or groups whose threshold is +inf there."""
-    own: dict[str, list[str]] = {}
-    for name, at in pairs:
-        own.setdefault(name, []).extend(() if at is None else (parts[at],))
-    found: dict[tuple[str, ...], list[str]] = {}
-    for name, of in own.items():
-        found.setdefault(tuple(of), []).append(name)
-    return found
-
-
-def _too_small(
-    release: Release, points: Mapping[tuple[str, int | None], int], least: int
-) -> Iterator[str]:
-    """Say who has fewer points than a threshold needs, in all or of which class or group.
-
-    An agent without any takes no part in a shared threshold, and is no reason for it to be +inf.
-    """
-    shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
-    counted = shared and any(points.values())
-    for (name, at), n in points.items():
-        of = "" if at is None else f" of {release.round.by} {release.round.group_names[at]}"
-        if n < least and (n or not counted):
-            yield f"{name!r} has {n}{of}"
-
-
-_ENDLESS = {
-    None: "sets with it hold every label or value",
-    "label": "that label is in every set",
-    "group": "every set of that group holds every label or value",
-}
-_ALL_ENDLESS: dict[str | None, str] = {
-    "label": "these labels are in every set",
-    "group": "every set of these groups holds every label or value",
-}
-"""What a threshold of +inf means, by what it is of; and those of several."""
+) -> Iterator[Finding]:
+    """Find what is to be said of a release and of the data that it was made from."""
+    yield from inspection.of_release(release, cals)
+    plan = Plan.of(release.round)
+    for name, data in agents.items():
+        outputs = data.in_classes(plan.round.classes) if isinstance(data, Outputs) else None
+        yield from inspection.of_points(plan, name, cals[name])
+        yield from inspection.of_data(name, outputs, cals[name])
 
 
 def default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Floats, as_floats
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked, summed
 from fedwqcp.methods._base import (
@@ -60,7 +60,6 @@ from fedwqcp.methods.cphet.densities import (
     largest_ratios,
     local_ratios,
     pooled_ratios,
-    quantiles_at,
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, weighted_quantile
 from fedwqcp.registry import TERM
@@ -68,7 +67,6 @@ from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.messages import (
     Begin,
     Local,
-    Number,
     Outcome,
     PerAgentThresholds,
     Question,
@@ -188,45 +186,12 @@ class SharedDensities(Outcome):
     densities: FeatureDensities
 
 
-class PooledWeights(Outcome):
-    """All that a threshold for each test input needs."""
-
-    values: tuple[Real, ...]  # scores of all agents
-    weights: tuple[tuple[float, ...], ...]  # for each target, one for each score
-    densities: FeatureDensities  # for the weight of a test input
-    largest: tuple[Real, ...]  # for each target, the threshold of an input of the largest weight
-    effective: tuple[Real, ...]  # for each target, (sum w)^2 / sum w^2
-    shared: bool  # whether there is one target for all agents
-
-    def __post_init__(self) -> None:
-        check_scores(self.values, "values")
-        targets = 1 if self.shared else len(self.densities.sizes)
-        if {targets} != {len(self.weights), len(self.largest), len(self.effective)}:
-            raise InputError(f"must be {targets}, one for each target", field="weights")
-        for row in self.weights:
-            if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
-                raise InputError(_WEIGHTS, field="weights")
-
-    @property
-    def agents(self) -> int | None:
-        return None if self.shared else len(self.weights)
-
-    def row(self, position: int | None) -> int | None:
-        """Return which target is the agent's; None where it has none."""
-        return 0 if self.shared else position
-
-    def threshold(self, position: int | None) -> Number | None:
-        at = self.row(position)
-        return None if at is None else self.largest[at]
-
-
 @dataclass(frozen=True)
 class CPhet(Method[Summary]):
     r"""The quantile of all agents' scores, weighted by how likely each input is at the target.
 
     Weights lambda(x) = P*(x) / sum_i (N_i / N) P_i(x), each P_i a mixture of one Gaussian per label
-    in feature space, and the weighted (1 - alpha)-quantile of the scores. ``form="oracle"`` adds
-    the mass lambda(x) of the test input at +inf: each input has a threshold of its own.
+    in feature space, and the weighted (1 - alpha)-quantile of the scores.
 
     Parameters
     ----------
@@ -235,9 +200,6 @@ class CPhet(Method[Summary]):
         each agent's own, the agents' mixture, or a density in numbers, as `density_of` fits it.
     scope : {"pooled", "local"}, optional
         Whose scores are used: all agents', or only the agent's own, with weights P*(x) / P_i(x).
-    form : {"threshold", "oracle"}, optional
-        One threshold per target, or one per test input (from ``localize`` with features; without
-        features, the largest that any input can get). A pooled oracle sends scores to everyone.
     solver : {"sums", "rounds", "exact"}, optional
         A search on sums of weights, which ends at the exact quantile; federated averaging on the
         smoothed pinball loss; or one upload of all scores and weights.
@@ -250,8 +212,7 @@ class CPhet(Method[Summary]):
     average : {"last", "half", "all"}, optional
         What is returned: q_T, the mean over the last half of the rounds, or over all.
     clip_weights : float, optional
-        Each agent cuts its weights at this quantile of its own; 1 cuts none. An oracle cuts the
-        weight of a test input at the largest weight in use.
+        Each agent cuts its weights at this quantile of its own; 1 cuts none.
 
     Notes
     -----
@@ -267,7 +228,7 @@ class CPhet(Method[Summary]):
     and the density ratios are right.
 
     With true ratios the authors prove miscoverage within O(N^(-1/2)) of alpha; the density estimate
-    adds its error. The form ``threshold`` has no finite-sample correction: equal weights give rank
+    adds its error. There is no finite-sample correction: equal weights give rank
     ceil(N (1 - alpha)). Densities are fitted on the calibration points themselves, where the
     authors use separate ones. An agent with fewer than two points has no density, and no finite
     threshold of its own. Agents refuse questions that the settings do not need; over many rounds,
@@ -297,7 +258,6 @@ class CPhet(Method[Summary]):
 
     target: Target = field(default="own", metadata=TERM)
     scope: Literal["pooled", "local"] = "pooled"
-    form: Literal["threshold", "oracle"] = "threshold"
     solver: Literal["sums", "rounds", "exact"] = "sums"
     rounds: int = 200
     local_steps: int = 20
@@ -312,7 +272,6 @@ class CPhet(Method[Summary]):
     outcomes = (
         ReweightedSharedThreshold,
         ReweightedPerAgentThresholds,
-        PooledWeights,
         SharedDensities,
         Local,
     )
@@ -368,15 +327,6 @@ class CPhet(Method[Summary]):
             v = np.array([value for agent in sent for value in agent.values], dtype=np.float64)
             w = np.hstack([np.reshape(agent.weights, (T, len(agent.values))) for agent in sent])
             totals, squares = w.sum(axis=1), np.square(w).sum(axis=1)
-            if self.form == "oracle":
-                return PooledWeights(
-                    values=tuple(v.tolist()),
-                    weights=tuple(tuple(row) for row in w.tolist()),
-                    densities=densities,
-                    largest=tuple(float(self._thresholds(v, row, alpha, None)) for row in w),
-                    effective=_effective_sizes(totals, squares),
-                    shared=self.target != "own",
-                )
             q = np.array([weighted_quantile(v, row, alpha) for row in w])
         else:
             sums = of_kind(answers, Weighed)
@@ -402,21 +352,12 @@ class CPhet(Method[Summary]):
         alpha: float,
         features: Floats | None = None,
     ) -> Floats:
-        x = None if features is None else as_floats(features, "features", (None, None))
-        if self.scope == "local":
-            cal = own_data(cal, "cphet with scope='local'")
-            densities = outcome.densities if isinstance(outcome, SharedDensities) else None
-            weights = self._weights(cal, densities)[0]
-            if self.form == "threshold":
-                return quantiles_at(cal.scores, weights, alpha, np.array(0.0))
-            ratios = None if x is None else self._ratios(x, densities, self._density(cal))[0]
-            return self._thresholds(cal.scores, weights, alpha, ratios)
-        at = outcome.row(position) if isinstance(outcome, PooledWeights) else None
-        if not isinstance(outcome, PooledWeights) or x is None or at is None:
+        if self.scope == "pooled":
             return super().localize(outcome, cal, position, alpha)
-        ratios = self._ratios(x, outcome.densities, None)[at]
-        weights = np.array(outcome.weights[at])
-        return self._thresholds(np.array(outcome.values), weights, alpha, ratios)
+        cal = own_data(cal, "cphet with scope='local'")
+        densities = outcome.densities if isinstance(outcome, SharedDensities) else None
+        (weights,) = self._weights(cal, densities)
+        return np.asarray(weighted_quantile(cal.scores, weights, alpha))
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, Weigh):
@@ -474,8 +415,8 @@ class CPhet(Method[Summary]):
 
     @property
     def _sends_samples(self) -> bool:
-        """Where the quantile of each input, or of one upload, is found from all agents' scores."""
-        return self.scope == "pooled" and (self.form == "oracle" or self.solver == "exact")
+        """Whether the quantile is found from one upload of all scores."""
+        return self.scope == "pooled" and self.solver == "exact"
 
     @property
     def _uniform(self) -> bool:
@@ -505,19 +446,6 @@ class CPhet(Method[Summary]):
             return np.ones((T, cal.n))
         own = self._density(cal) if self.scope == "local" else None
         return clip_weights(self._ratios(cal.featured("cphet"), densities, own), self.clip_weights)
-
-    def _thresholds(
-        self, scores: Floats, weights: Floats, alpha: float, ratios: Floats | None
-    ) -> Floats:
-        """Return thresholds with the mass of the test inputs at +inf; without ratios, the largest.
-
-        Shapes: scores, weights (n,), ratios (m,) -> (m, 1).
-        """
-        uncut = self.clip_weights == 1 and not self._uniform
-        largest = inf if uncut else float(weights.max(initial=0.0))
-        if ratios is None:
-            return quantiles_at(scores, weights, alpha, np.array(largest))
-        return quantiles_at(scores, weights, alpha, np.minimum(ratios, largest))[:, None]
 
     def _search(
         self, totals: Floats, densities: FeatureDensities, alpha: float

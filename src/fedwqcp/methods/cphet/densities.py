@@ -16,7 +16,6 @@ import numpy.typing as npt
 from fedwqcp._validation import Bools, Floats, Labels, as_floats, as_labels
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._answers import most_common
-from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.messages import Payload, Summary, Target, check_size, check_sizes
 
 _MAX_DIMENSIONS = 32
@@ -356,20 +355,6 @@ def clip_weights(weights: Floats, level: float) -> Floats:
     if rank >= n:
         return weights
     return np.minimum(weights, np.sort(weights, axis=1)[:, rank - 1 : rank])
-
-
-def quantiles_at(scores: Floats, weights: Floats, alpha: float, at_inf: Floats) -> Floats:
-    """Return the weighted quantile for each of many masses at +inf, in the shape of ``at_inf``.
-
-    Shapes: scores, weights (n,).
-    """
-    some = weights > 0
-    order = np.argsort(scores[some], kind="stable")
-    values = np.append(scores[some][order], inf)
-    reached = np.cumsum(weights[some][order])
-    total = (reached[-1] if len(reached) else 0.0) + at_inf
-    at = np.searchsorted(reached, (float(exact_level(alpha)) - LEVEL_TOLERANCE) * total)
-    return np.asarray(values[at])
 
 
 def _log_named(target: tuple[float, ...], x: Floats) -> Floats:

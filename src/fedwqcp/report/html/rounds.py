@@ -15,18 +15,18 @@ from fedwqcp._io import read as read_file
 from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import advise_on, judged, promised_to_new_site
+from fedwqcp.federation.inspection import infinite_parts, of_agent, of_thresholds
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import (
     calibration_of,
     check_ids,
-    infinite_parts,
     predict,
     proved_at,
-    unanswered_note,
 )
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release, known_rows, points_of, proved
+from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, explained
 from fedwqcp.outputs import Outputs
@@ -67,10 +67,12 @@ from fedwqcp.report.html.sections import (
 from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.theory.diagnosis import ENDLESS, VERDICTS, Diagnosis, local_thresholds
+from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, local_thresholds
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, Round
 from fedwqcp.wire.release import AgentRecord
+from fedwqcp.words.findings import excludes_nothing
+from fedwqcp.words.findings import lines as told
 
 _EXCHANGED = "What each agent sent and received."
 
@@ -185,10 +187,10 @@ def _judged(found: Sequence[AgentCoverage], cases: Sequence[_Case]) -> ViewVerdi
         verdict = parts_verdict(verdict, by, _parts(cases), nominal)
     for case in cases:
         by = case.release.round.by
-        if parts := infinite_parts(case.release.round, case.threshold, case.test.groups):
-            endless = f"the threshold of {by} {name_list(parts)} is +inf, and {ENDLESS[by]}."
-            verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {endless}")
-    said = [case.calibrated for case in cases if case.calibrated]
+        if infinite_parts(case.release.round, case.threshold, case.test.groups):
+            infinite = told(of_thresholds(case.release.round, case.threshold, case.test.groups))
+            verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {infinite[0]}")
+    said = told(f for case in cases for f in case.findings if f.code == "calibration-rows")
     if not said:
         return verdict
     text = " ".join([verdict.text, *said])
@@ -307,8 +309,7 @@ def _agent_view(case: _Case, examples: int) -> View:
 class _Case:
     """One agent's data at one level: its sets on its labelled test points.
 
-    ``calibrated`` says how many of them are like calibration points, as far as is known here;
-    ``unanswered`` that the threshold does not rest on the agent's data, where it does not.
+    ``findings`` are what a reader must know of them.
     """
 
     release: Release
@@ -318,13 +319,12 @@ class _Case:
     sets: LabelSets | Intervals
     threshold: Floats
     calibration: Calibration | None
-    calibrated: str
-    unanswered: str
+    findings: tuple[Finding, ...]
 
     @property
     def notes(self) -> list[str]:
         """What a reader must know of the test points, in sentences."""
-        return [said for said in (self.calibrated, self.unanswered) if said]
+        return [sentence(line, [self.agent]) for line in told(self.findings)]
 
     @property
     def truth(self) -> Floats:
@@ -392,7 +392,8 @@ def _verdict(
         word = f"Infinite in {len(infinite)} of {all_parts}"
         every = all(set(release.used) <= set(at) for at in infinite.values())
         whose = "The threshold is" if every else "Thresholds of some agents are"
-        text = f"{said} {whose} +inf in {by} {name_list(infinite)}: {ENDLESS[by]}."
+        means = excludes_nothing(by, len(infinite) > 1)
+        text = f"{said} {whose} +inf in {by} {name_list(infinite)}: {means}."
         return ViewVerdict("caution", word, text)
     if verdict == "unknown":
         return ViewVerdict("caution", f"Unknown whether averaging is safe{where}", said + why)
@@ -582,11 +583,10 @@ def _case(
     features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
     group = test.groups if release.round.by == "group" else None
     threshold = agents_thresholds(release, agent, alpha, cal, features, group=group)
-    _, known = known_rows(release, agent, test, again)
-    calibrated = f"{agent}: {known}." if known else ""
-    unanswered = sentence(note) if (note := unanswered_note(release, agent)) else ""
+    known = known_rows(release, agent, test, again)
+    findings = (*([replace(known, agents=(agent,))] if known else ()), *of_agent(release, agent))
     own = np.asarray(threshold)
-    return _Case(release, agent, alpha, test, sets, own, cal, calibrated, unanswered)
+    return _Case(release, agent, alpha, test, sets, own, cal, findings)
 
 
 def _coverage(case: _Case) -> AgentCoverage:

@@ -1,0 +1,269 @@
+"""What is to be said of calibration data, of a release and of sets: findings, no sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from math import inf
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp._validation import Floats, as_groups
+from fedwqcp.federation.plan import Plan, part_of
+from fedwqcp.findings import Finding
+from fedwqcp.methods import Calibration
+from fedwqcp.methods.fedls_cp import LabelShifted
+from fedwqcp.metrics import lower_end
+from fedwqcp.outputs import Outputs
+from fedwqcp.quantile import conformal_rank, least_sample
+from fedwqcp.wire.codec import decode
+from fedwqcp.wire.messages import Answer, LocalQuantile, PerAgentThresholds, Round, SharedThreshold
+from fedwqcp.wire.release import ReleaseRecord
+
+_USEFUL = 0.1
+"""A top class is useful that reaches a tenth of the agreement that chance leaves open."""
+_LIFT = 5
+"""With many classes, so many times the agreement of chance is useful too."""
+_DOUBT = 0.01
+"""Chance that a top class which is just useful is called useless."""
+
+
+def of_data(agent: str | None, outputs: Outputs | None, cal: Calibration) -> Iterator[Finding]:
+    """Look at one agent's calibration data; ``outputs`` are those that ``cal`` was scored from.
+
+    Labels may not fit the columns, where the data rule out a useful top class. Of n rows the top
+    class hits the label in at most the Clopper-Pearson bound. Independent of the labels it would
+    hit sum_c a_c b_c of them, and at best sum_c min(a_c, b_c), where a and b are the shares of
+    classes at the top and among labels. So a model that always says the same is never called
+    useless.
+    """
+    whose = () if agent is None else (agent,)
+    if outputs is None or cal.labels is None or not cal.n:
+        return
+    values, labels, n = outputs.values, cal.labels, cal.n
+    top = values.argmax(axis=1)
+    a, b = (np.bincount(each, minlength=values.shape[1]) / n for each in (top, labels))
+    chance, best = float(a @ b), float(np.minimum(a, b).sum())
+    missed = int(np.count_nonzero(top != labels))
+    at_most = 1 - lower_end(missed, n, _DOUBT)
+    if at_most < min(chance + _USEFUL * (best - chance), _LIFT * chance):
+        yield Finding.of("labels-mismatch", *whose, right=1 - missed / n, n=n, no_zero=not b[0])
+
+
+def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Finding]:
+    """Find where an agent has too few calibration points, in all or of a class or group."""
+    round, method = plan.round, plan.method
+    whose = () if agent is None else (agent,)
+    for group in range(len(round.group_names)) or (None,):
+        n = part_of(round, cal, group).n
+        of = {"by": round.by, "part": None if group is None else round.group_names[group]}
+        if n == 0 and (group is not None or method.traits.averages):
+            yield Finding.of("no-points", *whose, **of, gets=_without_points(plan))
+            continue
+        for alpha in round.alphas:
+            share = alpha / cal.columns
+            facts = {**of, "n": n, "alpha": alpha, "needed": least_sample(share)}
+            if conformal_rank(n, share) <= n:
+                continue
+            if (proved := plan.proved(n, alpha)) is not None:
+                yield Finding.of("proves-less", *whose, **facts, proved=proved)
+            else:
+                rule = round.method.settings.get("overflow")
+                yield Finding.of("too-few-points", *whose, **facts, overflow=rule)
+
+
+def _without_points(plan: Plan) -> str:
+    """Return what an agent predicts with that has no point, or none of a class or group."""
+    if plan.method.traits.floors:
+        return "borrows"
+    if plan.method.traits.predicts_from_own_data:
+        return "own"
+    several = any(issubclass(kind, PerAgentThresholds) for kind in plan.method.outcomes)
+    return "per-agent" if several else "shared"
+
+
+def of_columns(plan: Plan, outputs: Outputs) -> Iterator[Finding]:
+    """Find where nobody can check the order of classes, or rows have no ids."""
+    round = plan.round
+    if outputs.classes and not round.classes:
+        yield Finding.of("unnamed-classes")
+    if round.classes and not outputs.classes:
+        yield Finding.of("unchecked-classes", classes=round.classes)
+    if outputs.ids is None and plan.score.randomized:
+        yield Finding.of("no-ids", score=round.score.name)
+
+
+def of_answer(plan: Plan, answer: bytes) -> Iterator[Finding]:
+    """Find where noise makes a private answer useless."""
+    sent = decode(answer, Answer, plan.kinds).answers
+    if any(isinstance(each, LocalQuantile) and each.threshold == inf for each in sent):
+        yield Finding.of("spent-for-nothing")
+
+
+def of_release(
+    release: ReleaseRecord, cals: Mapping[str, Calibration] | None = None
+) -> Iterator[Finding]:
+    """Find who took no part, and whose thresholds are +inf; ``cals`` where they are at hand."""
+    for name, reason in release.refused.items():
+        yield Finding.of("refused", name, reason=reason)
+    if release.missing:
+        yield Finding.of("missing", *release.missing)
+    unseen = unseen_labels(release)
+    if unseen:
+        yield Finding.of("unseen-labels", *unseen, share=max(unseen.values()))
+    yield from _infinite(release, [n for n in release.round.agents if n not in unseen], cals or {})
+
+
+def unseen_labels(release: ReleaseRecord) -> dict[str, float]:
+    """Return the agents of whose labels more than alpha are of classes that nobody has seen.
+
+    With the share of these labels, at the smallest level that it passes.
+    """
+    shares: dict[str, float] = {}
+    for task, outcome in enumerate(release.outcomes):
+        for name in release.used if isinstance(outcome, LabelShifted) else ():
+            position = release.position(name, task)
+            share = 0.0 if position is None else outcome.unknown[position]  # type: ignore[attr-defined]
+            if share > Plan.of(release.round).tasks[task].alpha:
+                shares[name] = max(share, shares.get(name, 0.0))
+    return shares
+
+
+def _infinite(
+    release: ReleaseRecord, agents: Iterable[str], cals: Mapping[str, Calibration]
+) -> Iterator[Finding]:
+    """Find thresholds of +inf: alike agents, with the same levels, classes or groups, together."""
+    round = release.round
+    places = range(len(round.group_names)) or (None,)
+    whose = list(cals or release.received)
+    size = partial(_size, release, cals)
+    empty = {place for place in places if whose and all(size(name, place) == 0 for name in whose)}
+    alike: dict[tuple[tuple[float, ...], tuple[int, ...], bool], list[str]] = {}
+    for name in agents:
+        whole = [
+            (alpha, place)
+            for alpha in round.alphas
+            for place in places
+            if _is_infinite(release, name, alpha, place)
+        ]
+        for nobody in (True, False) if round.by else (False,):
+            pairs = [pair for pair in whole if not round.by or (pair[1] in empty) == nobody]
+            levels = tuple(dict.fromkeys(alpha for alpha, _ in pairs))
+            where = tuple(dict.fromkeys(place for _, place in pairs if place is not None))
+            if levels:
+                alike.setdefault((levels, where, nobody), []).append(name)
+    for (levels, where, nobody), names in alike.items():
+        facts: dict[str, Any] = {
+            "alphas": levels,
+            "by": round.by,
+            "parts": tuple(round.group_names[place] for place in where),
+        }
+        if nobody:
+            facts["empty"] = True
+        else:
+            facts |= _needed(release, names, levels, where, size)
+        yield Finding("infinite-threshold", tuple(names), facts)
+
+
+def is_useless(release: ReleaseRecord) -> bool:
+    """Tell whether no agent has a finite threshold, at any level, in any class or group."""
+    round = release.round
+    places = range(len(round.group_names)) or (None,)
+    return bool(release.used) and all(
+        _is_infinite(release, name, alpha, place)
+        for name in release.used
+        for alpha in round.alphas
+        for place in places
+    )
+
+
+def _is_infinite(release: ReleaseRecord, name: str, alpha: float, place: int | None) -> bool:
+    """Tell whether a threshold is +inf; where own data decide, whether the agent sent that."""
+    if release.is_infinite(name, alpha, place):
+        return True
+    tasks = release.tasks_of(alpha, place or 0) if name in release.received else ()
+    sent = [release.received[name][t] for t in tasks if release.outcomes[t].threshold(0) is None]
+    return any(isinstance(each, LocalQuantile) and each.threshold == inf for each in sent)
+
+
+def _size(
+    release: ReleaseRecord, cals: Mapping[str, Calibration], name: str, place: int | None
+) -> int | None:
+    """Return how many points an agent has, in all or of a class or group; None if not known."""
+    if name in cals:
+        return part_of(release.round, cals[name], place).n
+    if name not in release.received:
+        return None
+    sent = release.received[name][release.tasks_of(release.round.alphas[0], place or 0)[0]]
+    return 0 if sent is None else sum(sent.sizes())
+
+
+def _needed(
+    release: ReleaseRecord,
+    names: list[str],
+    levels: tuple[float, ...],
+    where: tuple[int, ...],
+    size: Callable[[str, int | None], int | None],
+) -> dict[str, Any]:
+    """Return what a finite threshold takes: points, agents, or another setting."""
+    plan, round = Plan.of(release.round), release.round
+    if least := plan.method.traits.least_agents:
+        return {"agents_needed": least(min(levels)), "roster": len(round.agents)}
+    points = dict[str, int]()
+    for name in names:
+        sizes = [size(name, place) for place in where or (None,)]
+        points |= {name: min(n or 0 for n in sizes)} if None not in sizes else {}
+    if points and not any(points.values()):  # of nothing there is no quantile, whatever is set
+        return {"no_points": True}
+    if "overflow" not in round.method.settings:
+        return {}
+    choices = get_args(get_type_hints(type(plan.method))["overflow"])
+    shares = any(issubclass(kind, SharedThreshold) for kind in plan.method.outcomes)
+    helps = [rule for rule in ("exclude", "clip") if rule in choices]
+    facts: dict[str, Any] = {"overflow": tuple(helps[not shares and "exclude" in helps :])}
+    if not plan.method.traits.private:  # whose noise costs points too
+        share = min(levels) / len(release.tasks_of(min(levels)))
+        facts["needed"] = least_sample(share)
+        facts["points"] = {name: n for name, n in points.items() if 0 < n < facts["needed"]}
+    return facts
+
+
+def infinite_parts(
+    round: Round, threshold: Floats, groups: npt.ArrayLike | None
+) -> tuple[str, ...]:
+    """Name the classes or groups whose threshold is +inf; none where a round has neither.
+
+    ``threshold`` is that of `thresholds`, ``groups`` the group of each test input.
+    """
+    infinite = np.isinf(threshold)
+    if round.by is None or not infinite.any():
+        return ()
+    if round.by == "label":
+        columns = infinite.reshape(-1, len(round.group_names)).T
+        return tuple(n for n, part in zip(round.group_names, columns, strict=True) if part.any())
+    assert groups is not None  # a round by group needs them
+    names = set(as_groups(groups, len(infinite))[infinite.any(axis=1)].tolist())
+    return tuple(name for name in round.group_names if name in names)
+
+
+def of_thresholds(
+    round: Round, threshold: Floats, groups: npt.ArrayLike | None
+) -> Iterator[Finding]:
+    """Find where the sets of an agent exclude nothing."""
+    infinite = np.isinf(threshold)
+    if infinite.any():
+        some = not infinite.all()
+        names = infinite_parts(round, threshold, groups) if some else ()
+        yield Finding.of("infinite-threshold", alphas=(), by=round.by, parts=names, some=some)
+
+
+def of_agent(release: ReleaseRecord, agent: str) -> Iterator[Finding]:
+    """Find that a shared threshold does not rest on an agent's data."""
+    if release.census:  # nobody knows whose answers those are
+        return
+    status = release.record(agent).status
+    shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
+    if shared and status not in ("used", "not asked"):
+        yield Finding.of("unanswered", agent, status=status)

@@ -1,0 +1,1 @@
+"""Text for people: the one place where findings, verdicts and guarantees become sentences."""

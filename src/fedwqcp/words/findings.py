@@ -1,0 +1,224 @@
+"""Findings as text: what was found, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from fedwqcp import errors
+from fedwqcp._validation import listed, named
+from fedwqcp.findings import Finding, warning_of
+
+_MOST = 5
+"""Findings of one code that are told one by one."""
+
+
+def text(*findings: Finding) -> str:
+    """Say what was found and what to do, findings of one code together."""
+    whats = list(dict.fromkeys(_TEXTS[each.code][0](each) for each in findings))
+    cures = dict.fromkeys(_TEXTS[each.code][1](each) for each in findings)
+    if len(whats) > _MOST:
+        whats[_MOST:] = [f"and {len(whats) - _MOST} more like these"]
+    return " ".join(["; ".join(whats) + ".", *(cure for cure in cures if cure)])
+
+
+def lines(findings: Iterable[Finding]) -> list[str]:
+    """Return one text for each code, in the order in which the codes come."""
+    return [text(*alike) for alike in _by(findings, lambda each: each.code)]
+
+
+def warn(findings: Iterable[Finding]) -> None:
+    """Issue one Python warning for each class of warnings; it carries its findings."""
+    for alike in _by(findings, warning_of):
+        errors.warn(warning_of(alike[0])(" ".join(lines(alike)), tuple(alike)))
+
+
+def _by(findings: Iterable[Finding], key: Callable[[Finding], object]) -> list[list[Finding]]:
+    groups: dict[object, list[Finding]] = {}
+    for each in findings:
+        groups.setdefault(key(each), []).append(each)
+    return list(groups.values())
+
+
+def parts(by: str | None, names: Sequence[str]) -> str:
+    """Name labels or groups: ``label 1``, ``groups f, m``; nothing where there are none."""
+    return f"{by}{'s' * (len(names) > 1)} {named(names)}" if by and names else ""
+
+
+def excludes_nothing(by: str | None, several: bool = False) -> str:
+    """Say what a threshold of +inf means: of everything, or of labels or groups."""
+    if by == "label":
+        return "these labels are in every set" if several else "this label is in every set"
+    if by == "group":
+        whose = "these groups" if several else "this group"
+        return f"the sets of {whose} exclude nothing"
+    return "its sets exclude nothing"
+
+
+def _whose(finding: Finding) -> str:
+    return f"{named(finding.agents)}: " if finding.agents else ""
+
+
+def _infinite(finding: Finding) -> str:
+    facts, by, names = finding.facts, finding["by"], finding["parts"]
+    whose = f" of {named(finding.agents)}" if finding.agents else ""
+    of = f" for {parts(by, names)}" if names else ""
+    levels = ", ".join(f"{alpha:g}" for alpha in facts["alphas"])
+    rows = " for some rows" if facts.get("some") and not names else ""
+    at = f" at alpha={levels}" if levels else ""
+    held = excludes_nothing(by if names else None, len(names) > 1)
+    return f"the threshold{whose} is +inf{at}{of}{rows}: {held}"
+
+
+def _infinite_cure(finding: Finding) -> str:
+    facts, by = finding.facts, finding["by"]
+    if facts.get("empty"):
+        one = "it" if len(finding["parts"]) == 1 else "them"
+        return (
+            f"No agent has a point of {parts(by, finding['parts'])}: collect some, or take {one} "
+            "out of the round."
+        )
+    if facts.get("agents_needed"):
+        return (
+            f"A finite one takes {facts['agents_needed']} agents, here are {facts['roster']}: add "
+            "agents or choose a larger alpha. More points at these agents do not help."
+        )
+    cures = ["add calibration points", "choose a larger alpha"]
+    if facts.get("no_points"):
+        return "Add calibration points: without any it is +inf at every alpha."
+    needed = ""
+    if facts.get("needed"):
+        of = f" of each {by}" if by else ""
+        have = "; ".join(f"{n} at {name}" for name, n in list(facts["points"].items())[:_MOST])
+        needed = f"A finite one takes {facts['needed']} calibration points{of}"
+        needed += f" (here {have}): " if have else ": "
+    ways = {"exclude": "leaves such agents out", "clip": "loses coverage"}
+    choices = [f"overflow={rule!r} ({ways[rule]})" for rule in facts.get("overflow", ())]
+    *first, last = [*cures, *choices]
+    cure = f"{', '.join(first)} or {last}."
+    return needed + (cure if needed else cure.capitalize())
+
+
+def _points(finding: Finding) -> str:
+    of = f" of {finding['by']} {finding['part']}" if finding["by"] else ""
+    return f"{_whose(finding)}{finding['n']} calibration points{of}"
+
+
+_OVERFLOW = {
+    "propagate": "is +inf, and so is what is made of it; overflow=exclude leaves such agents out",
+    "exclude": "is +inf, and a shared one is made without it (overflow=exclude)",
+    "clip": "is its largest score, which covers too little (overflow=clip)",
+}
+
+
+def _no_points(finding: Finding) -> str:
+    of = f" of {finding['by']} {finding['part']}" if finding["by"] else ""
+    by = finding["by"]
+    gets = {
+        "borrows": "it borrows one, and nothing is proved there",
+        "own": f"its own is +inf: {excludes_nothing(by)}",
+        "per-agent": f"where each agent has its own, it is +inf: {excludes_nothing(by)}",
+        "shared": "it predicts with that of the others"
+        + (", +inf if nobody has any" if by else ""),
+    }[finding["gets"]]
+    return f"no calibration point{of}: this agent takes no part in the threshold{of}; {gets}"
+
+
+_ROWS = {
+    "ids": "have the id and outputs of a calibration row",
+    "outputs": "look the same as calibration rows (equal outputs; no ids tell them apart)",
+    "scores": "look the same as calibration rows (equal scores; no ids tell them apart)",
+}
+
+Text = Callable[[Finding], str]
+
+
+def _nothing(finding: Finding) -> str:
+    del finding
+    return ""
+
+
+_TEXTS: dict[str, tuple[Text, Text]] = {
+    "infinite-threshold": (_infinite, _infinite_cure),
+    "unseen-labels": (
+        lambda f: (
+            f"{_whose(f)}more than alpha of the labels (up to {f['share']:.0%}) are of classes of "
+            "which no agent has enough points, so the threshold is +inf"
+        ),
+        lambda _: "Collect points of these classes at any agent, or merge classes.",
+    ),
+    "proves-less": (
+        lambda f: (
+            f"{_points(f)} prove coverage of at least {f['proved']:.3g}, not {1 - f['alpha']:g}"
+        ),
+        lambda f: f"That takes {f['needed']} points; the threshold is borrowed from other agents.",
+    ),
+    "too-few-points": (
+        lambda f: f"{_points(f)} are too few for a finite threshold at alpha={f['alpha']:g}",
+        lambda f: (
+            f"It takes {f['needed']}."
+            + (f" This agent's threshold {_OVERFLOW[f['overflow']]}." if f["overflow"] else "")
+        ),
+    ),
+    "no-points": (_no_points, _nothing),
+    "spent-for-nothing": (
+        lambda _: "with this epsilon the points are too few for a finite threshold",
+        lambda _: (
+            "The answer spends the budget all the same: ask for a larger epsilon, or bring more "
+            "points."
+        ),
+    ),
+    "labels-mismatch": (
+        lambda f: (
+            f"{_whose(f)}the most probable class is right in {f['right']:.1%} of {f['n']} rows, no "
+            "better than chance"
+        ),
+        lambda f: (
+            "Check that labels belong to these rows and columns are in the order of the labels"
+            + (", and that labels count from 0 (no row has label 0)." if f["no_zero"] else ".")
+        ),
+    ),
+    "unnamed-classes": (
+        lambda _: (
+            "the round names no classes: their order is not checked between sites, and sets hold "
+            "numbers"
+        ),
+        lambda _: "`classes = [...]` in the roster names them.",
+    ),
+    "unchecked-classes": (
+        lambda f: (
+            f"the outputs name no classes: their columns are taken to be {listed(f['classes'])}, "
+            "in this order"
+        ),
+        _nothing,
+    ),
+    "no-ids": (
+        lambda f: (
+            f"the outputs have no ids (a column id, or an array ids): the random part of score "
+            f"{f['score']!r} is a hash of each row's outputs, the same for equal rows"
+        ),
+        lambda _: "Calibration and test files must both have ids, or both none.",
+    ),
+    "calibration-rows": (
+        lambda f: f"{_whose(f)}{f['rows']} of {f['n']} test rows {_ROWS[f['how']]}",
+        lambda _: "Coverage there says nothing about new cases: test on other rows.",
+    ),
+    "unanswered": (
+        lambda f: (
+            f"the threshold does not rest on data of {named(f.agents)}: "
+            + ("it did not answer" if f["status"] == "missing" else "its answer was refused")
+        ),
+        _nothing,
+    ),
+    "useless": (
+        lambda f: f"closed, but no threshold is finite: no set of {f['file']} excludes anything",
+        _nothing,
+    ),
+    "refused": (lambda f: f"{named(f.agents)} was refused: {f['reason']}", _nothing),
+    "missing": (lambda f: f"no answer from {named(f.agents, 10)}", _nothing),
+    "servers-record": (
+        lambda f: f"{f['file']} is the server's record, with the answers of all agents",
+        lambda _: "It stays at the server; agents get the release (release-ID.json).",
+    ),
+    "replaced": (lambda f: f"{f['file']} was there before and was replaced", _nothing),
+}
+"""By code: what was found, and what to do."""
