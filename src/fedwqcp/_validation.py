@@ -255,7 +255,8 @@ def _words(hint: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(str, parts))}"
     if origin in (Sequence, tuple):
-        return f"a list of {_words(parts[0]).removeprefix('an ').removeprefix('a ')}s"
+        each = {int: "integers", float: "numbers"}.get(parts[0]) or _words(parts[0])
+        return f"a list of {each}"
     if origin in (Mapping, Callable):
         return "a dict by name" if origin is Mapping else "a function"
     return _PLAIN.get(hint) or str(getattr(hint, "__name__", hint))

@@ -61,8 +61,8 @@ class _RealType(type):
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    Real: TypeAlias = float
-    Number: TypeAlias = float | tuple[float, ...]
+    Real = float
+    Number = float | tuple[float, ...]
 else:
     from typing import TypeVar as _TypeVar
 
