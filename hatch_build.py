@@ -1,8 +1,8 @@
 """Compile kernels/_fast.cpp while the package is built; without a compiler numpy serves.
 
 hatchling calls this for wheels and editable installs. The loops use the limited API of CPython
-3.11, so that one binary serves every later version. Processors of x86-64 get two: the first serves
-all, the second those of x86-64-v3 (AVX2), chosen where the package is imported.
+3.11: one binary serves every later version. Processors of x86-64 get three: the first serves
+all, the others those of x86-64-v3 (AVX2) and -v4 (AVX-512), chosen where the package is imported.
 
 With FEDWQCP_BACKEND=compiled a failed compilation is an error, with numpy nothing is compiled.
 """
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,12 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def compile_all() -> list[Path]:
-    """Compile the module, and on x86-64 another one for newer processors; return both."""
-    built = [compile_one("_fast", [])]
-    if platform.machine() in ("x86_64", "AMD64") and "arm64" not in os.environ.get("ARCHFLAGS", ""):
-        built.append(compile_one("_fast_v3", ["-march=x86-64-v3"]))
-    return built
+    """Compile the module, and on x86-64 others for newer processors; return all."""
+    names: dict[str, list[str]] = {"_fast": []}
+    if platform.machine() == "x86_64" and "arm64" not in os.environ.get("ARCHFLAGS", ""):
+        names |= {f"_fast_v{level}": [f"-march=x86-64-v{level}"] for level in (3, 4)}
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(compile_one, names, names.values()))
 
 
 def compile_one(name: str, options: list[str]) -> Path:
@@ -69,7 +71,7 @@ def compile_one(name: str, options: list[str]) -> Path:
     define = {"FAST_MODULE": name, "FAST_DIGEST": f'"{digest}"'}
     include = sysconfig.get_path("include")
     if sys.platform == "win32":
-        return _with_msvc(name, options, define, include)
+        return _with_msvc(name, define, include)
     compiler = next(
         filter(shutil.which, [os.environ.get("CXX", ""), "c++", "g++", "clang++"]), None
     )
@@ -91,18 +93,10 @@ def compile_one(name: str, options: list[str]) -> Path:
     return mine.replace(out)
 
 
-def _with_msvc(name: str, options: list[str], define: dict[str, str], include: str) -> Path:
+def _with_msvc(name: str, define: dict[str, str], include: str) -> Path:
     """Compile where Visual Studio's tools are on PATH, as a developer's prompt has them."""
     out, folder = KERNELS / f"{name}.pyd", Path(sysconfig.get_config_var("installed_base"))
-    flags = [
-        "/nologo",
-        "/LD",
-        "/O2",
-        "/EHsc",
-        "/std:c++17",
-        "/fp:precise",
-        *["/arch:AVX2"] * bool(options),
-    ]
+    flags = ["/nologo", "/LD", "/O2", "/EHsc", "/std:c++17", "/fp:precise"]
     define = define | {"FAST_DIGEST": define["FAST_DIGEST"].replace('"', '\\"')}
     defines = [f"/D{key}={value}" for key, value in define.items()]
     link = ["/link", f"/LIBPATH:{folder / 'libs'}", f"/EXPORT:PyInit_{name}"]

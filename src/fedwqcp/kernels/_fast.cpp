@@ -6,14 +6,14 @@
 // first, equals by smaller index. Scores do not fall from one rank to the next, so with one
 // threshold for all labels of a row a prediction set is the first few labels in this order.
 //
-// Layout. All loops work on a block of rows side by side: number j of row i lies at [j * R + i].
-// One instruction then treats the same label of several rows, whatever the number of labels, and
-// no sum runs across a vector. The compiler makes vectors of the inner loops over i.
+// Layout. Short rows are worked on in blocks side by side: number j of row i lies at [j * R + i]. One
+// instruction then treats the same label of several rows, however few labels there are. They are
+// sorted by a network and scored rank by rank. Long rows are read one after the other.
 //
-// Short rows are sorted by a network and scored rank by rank. In long rows a height is *guessed*
-// with rounded sums, such that the labels above it are the set; one exact pass then *verifies* it:
-// the last label above fits, the first one below does not. A guess that fails costs time and never
-// a wrong set: `search_row` decides such a row exactly. So no bound on rounding is needed.
+// In long rows a height is *guessed* with rounded sums, such that the labels above it are the set;
+// one exact pass then *verifies* it: the last label above fits, the first one below does not. A
+// guess that fails costs time and never a wrong set: `search_row` decides such a row exactly. So no
+// bound on rounding is needed.
 //
 // Compile with -ffp-contract=off and without -ffast-math: (x + 1) - 1 must round twice.
 
@@ -34,11 +34,9 @@
 #define SIMD __pragma(loop(ivdep))
 #define RESTRICT __restrict
 #define HOT __declspec(noinline)
-#define PREFETCH(address) ((void)(address))
 #else
 #define SIMD _Pragma("omp simd")
 #define RESTRICT __restrict__
-#define PREFETCH(address) __builtin_prefetch(address)
 #define HOT __attribute__((noinline)) // compilers vectorise these loops best on their own
 #endif
 
@@ -47,8 +45,7 @@ namespace {
 typedef int64_t I;
 constexpr double INF = std::numeric_limits<double>::infinity();
 
-constexpr I SHORT = 48;       // rows of at most so many labels are sorted by a network
-constexpr I LONG = 64;        // scores of longer rows are read row by row
+constexpr I SHORT = 48;       // rows of at most so many labels are worked on side by side
 constexpr I PACKED = 1 << 10; // with at most so many, value and index fit into 63 bits
 constexpr double SURE = 4.9e-3; // numpy decides on rows whose sum is farther from 1
 
@@ -60,16 +57,14 @@ template <class To, class From> inline To cast(From x) {
     return y;
 }
 
-// Round to a multiple of 2^-52, half to even: between 1 and 2 that is what a float64 can hold.
-// From 1 on the multiples are those of 2^-51; masses are capped at 1, so that changes nothing.
-inline double fixed(double x) { return (x + 1.0) - 1.0; }
-// The same in units of 2^-52, plus the bits of 1.0: one addition less. For numbers of at most 1. Sums
-// wrap around; C times the bits of 1.0 are taken off at the end.
-inline uint64_t units_from_one(double x) { return cast<uint64_t>(x + 1.0); }
-inline double mass_of(uint64_t units, I C) {
-    return (double)(int64_t)(units - (uint64_t)C * cast<uint64_t>(1.0)) * 0x1p-52;
+// Round to a multiple of 2^-52, half to even, in the number's own type: an addition after which the
+// type holds nothing finer. From the edge on a number is such a multiple.
+template <class T> inline T fixed(T x) {
+    constexpr T EDGE = sizeof(T) == 4 ? (T)0x1p-29 : (T)1;
+    return x < EDGE ? (x + EDGE) - EDGE : x;
 }
-
+// The largest number below a multiple of 2^-52 that is at least 0; -1 below 0.
+template <class T> inline T below(T x) { return x > 0 ? cast<T>((Bits<T>)(cast<Bits<T>>(x) - 1)) : (T)-1; }
 inline double capped(double mass) { return mass < 1.0 ? mass : 1.0; }
 
 // Scores ------------------------------------------------------------------------------------------
@@ -112,172 +107,198 @@ struct Out { // what is wanted; null where it is not
     bool *covered, *mask;
 };
 
-// Blocks of rows side by side ---------------------------------------------------------------------
+// Long rows ----------------------------------------------------------------------------------------
+//
+// A row is checked and copied as multiples of 2^-52; behind its last label follow numbers below all
+// heights, so that loops over the copy have no rest. They keep a sum for each of some lanes.
+
+constexpr int LANES = 8;
+inline I padded(I C) { return (C + LANES - 1) / LANES * LANES; }
+
+// Join N lanes by halves, which waits for fewer steps than one after the other.
+template <int N, class T, class Join> inline T joined(T *lanes, Join join) {
+    if constexpr (N > 1) {
+        for (int l = 0; l < N / 2; l++) lanes[l] = join(lanes[l], lanes[l + N / 2]);
+        joined<N / 2>(lanes, join);
+    }
+    return lanes[0];
+}
+template <int N, class T> inline T sum_of(T (&x)[N]) { return joined<N>(x, [](T a, T b) { return a + b; }); }
+template <int N, class T> inline T least_of(T (&x)[N]) { return joined<N>(x, [](T a, T b) { return a < b ? a : b; }); }
+template <int N, class T> inline T largest_of(T (&x)[N]) { return joined<N>(x, [](T a, T b) { return a > b ? a : b; }); }
+
+// Check a row and, if COPY, copy it; returns whether it is surely one of probabilities. Sums of at
+// most 1024 numbers are rounded as these are: they err by less than 7e-5, for which SURE leaves room.
+// A NaN makes the total a NaN.
+template <bool COPY, class T> HOT bool weigh(const T *RESTRICT r, I C, T *RESTRICT x, T &largest) {
+    double total = 0;
+    T least[LANES], top[LANES], sum[LANES];
+    for (int l = 0; l < LANES; l++) least[l] = top[l] = r[l];
+    const auto step = [&](I j, int skip) {
+        SIMD for (int l = 0; l < LANES; l++) {
+            const T one = r[j + l];
+            sum[l] += l < skip ? (T)0 : one;
+            least[l] = one < least[l] ? one : least[l];
+            top[l] = one > top[l] ? one : top[l];
+            if (COPY) x[j + l] = fixed(one);
+        }
+    };
+    for (I j = 0; j < C;) {
+        const I to = std::min<I>(j + 1024, C);
+        for (int l = 0; l < LANES; l++) sum[l] = 0;
+        for (; j + LANES <= to; j += LANES) step(j, 0);
+        if (j < to) step(to - LANES, LANES - (int)(to - j)), j = to; // reads some again
+        total += (double)sum_of(sum);
+    }
+    largest = largest_of(top);
+    return std::fabs(total - 1.0) < SURE && least_of(least) >= 0;
+}
+
+// What lies above a height and next to it on either side; the sum is rounded unless it is EXACT.
+struct Cut {
+    I n;
+    double mass, last, next;
+};
+
+template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height) {
+    std::conditional_t<EXACT, double, T> mass[LANES];
+    Bits<T> n[LANES];
+    T last[LANES], next[LANES];
+    for (int l = 0; l < LANES; l++) n[l] = 0, mass[l] = 0, last[l] = 2, next[l] = -1;
+    for (I j = 0; j < C; j += LANES)
+        SIMD for (int l = 0; l < LANES; l++) {
+            const T one = x[j + l], in = one > height ? one : (T)0;
+            const T above = one > height ? one : (T)2, under = one > height ? (T)-1 : one;
+            n[l] += one > height;
+            mass[l] += in;
+            last[l] = above < last[l] ? above : last[l];
+            next[l] = under > next[l] ? under : next[l];
+        }
+    return {(I)sum_of(n), (double)sum_of(mass), (double)least_of(last), (double)largest_of(next)};
+}
+
+// Mass and number of the labels before one label: those above it, and its equals of smaller index.
+template <class T> HOT Cut cut_before(const T *RESTRICT x, I C, I y) {
+    const T own = x[y];
+    double mass[LANES];
+    Bits<T> n[LANES], from[LANES];
+    for (int l = 0; l < LANES; l++) n[l] = from[l] = 0, mass[l] = 0;
+    for (I j = 0; j < C; j += LANES)
+        SIMD for (int l = 0; l < LANES; l++) {
+            const T in = x[j + l] > own ? x[j + l] : (T)0;
+            n[l] += x[j + l] > own, from[l] += x[j + l] >= own;
+            mass[l] += in;
+        }
+    Cut cut{(I)sum_of(n), sum_of(mass), own, own};
+    if (sum_of(from) > cut.n + 1)
+        for (I j = 0; j < y; j++)
+            if (x[j] == own) cut.mass += own, cut.n++;
+    return cut;
+}
+
+// Short rows ---------------------------------------------------------------------------------------
 
 constexpr int G = 8; // rows whose sums stay in registers
 
-template <class T> struct Block {
-    static constexpr int R = 128 / sizeof(T); // rows; 128 bytes are four AVX2 registers
-    const T *row[R];
-    double total[R];
-    T least[R], top[R];
-    std::vector<T> memory;
-    T *s; // number j of row i at s[j * R + i]
-    explicit Block(I C) : memory((C + 2) * R + 64), s(aligned()) {}
+template <class T> T *aligned(std::vector<T> &memory) { // to 64 bytes
+    return reinterpret_cast<T *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+}
 
-  private:
-    T *aligned() { // to 64 bytes, with a row of its own before the first label
-        auto at = reinterpret_cast<uintptr_t>(memory.data());
-        return reinterpret_cast<T *>((at + 63) / 64 * 64) + R;
-    }
+template <class T> struct Block { // short rows side by side
+    static constexpr int R = 128 / sizeof(T); // rows; 128 bytes are four AVX2 registers
+    const T *row = nullptr;                   // the first
+    std::vector<T> memory, tail;
+    T *s; // number j of row i at s[j * R + i]; there is room before the first label and after the last
+    explicit Block(I C) : memory((C + 2) * R + 64), tail(C * R), s(aligned(memory) + R) {}
 };
 
-// Sum, least and largest number of half a block. Sums of at most 256 numbers are rounded as these
-// are: they err by less than 2e-5, which SURE leaves room for.
-template <class T>
-HOT void weigh_rows(const T *RESTRICT s, I C, double *RESTRICT total, T *RESTRICT least, T *RESTRICT top) {
-    constexpr int H = Block<T>::R / 2;
-    T low[H], high[H];
-    for (int i = 0; i < H; i++) low[i] = high[i] = s[i], total[i] = 0;
-    for (I from = 0; from < C; from += 256) {
-        T sum[H] = {};
-        for (I j = from; j < std::min<I>(from + 256, C); j++) {
-            const T *r = s + j * Block<T>::R;
-            SIMD for (int i = 0; i < H; i++) {
-                T x = r[i];
-                sum[i] += x;
-                low[i] = x < low[i] ? x : low[i];
-                high[i] = x > high[i] ? x : high[i];
-            }
-        }
-        for (int i = 0; i < H; i++) total[i] += (double)sum[i];
-    }
-    for (int i = 0; i < H; i++) least[i] = low[i], top[i] = high[i];
-}
-
-// Fill a block with at most R rows, the last one again where there are fewer. Return whether all
-// are surely probabilities; a NaN makes the total a NaN.
-template <class T> bool load(const T *p, I rows, I C, Block<T> &b) {
-    constexpr int R = Block<T>::R, W = 8;
-    T *RESTRICT s = b.s;
-    const uintptr_t ahead = (uintptr_t)(R * C) * sizeof(T);
-    for (I i = 0; i < R; i++) b.row[i] = p + std::min(i, rows - 1) * C;
-    I j = 0;
-    for (; j + W <= C; j += W) { // squares of W by W, which stay in registers
-        // Rows are read in columns, which no processor foresees: fetch the next block, a cache line
-        // of each row at a time. Where there is none the address is not read.
-        if (j * sizeof(T) % 64 == 0)
-            for (int i = 0; i < R; i++) PREFETCH(reinterpret_cast<const char *>((uintptr_t)(b.row[i] + j) + ahead));
-        for (int i = 0; i < R; i += W) {
-            T square[W][W];
-            for (int k = 0; k < W; k++) {
-                const T *r = b.row[i + k] + j;
-                SIMD for (int l = 0; l < W; l++) square[l][k] = r[l];
-            }
-            for (int l = 0; l < W; l++)
-                for (int k = 0; k < W; k++) s[(j + l) * R + i + k] = square[l][k];
+// Read R rows into columns. Returns whether all are surely probabilities.
+template <bool FIXED, class T> HOT bool read_columns(const T *RESTRICT p, I C, T *RESTRICT s) {
+    constexpr int R = Block<T>::R;
+    T total[R], least[R];
+    for (int i = 0; i < R; i++) total[i] = (T)-0.0, least[i] = 1;
+    for (I j = 0; j < C; j++) {
+        SIMD for (int i = 0; i < R; i++) {
+            const T x = p[i * C + j];
+            total[i] += x;
+            least[i] = x < least[i] ? x : least[i];
+            s[j * R + i] = FIXED ? fixed(x) : x;
         }
     }
-    for (; j < C; j++)
-        for (int i = 0; i < R; i++) s[j * R + i] = b.row[i][j];
-    for (int g = 0; g < R; g += R / 2) weigh_rows<T>(s + g, C, b.total + g, b.least + g, b.top + g);
-    bool sure = true;
-    for (int i = 0; i < R; i++) sure &= std::fabs(b.total[i] - 1.0) < SURE && b.least[i] >= 0;
-    return sure;
+    int sure = 0;
+    for (int i = 0; i < R; i++) sure += std::fabs(total[i] - 1) < (T)SURE && least[i] >= 0;
+    return sure == R;
 }
 
-// Call work(first row, rows) for each block; stop where it returns false.
-template <class T, class Work> bool for_blocks(const T *p, I n, I C, Block<T> &b, Work work) {
-    for (I at = 0; at < n; at += Block<T>::R) {
-        I rows = std::min<I>(Block<T>::R, n - at);
-        if (!load(p + at * C, rows, C, b)) return false;
+// Call work(first row, rows) for each block, the last row again where there are too few; stop where
+// rows may not be probabilities.
+template <bool FIXED, class T, class Work> bool for_blocks(const T *p, I n, I C, Block<T> &b, Work work) {
+    constexpr int R = Block<T>::R;
+    for (I at = 0; at < n; at += R) {
+        const I rows = std::min<I>(R, n - at);
+        b.row = p + at * C;
+        for (I i = 0; rows < R && i < R; i++)
+            std::copy_n(b.row + std::min(i, rows - 1) * C, C, b.tail.data() + i * C);
+        if (rows < R) b.row = b.tail.data();
+        if (!read_columns<FIXED>(b.row, C, b.s)) return false;
         work(at, rows);
     }
     return true;
 }
 
 // Scores of one label of each row -----------------------------------------------------------------
+//
+// A label stands before another one if it is more probable, or as probable with a smaller index: up
+// to the index of a label those above the next smaller number count, from there on those above it.
 
-// Units and number of the labels above own, and how many are at least own, for a group of rows.
+// Mass and number of the labels before a label, and the largest number, for a group of rows.
 template <class T>
-HOT void weigh_above(const T *RESTRICT s, I C, const double *RESTRICT own, uint64_t *RESTRICT before,
-                     int64_t *RESTRICT ahead, int64_t *RESTRICT from) {
-    double t[G];
-    uint64_t mass[G] = {};
-    int64_t more[G] = {}, least[G] = {};
-    for (int i = 0; i < G; i++) t[i] = own[i] + 1.0;
+HOT void places(const T *RESTRICT s, I C, const T *RESTRICT own, const Bits<T> *RESTRICT y, double *RESTRICT before,
+                double *RESTRICT rank, double *RESTRICT largest) {
+    T lower[G], top[G];
+    double mass[G];
+    Bits<T> ahead[G];
+    for (int i = 0; i < G; i++) lower[i] = below(own[i]), top[i] = 0, mass[i] = 0, ahead[i] = 0;
     for (I j = 0; j < C; j++) {
         const T *r = s + j * Block<T>::R;
+        const Bits<T> index = (Bits<T>)j;
         SIMD for (int i = 0; i < G; i++) {
-            double x = (double)r[i] + 1.0, in = x > t[i] ? x : 1.0;
-            mass[i] += cast<uint64_t>(in);
-            more[i] += x > t[i];
-            least[i] += x >= t[i];
+            const T x = r[i], height = index < y[i] ? lower[i] : own[i], in = x > height ? x : (T)0;
+            mass[i] += (double)in;
+            ahead[i] += x > height;
+            top[i] = x > top[i] ? x : top[i];
         }
     }
-    for (int i = 0; i < G; i++) before[i] = mass[i], ahead[i] = more[i], from[i] = least[i];
-}
-
-// Where a label stands in its row, from the sums over the row.
-struct Place {
-    double own, top;
-    uint64_t units;
-    int64_t ahead, from; // how many labels lie above, or are at least as probable
-};
-
-// The score of a label; adds its equals of a smaller index, which come before it.
-template <class T> double score_of(const T *r, const Formula &f, I y, Place &at, double u) {
-    double before = mass_of(at.units, f.C);
-    I rank = 1 + at.ahead;
-    if (at.from > rank)
-        for (I j = 0; j < y; j++)
-            if (fixed(r[j]) == at.own) before += at.own, rank++;
-    return score(f, before, at.own, rank, capped(fixed(at.top)), u);
-}
-
-// One long row, read in order. Returns whether it is surely one of probabilities.
-template <class T> HOT bool place_in_row(const T *RESTRICT r, I C, Place &at) {
-    const double t = at.own + 1.0;
-    double total = 0;
-    uint64_t units = 0;
-    int64_t ahead = 0, from = 0;
-    T least = r[0], top = r[0];
-    _Pragma("omp simd simdlen(16) reduction(+ : total, units, ahead, from) reduction(min : least) reduction(max : top)")
-    for (I j = 0; j < C; j++) {
-        double x = (double)r[j] + 1.0, in = x > t ? x : 1.0;
-        total += x, units += cast<uint64_t>(in);
-        ahead += x > t, from += x >= t;
-        least = r[j] < least ? r[j] : least;
-        top = r[j] > top ? r[j] : top;
-    }
-    at.top = top, at.units = units, at.ahead = ahead, at.from = from;
-    return std::fabs(total - (double)C - 1.0) < SURE && least >= 0;
+    for (int i = 0; i < G; i++) before[i] = mass[i], rank[i] = (double)ahead[i] + 1, largest[i] = capped(top[i]);
 }
 
 template <class T>
 bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const double *u, double *out) {
     constexpr int R = Block<T>::R;
     const I C = f.C;
-    if (C > LONG) {
+    if (C > SHORT) {
+        std::vector<T> x(padded(C), -1);
         for (I i = 0; i < n; i++) {
-            Place at{};
-            at.own = fixed(p[i * C + y[i]]);
-            if (!place_in_row(p + i * C, C, at)) return false;
-            out[i] = score_of(p + i * C, f, y[i], at, u ? u[i] : 1.0);
+            T top;
+            if (!weigh<true>(p + i * C, C, x.data(), top)) return false;
+            const Cut cut = cut_before(x.data(), C, y[i]);
+            out[i] = score(f, cut.mass, cut.last, 1 + cut.n, capped(fixed(top)), u ? u[i] : 1.0);
         }
         return true;
     }
     Block<T> b(C);
-    return for_blocks(p, n, C, b, [&](I at, I rows) {
-        double own[R];
-        uint64_t units[R];
-        int64_t ahead[R], from[R];
-        for (int i = 0; i < R; i++) own[i] = fixed(b.row[i][y[at + std::min<I>(i, rows - 1)]]);
-        for (int g = 0; g < R; g += G) weigh_above(b.s + g, C, own + g, units + g, ahead + g, from + g);
-        for (I i = 0; i < rows; i++) {
-            Place place{own[i], (double)b.top[i], units[i], ahead[i], from[i]};
-            out[at + i] = score_of(b.row[i], f, y[at + i], place, u ? u[at + i] : 1.0);
+    return for_blocks<true>(p, n, C, b, [&](I at, I rows) {
+        T own[R];
+        Bits<T> label[R];
+        double mass[R], rank[R], top[R], v[R], found[R];
+        for (int i = 0; i < R; i++) {
+            v[i] = u ? u[at + std::min<I>(i, rows - 1)] : 1.0;
+            label[i] = (Bits<T>)y[at + std::min<I>(i, rows - 1)];
+            own[i] = b.s[(I)label[i] * R + i];
         }
+        for (int g = 0; g < R; g += G) places(b.s + g, C, own + g, label + g, mass + g, rank + g, top + g);
+        SIMD for (int i = 0; i < R; i++) found[i] = score(f, mass[i], own[i], (I)rank[i], top[i], v[i]);
+        std::copy_n(found, rows, out + at);
     });
 }
 
@@ -285,64 +306,42 @@ bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const doubl
 
 // Fill in a row of which the size is known and the value of its last label: equals of that value
 // belong to the set by smaller index.
-template <class T> void write_tied(const T *r, I C, I size, double last, I i, I y, const Out &out) {
+template <class T> void write_tied(const T *r, I C, I size, T last, I i, I y, const Out &out) {
     I left = size;
     for (I j = 0; j < C; j++) left -= fixed(r[j]) > last;
-    if (out.covered) out.covered[i] = false;
     for (I j = 0; j < C; j++) {
-        double x = fixed(r[j]);
-        bool in = x > last || (x == last && left-- > 0);
+        const T x = fixed(r[j]);
+        const bool in = x > last || (x == last && left-- > 0);
         if (out.mask) out.mask[i * C + j] = in;
         if (out.covered && j == y) out.covered[i] = in;
     }
 }
 
-// What lies above a height and next below it, of one row in fixed point.
-struct Cut {
-    double n, mass, last, next;
-};
-
-HOT Cut cut_at(const double *RESTRICT x, I C, double height) {
-    double n = 0, mass = 0, last = 2, next = -1;
-    _Pragma("omp simd reduction(+ : n, mass) reduction(min : last) reduction(max : next)")
-    for (I j = 0; j < C; j++) {
-        double in = x[j] > height ? x[j] : 0.0, one = x[j] > height ? 1.0 : 0.0;
-        double above = x[j] > height ? x[j] : 2.0, below = x[j] > height ? -1.0 : x[j];
-        n += one, mass += in;
-        last = above < last ? above : last;
-        next = below > next ? below : next;
-    }
-    return {n, mass, last, next};
-}
-
 // Decide a row exactly, from any first guess of a height between its set and the rest. Return the
 // size of the set and the value of its last label.
 template <class T>
-I search_row(const T *r, const Formula &f, double top, double u, double q, double height,
-             double &value, std::vector<double> &x) {
+I search_row(const T *r, const Formula &f, double top, double u, double q, T height, T &value) {
     const I C = f.C;
-    x.resize(C);
-    for (I j = 0; j < C; j++) x[j] = fixed(r[j]);
-    double low = 0, high = 2; // a height that separates lies from low on and below high
+    T low = 0, high = 2; // a height that separates lies from low on and below high
     for (int step = 0;; step++) {
         height = height >= low && height < high ? height : low;
-        const Cut cut = cut_at(x.data(), C, height);
-        const I n = (I)cut.n;
+        const Cut cut = cut_at<true>(r, C, height);
+        const I n = cut.n;
         if (n && !fits(f, cut.mass - cut.last, cut.last, n, top, u, q)) {
-            low = height = cut.last; // too low: the label of this value is out
+            low = height = (T)cut.last; // too low: the label of this value is out
         } else {
             I equal = 0, more = 0;
             double mass = cut.mass, next = cut.next;
-            for (I j = 0; j < C; j++) equal += x[j] == next;
+            for (I j = 0; j < C; j++) equal += fixed(r[j]) == next;
             while (more < equal && fits(f, mass, next, n + more + 1, top, u, q)) mass += next, more++;
             if (more < equal || n + more == C) {
-                value = more ? next : cut.last;
+                value = (T)(more ? next : cut.last);
                 return n + more;
             }
-            high = next; // too high: all labels of this value are in
-            height = cast<double>(cast<I>(next) - 1);
+            high = (T)next; // too high: all labels of this value are in
+            height = below(high);
         }
-        if (step > 3) height = cast<double>((cast<I>(low) + cast<I>(high)) / 2); // bits are in order
+        if (step > 3) height = cast<T>((Bits<T>)((cast<Bits<T>>(low) + cast<Bits<T>>(high)) / 2)); // bits are in order
     }
 }
 
@@ -376,74 +375,48 @@ template <class T, int R> HOT void sort_columns(T *s, const std::vector<Pair> &p
 
 // Scores of sorted columns, rank by rank.
 template <int R> struct Scan {
-    double u[R], top[R], mass[R];
+    double u[R], top[R], mass[R], upto[R];
     double score[R]; // at the rank that was read last
     double bare[R];  // what "until" compares: the score of the rank before without its random part
 
-    template <class Value> HOT void read(const Formula &f, I k, Value value) {
-        const double pen = f.penalty[k], step = f.penalty[2], steps = (double)(k - 2);
-        const double pen_before = k > 1 ? f.penalty[k - 1] : INF;
-        const double steps_before = k > 2 ? (double)(k - 3) + 1.0 : 0.0;
-        if (k == 1) {
-            SIMD for (int i = 0; i < R; i++) {
-                double t = value(i);
-                top[i] = t < 1.0 ? t : 1.0;
-                mass[i] = 0;
-            }
-        }
-        if (f.by_top && k == 1) {
-            SIMD for (int i = 0; i < R; i++) score[i] = u[i] * top[i];
-        } else if (f.by_top) {
-            SIMD for (int i = 0; i < R; i++) {
-                score[i] = top[i] + (steps + u[i]) * step;
+    template <class Value> void start(Value value) { // with the values of rank 1
+        for (int i = 0; i < R; i++) top[i] = capped(value(i)), mass[i] = upto[i] = u[i] - u[i]; // no call of memset
+    }
+    template <bool BY_TOP, class Value> void read(const Formula &f, I k, Value value) {
+        const bool until = f.rule == UNTIL && k > 1;
+        const double pen = f.penalty[k], pen_before = until ? f.penalty[k - 1] : INF;
+        const double step = f.penalty[2], steps = (double)(k - 2), steps_before = until ? steps : INF;
+        const double least = k == f.C ? 1.0 : 0.0; // the mass up to the last label is 1
+        SIMD for (int i = 0; i < R; i++) {
+            const double before = upto[i];
+            mass[i] += value(i);
+            upto[i] = mass[i] < 1.0 ? mass[i] : 1.0;
+            upto[i] = upto[i] > least ? upto[i] : least;
+            score[i] = (before + u[i] * (upto[i] - before)) + pen;
+            bare[i] = before + pen_before;
+            if (BY_TOP) {
+                score[i] = k == 1 ? u[i] * top[i] : top[i] + (steps + u[i]) * step;
                 bare[i] = top[i] + steps_before * step;
-            }
-        } else {
-            const double least = k == f.C ? 1.0 : 0.0; // the mass up to the last label is 1
-            SIMD for (int i = 0; i < R; i++) {
-                double before = mass[i] < 1.0 ? mass[i] : 1.0;
-                mass[i] += value(i);
-                double upto = mass[i] < 1.0 ? mass[i] : 1.0;
-                upto = upto > least ? upto : least;
-                score[i] = (before + u[i] * (upto - before)) + pen;
-                bare[i] = before + pen_before;
             }
         }
     }
 };
 
-// How many labels of each sorted column fit, where nothing is random and the rule is "leq".
-template <class T>
-HOT void count_plain(const T *RESTRICT s, const Formula &f, const double *RESTRICT q, double *RESTRICT fitting) {
-    constexpr int R = Block<T>::R;
-    double mass[R] = {}, n[R] = {};
+// How many labels of some sorted columns fit. They are the first ones, whatever the rule.
+template <bool BY_TOP, class T>
+HOT void count_fitting(const T *RESTRICT s, const Formula &f, const double *u, const double *RESTRICT q,
+                       double *RESTRICT fitting) {
+    Scan<G> scan;
+    double n[G];
+    for (int i = 0; i < G; i++) scan.u[i] = u[i], n[i] = u[i] - u[i];
+    scan.start([s](int i) { return (double)s[i]; });
     for (I k = 1; k <= f.C; k++) {
-        const T *r = s + (k - 1) * R;
-        const double pen = f.penalty[k], least = k == f.C ? 1.0 : 0.0;
-        SIMD for (int i = 0; i < R; i++) {
-            double upto = mass[i] += fixed(r[i]);
-            upto = upto < 1.0 ? upto : 1.0;
-            upto = upto > least ? upto : least;
-            n[i] += upto + pen <= q[i] ? 1.0 : 0.0;
-        }
+        const T *r = s + (k - 1) * Block<T>::R;
+        scan.template read<BY_TOP>(f, k, [r](int i) { return (double)r[i]; });
+        SIMD for (int i = 0; i < G; i++) n[i] += (scan.score[i] <= q[i]) | (scan.bare[i] < q[i]) ? 1.0 : 0.0;
     }
-    for (int i = 0; i < R; i++) fitting[i] = n[i];
-}
-
-template <class T>
-void count_fitting(const T *s, const Formula &f, const double *u, const double *q, double *fitting) {
-    constexpr int R = Block<T>::R;
-    Scan<R> scan;
-    for (int i = 0; i < R; i++) scan.u[i] = u[i], fitting[i] = 0;
-    for (I k = 1; k <= f.C; k++) {
-        const T *r = s + (k - 1) * R;
-        scan.read(f, k, [r](int i) { return fixed(r[i]); });
-        SIMD for (int i = 0; i < R; i++) fitting[i] += scan.score[i] <= q[i] ? 1.0 : 0.0;
-        if (k == 1 && f.rule != LEQ)
-            for (int i = 0; i < R; i++) fitting[i] = 1;
-        if (k > 1 && f.rule == UNTIL) // those that fit by it alone
-            for (int i = 0; i < R; i++) fitting[i] += scan.score[i] > q[i] && scan.bare[i] < q[i];
-    }
+    const double least = f.rule == LEQ ? 0.0 : 1.0;
+    SIMD for (int i = 0; i < G; i++) fitting[i] = n[i] > least ? n[i] : least;
 }
 
 // Mark the labels of a row that are at least `least`. A whole vector is written where there is room:
@@ -451,9 +424,9 @@ void count_fitting(const T *s, const Formula &f, const double *u, const double *
 template <class T> void write_row(const T *r, I C, T least, bool *RESTRICT mask, bool room) {
     constexpr int WIDTH = 16;
     if (room && C <= WIDTH) {
-        SIMD for (int j = 0; j < WIDTH; j++) mask[j] = r[j] >= least;
+        SIMD for (int j = 0; j < WIDTH; j++) mask[j] = fixed(r[j]) >= least;
     } else {
-        SIMD for (I j = 0; j < C; j++) mask[j] = r[j] >= least;
+        SIMD for (I j = 0; j < C; j++) mask[j] = fixed(r[j]) >= least;
     }
 }
 
@@ -464,31 +437,30 @@ bool short_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I 
     const std::vector<Pair> pairs = network(C);
     Block<T> b(C);
     for (int i = 0; i < R; i++) b.s[i - R] = 2, b.s[C * R + i] = -1; // before and after all labels
-    return for_blocks(p, n, C, b, [&](I at, I rows) {
-        double u[R], q[R], fitting[R], tied[R];
+    return for_blocks<true>(p, n, C, b, [&](I at, I rows) {
+        double u[R], q[R], fitting[R];
         T last[R], next[R];
         for (int i = 0; i < R; i++) {
             I k = at + std::min<I>(i, rows - 1);
             u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
         }
         sort_columns<T, R>(b.s, pairs);
-        if (t.u || f.by_top || f.rule != LEQ) count_fitting(b.s, f, u, q, fitting);
-        else count_plain(b.s, f, q, fitting);
+        const auto count = f.by_top ? count_fitting<true, T> : count_fitting<false, T>;
+        for (int g = 0; g < R; g += G) count(b.s + g, f, u + g, q + g, fitting + g);
+        int ties = 0;
         for (int i = 0; i < R; i++) {
             const I end = (I)fitting[i] * R + i;
             last[i] = b.s[end - R], next[i] = b.s[end];
+            ties += last[i] == next[i];
         }
-        SIMD for (int i = 0; i < R; i++) tied[i] = fixed(last[i]) == fixed(next[i]) ? 1.0 : 0.0;
-        double ties = 0;
-        for (int i = 0; i < R; i++) ties += tied[i];
-        for (I i = 0; i < rows; i++) out.sizes[at + i] = (I)fitting[i];
-        if (out.covered)
-            for (I i = 0; i < rows; i++) out.covered[at + i] = b.row[i][y[at + i]] >= last[i];
-        if (out.mask)
-            for (I i = 0; i < rows; i++)
-                write_row(b.row[i], C, last[i], out.mask + (at + i) * C, (at + i) * C + 16 <= n * C);
-        for (I i = 0; i < rows && ties > 0; i++)
-            if (tied[i]) write_tied(b.row[i], C, (I)fitting[i], fixed(last[i]), at + i, y ? y[at + i] : 0, out);
+        for (I i = 0; i < rows; i++) {
+            const T *r = b.row + i * C;
+            const I k = at + i;
+            out.sizes[k] = (I)fitting[i];
+            if (out.covered) out.covered[k] = fixed(r[y[k]]) >= last[i];
+            if (out.mask) write_row(r, C, last[i], out.mask + k * C, b.row != b.tail.data() && k * C + 16 <= n * C);
+            if (ties && last[i] == next[i]) write_tied(r, C, (I)fitting[i], last[i], k, y ? y[k] : 0, out);
+        }
     });
 }
 
@@ -505,7 +477,7 @@ struct Learned {
 };
 
 template <class T> struct Guess {
-    static constexpr int R = Block<T>::R;
+    static constexpr int R = 32;
     float height[R], u[R], q[R], base[R], excess[R];
     // Of the labels above a height: number, mass, least; and the largest of the others.
     float n[R], mass[R], last[R], next[R];
@@ -514,33 +486,12 @@ template <class T> struct Guess {
     int32_t tried[R], low[R], high[R], n_low[R], n_high[R], over[R], under[R], open[R];
 };
 
-template <class T> HOT void count_above(const Block<T> &b, I C, int g, Guess<T> &guess) {
-    constexpr int R = Block<T>::R, H = R / 2;
-    T h[H], m[H] = {}, last[H], next[H];
-    Bits<T> c[H] = {};
-    for (int i = 0; i < H; i++) h[i] = (T)guess.height[g + i], last[i] = 2, next[i] = -1;
-    for (I j = 0; j < C; j++) {
-        const T *r = b.s + j * R + g;
-        SIMD for (int i = 0; i < H; i++) {
-            T x = r[i], above = x > h[i] ? x : (T)2, below = x > h[i] ? (T)-1 : x;
-            last[i] = above < last[i] ? above : last[i];
-            next[i] = below > next[i] ? below : next[i];
-            m[i] += x > h[i] ? x : (T)0;
-            c[i] += x > h[i];
-        }
-    }
-    for (int i = 0; i < H; i++) {
-        guess.n[g + i] = (float)c[i], guess.mass[g + i] = (float)m[i];
-        guess.last[g + i] = (float)last[i], guess.next[g + i] = (float)next[i];
-    }
-}
-
 constexpr float OPEN = 1e30f; // by how much an end that was not tried misses
 
 // Move the ends to the height that was tried, or one label beyond, and choose the next height. Return
 // how many rows need another pass.
 template <class T> HOT int choose(const Formula &f, Guess<T> &g, float slope) {
-    constexpr int R = Block<T>::R;
+    constexpr int R = Guess<T>::R;
     const float rate = (float)(f.by_top ? f.penalty[2] : f.penalty[f.C] - f.penalty[f.C - 1]);
     const float free = f.by_top || rate <= 0 ? 0.0f : (float)((double)f.C - f.penalty[f.C] / rate);
     const float share = f.by_top ? 0.0f : 1.0f;
@@ -594,18 +545,24 @@ template <class T> HOT int choose(const Formula &f, Guess<T> &g, float slope) {
     return rest;
 }
 
-template <class T> void guess(const Block<T> &b, const Formula &f, Guess<T> &g, Learned &learned) {
-    constexpr int R = Block<T>::R;
+// Guess heights for the rows of which p holds the addresses, and the largest number of each.
+template <class T> void guess(const T *const *p, const T *top, const Formula &f, Guess<T> &g, Learned &learned) {
+    constexpr int R = Guess<T>::R;
     float passed = 0, start = 0, moved = 0;
     for (int i = 0; i < R; i++) {
-        g.low[i] = -1, g.high[i] = cast<int32_t>((float)b.top[i]) + 1;
+        g.low[i] = -1, g.high[i] = cast<int32_t>((float)top[i]) + 1;
         g.n_low[i] = (int32_t)f.C, g.n_high[i] = 0;
         g.over[i] = g.under[i] = cast<int32_t>(OPEN);
         g.tried[i] = std::min((int32_t)learned.start, g.high[i] - 1);
+        g.open[i] = 1;
     }
     for (int pass = 0; pass < 16; pass++) {
-        for (int i = 0; i < R; i++) g.height[i] = g.tried[i] < 0 ? -1.0f : cast<float>(g.tried[i]);
-        for (int i = 0; i < R; i += R / 2) count_above(b, f.C, i, g);
+        for (int i = 0; i < R; i++) {
+            if (!g.open[i]) continue;
+            const Cut cut = cut_at<false>(p[i], f.C, (T)(g.tried[i] < 0 ? -1.0f : cast<float>(g.tried[i])));
+            g.n[i] = (float)cut.n, g.mass[i] = (float)cut.mass;
+            g.last[i] = (float)cut.last, g.next[i] = (float)cut.next;
+        }
         int rest = choose(f, g, learned.slope * (float)(1 << pass));
         for (int i = 0; i < R && pass == 0; i++) passed += std::fabs(g.excess[i]);
         if (rest <= 0) break;
@@ -620,84 +577,48 @@ template <class T> void guess(const Block<T> &b, const Formula &f, Guess<T> &g, 
     learned.slope += 0.25f * (1.25f * seen - learned.slope);
 }
 
-// Verify heights: the labels above are the set, and in fixed point none below equals one of them.
-template <class T> struct Verified {
-    static constexpr int R = Block<T>::R;
-    int64_t n[R];
-    uint64_t units[R];
-    T last[R], next[R];
-};
-
-template <class T>
-HOT void verify(const Block<T> &b, I C, int g, const float *height, Verified<T> &v) {
-    T h[G], last[G], next[G];
-    Bits<T> n[G] = {};
-    uint64_t units[G] = {};
-    for (int i = 0; i < G; i++) h[i] = (T)height[g + i], last[i] = 2, next[i] = -1;
-    for (I j = 0; j < C; j++) {
-        const T *r = b.s + j * Block<T>::R + g;
-        SIMD for (int i = 0; i < G; i++) {
-            T x = r[i], above = x > h[i] ? x : (T)2, below = x > h[i] ? (T)-1 : x;
-            T in = x > h[i] ? x : (T)0;
-            last[i] = above < last[i] ? above : last[i];
-            next[i] = below > next[i] ? below : next[i];
-            n[i] += x > h[i];
-            units[i] += units_from_one((double)in);
-        }
-    }
-    for (int i = 0; i < G; i++) v.n[g + i] = n[i], v.units[g + i] = units[i], v.last[g + i] = last[i], v.next[g + i] = next[i];
-}
-
+// Find the sets of rows; whoever is not sure of a guess decides exactly.
 template <class T>
 bool long_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *y, const Out &out) {
-    constexpr int R = Block<T>::R;
+    constexpr int R = Guess<T>::R;
     const I C = f.C;
-    Block<T> b(C);
+    std::vector<T> x(R * padded(C), -1);
     Guess<T> g;
-    Verified<T> v;
-    std::vector<double> x;
     Learned learned{(float)cast<int32_t>(1.0f / (float)C), 4.0f * (1 << 23)};
     const double most = 1.0 + f.penalty[C]; // no score is larger
-    return for_blocks(p, n, C, b, [&](I at, I rows) {
+    for (I at = 0; at < n; at += R) {
+        const T *row[R];
+        T largest[R];
         double u[R], q[R];
         for (int i = 0; i < R; i++) {
-            I k = at + std::min<I>(i, rows - 1);
+            const I k = std::min(at + i, n - 1);
+            row[i] = x.data() + i * padded(C);
+            if (!weigh<true>(p + k * C, C, x.data() + i * padded(C), largest[i])) return false;
             u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
             // A threshold that no score passes needs no search: any other one guides it.
             g.u[i] = (float)u[i], g.q[i] = q[i] >= most ? 0.5f : (float)std::max(q[i], -1e9);
-            g.base[i] = f.by_top ? (float)(b.top[i] - (2 - u[i]) * f.penalty[2]) : 0.0f;
+            g.base[i] = f.by_top ? (float)(largest[i] - (2 - u[i]) * f.penalty[2]) : 0.0f;
         }
-        guess(b, f, g, learned);
-        for (int i = 0; i < R; i += G) verify(b, C, i, g.height, v);
-        for (I i = 0; i < rows; i++) {
-            const T *r = b.row[i];
-            const I k = at + i, above = v.n[i];
-            const double mass = mass_of(v.units[i], C);
-            if (q[i] >= most) {
-                out.sizes[k] = C;
-                if (out.covered) out.covered[k] = true;
-                if (out.mask) std::memset(out.mask + k * C, 1, (size_t)C);
-                continue;
-            }
-            const double top = capped(fixed(b.top[i])), last = fixed(v.last[i]), next = fixed(v.next[i]);
-            bool right = above == 0 || fits(f, mass - last, last, above, top, u[i], q[i]);
-            right = right && (above == C || !fits(f, mass, next, above + 1, top, u[i], q[i]));
-            if (!right || last == next || b.top[i] > 1) { // units are those of numbers up to 1
-                double value, height = g.height[i];
-                I size = search_row(r, f, top, u[i], q[i], height, value, x);
-                out.sizes[k] = size;
-                write_tied(r, C, size, value, k, y ? y[k] : 0, out);
-                continue;
-            }
-            const T height = (T)g.height[i];
-            out.sizes[k] = above;
-            if (out.covered) out.covered[k] = r[y[k]] > height;
-            if (out.mask) {
-                bool *RESTRICT mask = out.mask + k * C;
-                SIMD for (I j = 0; j < C; j++) mask[j] = r[j] > height;
+        guess(row, largest, f, g, learned);
+        for (int i = 0; i < std::min<I>(R, n - at); i++) {
+            const T *r = row[i], height = (T)g.height[i];
+            const I k = at + i;
+            const Cut cut = cut_at<true>(r, C, height);
+            const double top = capped(fixed(largest[i]));
+            bool right = cut.n == 0 || fits(f, cut.mass - cut.last, cut.last, cut.n, top, u[i], q[i]);
+            right = right && (cut.n == C || !fits(f, cut.mass, cut.next, cut.n + 1, top, u[i], q[i]));
+            if (right) {
+                out.sizes[k] = cut.n;
+                if (out.covered) out.covered[k] = r[y[k]] > height;
+                for (I j = 0; out.mask && j < C; j++) out.mask[k * C + j] = r[j] > height;
+            } else {
+                T value;
+                out.sizes[k] = search_row(r, f, top, u[i], q[i], height, value);
+                write_tied(r, C, out.sizes[k], value, k, y ? y[k] : 0, out);
             }
         }
-    });
+    }
+    return true;
 }
 
 // Sets where each label has a threshold of its own ------------------------------------------------
@@ -711,21 +632,20 @@ constexpr int64_t OFFSET = int64_t(1) << 61;
 template <class T>
 bool label_sets(const T *p, I n, const Formula &f, const double *u, const double *q, const I *y,
                 const Out &out) {
-    constexpr int R = 16, STEP = Block<T>::R;
+    constexpr int R = 16;
     const I C = f.C;
     const int64_t one = cast<int64_t>(1.0);
     const std::vector<Pair> pairs = network(C);
     Block<T> b(C);
-    std::vector<double> keys(C * R);
-    double *RESTRICT s = keys.data();
-    return for_blocks(p, n, C, b, [&](I at, I rows) {
+    std::vector<double> keys(C * R + 8);
+    double *RESTRICT s = aligned(keys);
+    return for_blocks<true>(p, n, C, b, [&](I at, I rows) {
         for (I part = 0; part < rows; part += R) {
             const I some = std::min<I>(R, rows - part);
             for (I j = 0; j < C; j++) {
-                const T *r = b.s + j * STEP + part;
+                const T *r = b.s + j * Block<T>::R + part;
                 SIMD for (int i = 0; i < R; i++) {
-                    double x = fixed(r[i]) < 1.0 ? fixed(r[i]) : 1.0;
-                    int64_t units = cast<int64_t>(x + 1.0) - one;
+                    int64_t units = cast<int64_t>(capped(r[i]) + 1.0) - one;
                     s[j * R + i] = cast<double>(units * PACKED + (PACKED - 1 - j) + OFFSET);
                 }
             }
@@ -734,13 +654,13 @@ bool label_sets(const T *p, I n, const Formula &f, const double *u, const double
             I sizes[R] = {};
             for (I i = 0; i < R; i++) scan.u[i] = u ? u[at + part + std::min(i, some - 1)] : 1.0;
             for (I k = 1; k <= C; k++) {
-                const double *r = s + (k - 1) * R;
-                scan.read(f, k, [r, one](int i) {
-                    int64_t units = (cast<int64_t>(r[i]) - OFFSET) / PACKED;
-                    return cast<double>(units + one) - 1.0;
-                });
+                const auto value = [r = s + (k - 1) * R, one](int i) {
+                    return cast<double>((cast<int64_t>(r[i]) - OFFSET) / PACKED + one) - 1.0;
+                };
+                if (k == 1) scan.start(value);
+                f.by_top ? scan.template read<true>(f, k, value) : scan.template read<false>(f, k, value);
                 for (I i = 0; i < some; i++) {
-                    const I j = PACKED - 1 - (cast<int64_t>(r[i]) & (PACKED - 1)), row = at + part + i;
+                    const I j = PACKED - 1 - (cast<int64_t>(s[(k - 1) * R + i]) & (PACKED - 1)), row = at + part + i;
                     const bool in = scan.score[i] <= q[j];
                     sizes[i] += in;
                     if (out.mask) out.mask[row * C + j] = in;
@@ -752,26 +672,42 @@ bool label_sets(const T *p, I n, const Formula &f, const double *u, const double
     });
 }
 
-// How many probabilities of a row are at least some number, and whether one label's is (LAC) -------
+// Whether rows are surely probabilities and, if asked, how many are at least some number (LAC) ------
 
 template <class T>
 bool count_from(const T *p, I n, I C, const T *least, int per, const I *y, const Out &out) {
     constexpr int R = Block<T>::R;
+    if (C > SHORT) {
+        for (I i = 0; i < n; i++) {
+            const T *RESTRICT r = p + i * C, one = least ? least[per == 1 ? i : 0] : 0;
+            T top;
+            if (!weigh<false>(r, C, (T *)nullptr, top)) return false;
+            if (!least) continue;
+            Bits<T> count = 0;
+            if (per == 2)
+                for (I j = 0; j < C; j++) count += r[j] >= least[j];
+            else
+                for (I j = 0; j < C; j++) count += r[j] >= one;
+            out.sizes[i] = count;
+            out.covered[i] = r[y[i]] >= (per == 2 ? least[y[i]] : one);
+        }
+        return true;
+    }
     Block<T> b(C);
-    return for_blocks(p, n, C, b, [&](I at, I rows) {
+    return for_blocks<false>(p, n, C, b, [&](I at, I rows) {
         T own[R];
         Bits<T> count[R] = {};
-        for (int i = 0; i < R; i++) own[i] = least[per == 1 ? at + std::min<I>(i, rows - 1) : 0];
-        for (I j = 0; j < C; j++) {
+        for (int i = 0; i < R; i++) own[i] = least && per < 2 ? least[per == 1 ? at + std::min<I>(i, rows - 1) : 0] : 0;
+        for (I j = 0; least && j < C; j++) {
             const T *r = b.s + j * R;
             if (per == 2)
                 for (int i = 0; i < R; i++) own[i] = least[j];
             SIMD for (int i = 0; i < R; i++) count[i] += r[i] >= own[i];
         }
-        for (I i = 0; i < rows; i++) {
+        for (I i = 0; least && i < rows; i++) {
             const I k = at + i;
             out.sizes[k] = (I)count[i];
-            out.covered[k] = b.row[i][y[k]] >= (per == 2 ? least[y[k]] : own[i]);
+            out.covered[k] = b.row[i * C + y[k]] >= (per == 2 ? least[y[k]] : own[i]);
         }
     });
 }
@@ -1074,14 +1010,6 @@ void check_labels(const I *y, I n, I C) {
         }
 }
 
-PyObject *py_check(Args args) {
-    Rows rows(args);
-    return rows.run([&](auto *p) {
-        Block<std::remove_const_t<std::remove_pointer_t<decltype(p)>>> block(rows.C);
-        return for_blocks(p, rows.n, rows.C, block, [](I, I) {});
-    });
-}
-
 // probabilities, C, size, labels, u, penalties, by_top, scores
 PyObject *py_scores(Args args) {
     Rows rows(args);
@@ -1183,19 +1111,22 @@ PyObject *py_hash_rows(Args args) {
     });
 }
 
-// Whether this processor has the instructions of x86-64-v3.
-PyObject *py_supports_v3(Args) {
+// Of which version of x86-64 this processor has the instructions: 4, 3, or 0 for neither.
+PyObject *py_level(Args) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    return PyBool_FromLong(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma"));
+    const auto v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
+    const auto v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    return PyLong_FromLong(v3 ? 3 + bool(v4) : 0);
 #else
-    Py_RETURN_FALSE;
+    return PyLong_FromLong(0);
 #endif
 }
 
 #define METHOD(name, count) {#name, (PyCFunction)(void (*)(void))call<py_##name, count>, METH_FASTCALL, nullptr}
-PyMethodDef methods[] = {METHOD(check, 3), METHOD(scores, 8), METHOD(sets, 13), METHOD(count_from, 8),
+PyMethodDef methods[] = {METHOD(scores, 8), METHOD(sets, 13), METHOD(count_from, 8),
                          METHOD(interval_scores, 4), METHOD(interval_ends, 6), METHOD(order_statistic, 2),
-                         METHOD(hash_texts, 4), METHOD(hash_rows, 3), METHOD(supports_v3, 0), {nullptr, nullptr, 0, nullptr}};
+                         METHOD(hash_texts, 4), METHOD(hash_rows, 3), METHOD(level, 0), {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, TEXT(FAST_MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 } // namespace

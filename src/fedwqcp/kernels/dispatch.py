@@ -69,8 +69,8 @@ def _load() -> Backend:
     """Import the module for any processor, and instead of it the one for newer ones if it fits."""
     try:
         loops = import_module("fedwqcp.kernels._fast")
-        if loops.supports_v3():
-            loops = import_module("fedwqcp.kernels._fast_v3")
+        if level := loops.level():
+            loops = import_module(f"fedwqcp.kernels._fast_v{level}")
     except ImportError:
         return Backend(None, "numpy (the loops were not compiled when it was installed)")
     # A checkout holds the source: what was built from another one may give other numbers.
@@ -78,7 +78,7 @@ def _load() -> Backend:
         why = "the loops were compiled from another source; run pip install -e . again"
         logging.getLogger("fedwqcp.kernels").warning("numpy serves: %s", why)
         return Backend(None, f"numpy ({why})")
-    return Backend(loops, "compiled" + " (x86-64-v3)" * loops.__name__.endswith("_v3"))
+    return Backend(loops, f"compiled (x86-64-v{level})" if level else "compiled")
 
 
 def source_digest(source: bytes) -> str:
@@ -133,7 +133,9 @@ def _over_probabilities(
 def check(probs: Probabilities) -> None:
     """Refuse rows that are not probabilities, as `as_probabilities` words it."""
     loops = backend().loops
-    if loops is not None and _over_probabilities(probs, lambda p, _: loops.check(*p)):
+    if loops is not None and _over_probabilities(
+        probs, lambda p, _: loops.count_from(*p, None, None, 0, None, None)
+    ):
         return
     if not surely_probabilities(probs):
         as_probabilities(probs)

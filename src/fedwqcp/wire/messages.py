@@ -383,7 +383,7 @@ NAME_BYTES = 64
 """Most bytes of an agent's name in UTF-8."""
 
 
-class Choice(Message):
+class Choice(Message, omit_defaults=False):  # consumers outside read the settings
     """A method or score by name, with its settings.
 
     Parameters
