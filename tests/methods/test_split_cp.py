@@ -6,13 +6,11 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.methods.split_cp import SplitCP
 from fedwqcp.wire.messages import Begin, Local
-from strategies import alphas, scores
 from worked import ABC, EMPTY, A
 
 
@@ -52,42 +50,3 @@ def test_it_refuses_what_it_cannot_do() -> None:
         SplitCP().localize(Local(), None, 0, 0.1)
     with pytest.raises(InputError):
         SplitCP(overflow="ignore")  # type: ignore[arg-type]
-
-
-@settings(max_examples=40)
-@given(scores(), alphas())
-def test_order_does_not_matter_and_other_agents_do_not(sample: np.ndarray, alpha: float) -> None:
-    alone = fw.calibrate(
-        {"a": sample}, method="split-cp", alpha=alpha, allow_large_alpha=True
-    ).threshold("a")
-    others = fw.calibrate(
-        {"a": sample[::-1], "b": A}, method="split-cp", alpha=alpha, allow_large_alpha=True
-    )
-    assert others.threshold("a") == alone
-
-
-@settings(max_examples=40)
-@given(scores(infinite=True), alphas(), alphas())
-def test_it_never_grows_with_alpha(sample: np.ndarray, one: float, two: float) -> None:
-    low, high = sorted([one, two])
-    strict = fw.calibrate(
-        {"a": sample}, method="split-cp", alpha=low, allow_large_alpha=True
-    ).threshold("a")
-    assert (
-        fw.calibrate(
-            {"a": sample}, method="split-cp", alpha=high, allow_large_alpha=True
-        ).threshold("a")
-        <= strict
-    )
-
-
-@settings(max_examples=40)
-@given(scores(), alphas())
-def test_it_commutes_with_increasing_functions(sample: np.ndarray, alpha: float) -> None:
-    plain = fw.calibrate(
-        {"a": sample}, method="split-cp", alpha=alpha, allow_large_alpha=True
-    ).threshold("a")
-    mapped = fw.calibrate(
-        {"a": np.exp(sample)}, method="split-cp", alpha=alpha, allow_large_alpha=True
-    ).threshold("a")
-    assert mapped == np.exp(plain)

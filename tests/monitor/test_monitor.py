@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.monitor import Monitor, MonitorTerms, read_batches
+from fedwqcp.monitor import Monitor, MonitorTerms, calibration_slack, read_batches
+from fedwqcp.monitor.reading import batch_of_counts
 from refusals import raises
 
 AGENTS = ("st-mary", "lakeside", "north")
@@ -40,8 +41,6 @@ def test_it_tells_which_agent_and_which_class():
     ]
     (drop,) = [each for each in watch.alarms if each.label == 1]
     assert drop.current == pytest.approx(0.47, abs=0.1)
-    assert "class 1: ALARM" in str(drop)
-    assert "recalibrate" in str(drop)
     whole, *classes = watch.standings("st-mary")
     assert whole.n == 600 == sum(each.n for each in classes)
 
@@ -52,50 +51,90 @@ def test_a_drop_after_a_long_good_time_is_found_though_the_mean_is_fine():
     watch.update("north", rng.uniform(size=20_000) < 0.96)
     (found,) = watch.update("north", rng.uniform(size=400) < 0.75)
     assert found.coverage > 0.95
-    assert found.status == "alarm"
+    assert found.state == "alarm"
     assert 20_000 < found.alarm <= 20_200
-    assert abs(found.before - 20_000) < 30
+    assert abs(found.n - found.since_n - 20_000) < 30
     assert found.current == pytest.approx(0.75, abs=0.06)
 
 
-def test_a_new_calibration_starts_anew_and_keeps_the_names_of_batches():
+def test_a_new_calibration_starts_anew_and_keeps_the_batches():
     watch = monitor()
     watch.update("north", [0] * 30, batch="monday")
+    watch.update_inputs("north", [1, 2], batch="tuesday")
     assert watch.alarms
-    watch.recalibrated("north")
+    watch.recalibrated("north", calibrated_on=600)
     assert not watch.alarms
     (found,) = watch.standings("north")
-    assert (found.n, found.calibration, found.status) == (0, 2, "no rows")
-    with pytest.raises(InputError, match="already added"):
+    assert (found.n, found.calibration, found.state, found.inputs) == (0, 2, "too few", "")
+    assert found.floor == pytest.approx(0.9 - calibration_slack(600, 0.1, agents=3))
+    with raises(InputError):
         watch.update("north", [1], batch="monday")
+    watch.update("north", [1], batch="tuesday")
+    lines = [(one.name, one.calibration, one.n) for one in watch.sites["north"].batches]
+    assert lines == [("monday", 1, 30), ("tuesday", 1, 0), ("tuesday", 2, 1)]
 
 
-def test_a_batch_is_taken_in_once_for_each_agent():
+def test_a_batch_is_taken_in_once_for_each_agent_and_the_latest_are_kept(monkeypatch):
     watch = monitor()
     watch.update("north", [1, 0], batch="monday")
-    with pytest.raises(InputError):
+    with raises(InputError):
         watch.update("north", [1, 0], batch="monday")
     watch.update("st-mary", [1], batch="monday")
     watch.update("north", [1, 0])
     watch.update("north", [1, 0])  # without a name nothing is compared
     assert watch.standings("north")[0].n == 6
-    assert watch.updates == 4
-
-
-def test_remembered_names_are_bounded_and_not_kept_in_words(monkeypatch):
-    watch = monitor()
     monkeypatch.setattr("fedwqcp.monitor.monitor.REMEMBERED", 10)
     for day in range(15):
-        watch.update("north", [1], batch=f"patients of day {day}")
-    kept = watch.sites["north"].batches
-    assert len(set(kept)) == 10
-    assert not any("patient" in digest for digest in kept)
+        watch.update("north", [1], batch=f"day {day}")
+    assert [one.name for one in watch.sites["north"].batches][::9] == ["day 5", "day 14"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "state"),
+    [
+        ([(9, 9)], "too few"),  # nothing is told of fewer than ten
+        ([(29, 29)], "too few"),  # without any miss the coverage might be 0.9
+        ([(30, 30)], "ok"),
+        ([(40, 40)] * 8 + [(30, 22)], "ok"),
+        ([(100, 92)] * 10 + [(40, 33)] * 4, "watch"),  # the last four batches
+        ([(100, 60)], "alarm"),
+    ],
+)
+def test_states(rows, state):
+    watch = monitor()
+    for n, hits in rows:
+        watch.absorb("north", batch_of_counts(n, hits))
+    (found,) = watch.standings("north")
+    assert found.state == state == watch.sites["north"].batches[-1].state
+
+
+def test_a_class_whose_interval_lies_below_its_floor_is_never_ok():
+    watch = monitor(n_classes=2, delta=1e-9)
+    watch.absorb("north", batch_of_counts([100, 900], [76, 830], [0, 1]))
+    _, low, fine = watch.standings("north")
+    assert low.high < low.floor
+    assert (low.state, fine.state) == ("watch", "ok")
+
+
+def test_inputs_are_tested_before_the_labels_of_the_same_batch_come():
+    watch, rng = monitor(), np.random.default_rng(4)
+    watch.update_inputs("north", rng.poisson(2, 200), batch="before", baseline=True)
+    for week in range(4):
+        found = watch.update_inputs("north", rng.poisson(4, 60), batch=f"week-{week}")
+    assert (found.inputs, found.state) == ("alarm", "too few")
+    assert found.inputs_since in {"week-0", "week-1"}
+    watch.update("north", [1] * 60, batch="week-0")
+    lines = watch.sites["north"].batches
+    assert [one.name for one in lines] == ["before", "week-0", "week-1", "week-2", "week-3"]
+    assert (lines[0].inputs, lines[1].n, lines[1].inputs) == ("baseline", 60, lines[1].inputs)
+    with raises(InputError):
+        watch.update_inputs("north", [1.0], batch="week-2")
 
 
 def test_counts_by_class_are_one_step_of_all_rows():
     by_class, at_once = monitor(n_classes=3), monitor(n_classes=3)
-    by_class.update_counts("north", [40, 0, 60], [39, 0, 41], classes=[0, 1, 2])
-    at_once.update_counts("north", 100, 80)
+    by_class.absorb("north", batch_of_counts([40, 0, 60], [39, 0, 41], [0, 1, 2]))
+    at_once.absorb("north", batch_of_counts(100, 80))
     assert by_class.sites["north"].rows == at_once.sites["north"].rows
     assert [each.n for each in by_class.standings("north")] == [100, 40, 0, 60]
 
@@ -117,9 +156,9 @@ def test_tolerance_moves_the_floor():
     covered = [1, 1, 1, 1, 1, 1, 0] * 300  # 0.857
     (found,) = strict.update("north", covered)
     (other,) = lenient.update("north", covered)
-    assert found.status == "alarm"
+    assert found.state == "alarm"
     assert found.floor == pytest.approx(0.9)
-    assert other.status == "ok"
+    assert other.state == "ok"
     assert other.floor == pytest.approx(0.85)
 
 
@@ -142,59 +181,62 @@ def test_class_alpha_is_one_number_or_one_for_each():
 
 
 @pytest.mark.parametrize(
-    ("terms", "says"),
+    "terms",
     [
-        ({"alpha": 5}, "for 95 % coverage write 0.05"),
-        ({"alpha": 0.9}, "must be at most 0.5, got 0.9 .*for 90 % coverage write 0.1"),
-        ({"n_classes": 2, "class_alpha": (0.1, 0.9)}, "must be at most 0.5, got 0.9"),
-        ({"agents": ()}, "agent"),
-        ({"agents": "north"}, "tuple of names"),
-        ({"agents": ("a", "a")}, "once"),
-        ({"delta": 0.0}, "delta"),
-        ({"delta": "x"}, "delta"),
-        ({"tolerance": "x"}, "tolerance"),
-        ({"tolerance": -0.1}, "tolerance"),
-        ({"tolerance": 0.9}, "below 1"),
-        ({"n_classes": 1}, "n_classes"),
-        ({"n_classes": True}, "n_classes"),
-        ({"class_alpha": 0.1}, "needs n_classes"),
-        ({"n_classes": 3, "class_alpha": (0.1, 0.2)}, "one number or 3"),
-        ({"n_classes": 2, "class_alpha": 1.5}, "alpha"),
+        {"alpha": 5},
+        {"alpha": 0.9},
+        {"n_classes": 2, "class_alpha": (0.1, 0.9)},
+        {"agents": ()},
+        {"agents": "north"},
+        {"agents": ("a", "a")},
+        {"delta": 0.0},
+        {"delta": "x"},
+        {"tolerance": "x"},
+        {"tolerance": -0.1},
+        {"tolerance": 0.9},
+        {"n_classes": 1},
+        {"n_classes": True},
+        {"class_alpha": 0.1},
+        {"n_classes": 3, "class_alpha": (0.1, 0.2)},
+        {"n_classes": 2, "class_alpha": 1.5},
     ],
 )
-def test_terms_that_cannot_be_are_refused(terms, says):
-    with pytest.raises(InputError, match=says):
+def test_terms_that_cannot_be_are_refused(terms):
+    with raises(InputError):
         monitor(**terms)
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    "call",
     [
-        (lambda m: m.update("nobody", [1]), "not monitored"),
-        (lambda m: m.update("north", [1, 2]), "covered must be from 0 to 1"),
-        (lambda m: m.update("north", [0.5]), "whole numbers"),
-        (lambda m: m.update("north", [float("nan")]), "whole numbers"),
-        (lambda m: m.update("north", [[1], [0]]), "flat"),
-        (lambda m: m.update("north", ["yes"]), "whole numbers"),
-        (lambda m: m.update("north", [[1], [0, 1]]), "whole numbers"),
-        (lambda m: m.update("north", [1, 1], [0]), "one for each of the 2 rows"),
-        (lambda m: m.update("north", [1, 1], [0, 9]), "from 0 to 2"),
-        (lambda m: m.update("north", [1], [-1]), "at least 0"),
-        (lambda m: m.update("north", [1], [0], batch=46), "batch must be a name"),
-        (lambda m: m.update_counts("north", 2**60, 1), "n must be from 0 to"),
-        (lambda m: m.update_counts("north", 3, 4), "at most n"),
-        (lambda m: m.update_counts("north", [3, 3], [1]), "one length"),
-        (lambda m: m.update_counts("north", [3, 3], [1, 2], [0]), "one for each of the 2 counts"),
-        (lambda m: m.recalibrated("nobody"), "not monitored"),
+        lambda m: m.update("nobody", [1]),
+        lambda m: m.update("north", [1, 2]),
+        lambda m: m.update("north", [0.5]),
+        lambda m: m.update("north", [float("nan")]),
+        lambda m: m.update("north", [[1], [0]]),
+        lambda m: m.update("north", ["yes"]),
+        lambda m: m.update("north", [[1], [0, 1]]),
+        lambda m: m.update("north", [1, 1], [0]),
+        lambda m: m.update("north", [1, 1], [0, 9]),
+        lambda m: m.update("north", [1], [-1]),
+        lambda m: m.update("north", [1], [0], batch=46),
+        lambda m: m.update("north", [1], [0], batch="two\nlines"),
+        lambda m: m.update_inputs("north", [1, float("inf")]),
+        lambda m: m.update_inputs("north", [[1, 2]]),
+        lambda m: m.absorb("north", batch_of_counts(2**60, 1)),
+        lambda m: m.absorb("north", batch_of_counts(3, 4)),
+        lambda m: m.absorb("north", batch_of_counts([3, 3], [1])),
+        lambda m: m.absorb("north", batch_of_counts([3, 3], [1, 2], [0])),
+        lambda m: m.recalibrated("nobody"),
     ],
 )
-def test_a_refused_update_changes_nothing(call, says):
+def test_a_refused_update_changes_nothing(call):
     watch = monitor(n_classes=3)
     watch.update("north", [1, 0, 1], [0, 1, 2])
-    before = (watch.updates, dict(watch.sites))
-    with pytest.raises(InputError, match=says):
+    before = dict(watch.sites)
+    with raises(InputError):
         call(watch)
-    assert (watch.updates, dict(watch.sites)) == before
+    assert watch.sites == before
 
 
 @pytest.mark.slow

@@ -13,16 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.monitor import Monitor, MonitorTerms, append_log, changing, load_monitor, save_monitor
-from fedwqcp.monitor.state import (
-    LogEntry,
-    RoundEvent,
-    claim_round,
-    note_round,
-    read_log,
-    read_rounds,
-    record_of,
-)
+from fedwqcp.monitor import Monitor, MonitorTerms, changing, load_monitor, save_monitor
+from fedwqcp.monitor.reading import batch_of_counts
+from fedwqcp.monitor.state import RoundEvent, claim_round, note_round, read_rounds
 
 
 def monitor():
@@ -30,6 +23,7 @@ def monitor():
     watch = Monitor(MonitorTerms(0.1, ("a", "b"), 2, (0.1, 0.2), 0.04, 0.01))
     rng = np.random.default_rng(0)
     watch.update("a", rng.uniform(size=50) < 0.6, rng.integers(2, size=50), batch="one")
+    watch.update_inputs("a", [1, 2, 0.3333], batch="two")
     return watch
 
 
@@ -37,9 +31,11 @@ def test_a_restart_changes_nothing(tmp_path):
     watch, path = monitor(), tmp_path / "state.json"
     save_monitor(watch, path)
     again = load_monitor(path)
-    assert (again.terms, again.updates, again.sites) == (watch.terms, watch.updates, watch.sites)
+    assert (again.terms, again.sites) == (watch.terms, watch.sites)
     more = [1, 0, 0, 1]
     assert again.update("a", more) == watch.update("a", more)
+    assert again.sites["a"].inputs.seed == watch.sites["a"].inputs.seed > 0
+    assert again.update_inputs("a", [2] * 9) == watch.update_inputs("a", [2] * 9)
     again.update("b", [1])
     with pytest.raises(InputError, match="already added"):
         again.update("a", [1], batch="one")
@@ -49,7 +45,7 @@ def test_the_size_does_not_depend_on_the_rows(tmp_path):
     sizes = []
     for rows in (10, 1_000_000):
         watch = monitor()
-        watch.update_counts("b", rows, rows)
+        watch.absorb("b", batch_of_counts(rows, rows))
         save_monitor(watch, tmp_path / "state.json")
         sizes.append((tmp_path / "state.json").stat().st_size)
     assert abs(sizes[1] - sizes[0]) < 200
@@ -126,8 +122,12 @@ def damaged():
     return [
         put("terms", "alpha", value=2),
         put("terms", "unknown", value=1),
-        put("updates", value=-1),
-        put("updates", value=True),
+        put("sites", "a", "inputs", "test", "wealth", value=[0.0] * 7),
+        put("sites", "a", "inputs", "cells", value={"x": 1}),
+        put("sites", "a", "inputs", "cells", value={"1.0": -1}),
+        put("sites", "a", "tolerance", value=0.95),
+        put("sites", "a", "batches", 0, "hits", value=51),
+        put("sites", "a", "inputs", "seed", value=-1),
         put("sites", value={}),
         put("sites", value=[]),
         put("sites", "a", "classes", value=[]),
@@ -166,96 +166,6 @@ def test_other_files_are_refused(tmp_path_factory, data):
     path.write_bytes(data)
     with pytest.raises(RecordError):
         load_monitor(path)
-
-
-def test_the_log_holds_one_line_for_each_update(tmp_path):
-    watch, path = monitor(), tmp_path / "state.log"
-    for update in (1, 2):
-        append_log(path, update, "2026-11-15", watch.update("a", [1, 0]))
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line["update"] for line in lines] == [1, 2]
-    assert lines[1]["streams"] == [
-        json.loads(json.dumps(record_of(s))) for s in watch.standings("a")
-    ]
-    assert {"coverage", "low", "high", "alarm", "current"} <= set(lines[0]["streams"][0])
-    with pytest.raises(InputError, match="cannot write"):
-        append_log(tmp_path / "no" / "log", 1, "", ())
-
-
-@pytest.fixture
-def log(tmp_path):
-    """A log of two updates, and what they returned."""
-    watch = Monitor(MonitorTerms(0.1, ("a", "b"), 2))
-    path = tmp_path / "state.json.log"
-    entries = []
-    for agent in ("a", "b"):
-        standings = watch.update(agent, [1, 0, 0, 1], [0, 0, 1, 1])
-        append_log(path, watch.updates, "2026-11-15", standings)
-        entries.append(LogEntry(watch.updates, "2026-11-15", standings))
-    return path, tuple(entries)
-
-
-def test_what_was_appended_comes_back(log):
-    path, entries = log
-    assert read_log(path) == entries
-
-
-def test_lines_are_given_in_the_order_of_the_updates(log):
-    path, entries = log
-    path.write_bytes(b"".join(reversed(path.read_bytes().splitlines(keepends=True))))
-    assert read_log(path) == entries
-
-
-def test_a_missing_log_is_reported(tmp_path):
-    with pytest.raises(InputError, match="cannot read"):
-        read_log(tmp_path / "nothing.log")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"version": 2}, "reads version 1, it has 2"),
-        ({"update": True}, "Expected `int`"),
-        ({"streams": []}, "one agent"),
-        ({"streams": 5}, "damaged"),
-    ],
-)
-def test_a_damaged_line_is_named(log, change, message):
-    path, _ = log
-    first, second = path.read_text().splitlines()
-    path.write_text(f"{first}\n{json.dumps(json.loads(second) | change)}\n")
-    with pytest.raises(RecordError, match=rf"line 2.*{message}"):
-        read_log(path)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("hits", 99, "more hits than rows"),
-        ("since_hits", 99, "more hits than rows"),
-        ("n", -1, "Expected `int` >= 0"),
-        ("low", 1.5, "Expected `float` <= 1.0"),
-        ("high", -0.5, "Expected `float` >= 0.0"),
-        ("evidence", float("inf"), "must be a line of a monitor's log"),  # no JSON
-        ("high", float("nan"), "must be a line of a monitor's log"),
-        ("agent", "other", "one agent"),
-        ("label", "x", "Expected `int | null`"),
-    ],
-)
-def test_a_stream_is_held_to_what_it_can_be(log, field, value, message):
-    path, _ = log
-    line = json.loads(path.read_text().splitlines()[0])
-    line["streams"][0][field] = value
-    path.write_text(json.dumps(line))
-    with pytest.raises(RecordError, match=message):
-        read_log(path)
-
-
-@pytest.mark.parametrize("line", ["", "[]", "{", "7"])
-def test_other_lines_are_refused(tmp_path, line):
-    (tmp_path / "x.log").write_text(f"{line}\n")
-    with pytest.raises(RecordError):
-        read_log(tmp_path / "x.log")
 
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

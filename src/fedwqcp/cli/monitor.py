@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,25 +17,22 @@ import typer
 
 from fedwqcp._io import check_file_name, exists, locked, read
 from fedwqcp.cli.output import AsJson, Output
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.metrics import MIN_COUNT, Rate
 from fedwqcp.monitor import (
+    BatchCounts,
     Monitor,
     MonitorTerms,
     Standing,
-    calibration_slack,
     changing,
     load_monitor,
     read_batches,
+    read_column,
     save_monitor,
 )
-from fedwqcp.monitor.state import (
-    RoundEvent,
-    check_days,
-    claim_round,
-    log_line,
-    note_round,
-    record_of,
-)
+from fedwqcp.monitor.state import RoundEvent, check_days, claim_round, note_round, record_of
+from fedwqcp.scores import LabelScore
+from fedwqcp.serve import parse
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -45,14 +43,43 @@ State = Annotated[
 Check = Annotated[
     bool, typer.Option("--check", help="Exit with code 5 while there is an alarm, for schedulers.")
 ]
+Rows = Annotated[Path, typer.Argument(help="Rows in CSV or JSON; - is stdin.")]
+OneAgent = Annotated[
+    str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Agent whose rows these are.")
+]
+BatchName = Annotated[
+    str | None,
+    typer.Option(
+        help="Name of these rows, such as week-7: alarms name it, a repeated one is refused. Rows "
+        "that are added again without a name, or under another, count again."
+    ),
+]
+Points = Annotated[
+    list[int] | None,
+    typer.Option(
+        help="Calibration points of each agent (one number for all, or repeat it for each): "
+        "adds a tolerance for the chance in calibration."
+    ),
+]
 ALARMED = 5
+
+BATCHES = 12
+"""Batches of an agent that are printed, the latest ones."""
 
 
 @app.command("open")
 def open_state(
     state: State,
-    agent: Annotated[list[str], typer.Option(help="An agent to monitor; repeat for each.")],
-    alpha: Annotated[float, typer.Option(help="Miscoverage level that was promised.")],
+    agent: Annotated[
+        list[str] | None, typer.Option(help="An agent to monitor; repeat for each.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Miscoverage level that was promised.")
+    ] = None,
+    predictor: Annotated[
+        Path | None,
+        typer.Option(help="A site's predictor, which tells agent, level and number of classes."),
+    ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes, to monitor each one too.")] = 0,
     class_alpha: Annotated[
         float | None, typer.Option(help="Miscoverage accepted within a class; by default alpha.")
@@ -61,64 +88,51 @@ def open_state(
     tolerance: Annotated[
         float, typer.Option(help="How much less than 1 - alpha is still accepted.")
     ] = 0.0,
-    calibrated_on: Annotated[
-        list[int] | None,
-        typer.Option(
-            help="Calibration points of each agent (one number for all, or repeat it for each): "
-            "adds a tolerance for the chance in calibration."
-        ),
-    ] = None,
+    calibrated_on: Points = None,
     allow_large_alpha: Annotated[
         bool, typer.Option("--allow-large-alpha", help="Accept a level above 0.5.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start to monitor agents after a release."""
-    sizes = calibrated_on or []
-    if len(sizes) not in (0, 1, len(agent)):
-        raise InputError(
-            f"--calibrated-on must be given once or for each of {len(agent)} agents, got "
-            f"{len(sizes)} numbers"
-        )
-    slack = max((calibration_slack(n, alpha, agents=len(agent)) for n in sizes), default=0.0)
+    if predictor is not None:
+        own = parse(read(predictor), str(predictor))
+        level, agent = own.level(alpha), agent or [own.agent or "new-site"]
+        alpha = max(level.alpha, 1 - (level.proved or 1.0))
+        several = isinstance(own.score_object, LabelScore)
+        classes = classes or (own.n_classes or 0 if several else 0)
+    if not agent or alpha is None:
+        raise InputError("must be given, or --predictor", field="--agent and --alpha")
     terms = MonitorTerms(
         alpha,
         tuple(agent),
         classes,
         class_alpha,
         delta,
-        tolerance + slack,
+        tolerance,
         allow_large_alpha=allow_large_alpha,
     )
-    save_monitor(Monitor(terms), state, replace=False)
-    output, where = Output(as_json), f"one of {len(agent)} agents" if len(agent) > 1 else agent[0]
+    monitor = Monitor(terms, _points(agent, calibrated_on))
+    save_monitor(monitor, state, replace=False)
+    floors = {one.agent: one.floor for one in monitor.standings() if one.label is None}
+    output = Output(as_json)
     output.say(
-        f"{state}: alarms when coverage falls below {1 - terms.limit():.4f} at {where}; any false "
-        f"alarm until they are calibrated again has probability {delta:g} at most"
+        f"{state}: alarms when coverage falls below {min(floors.values()):.4f}"
+        + (f" to {max(floors.values()):.4f}" if len(set(floors.values())) > 1 else "")
     )
-    output.done(state=state, agents=agent, limit=1 - terms.limit(), delta=delta)
+    output.say(f"Any false alarm until the next calibration: probability {delta:g} at most")
+    output.done(state=state, agents=agent, limits=floors, delta=delta)
 
 
 @app.command()
 def update(
     state: State,
-    rows: Annotated[Path, typer.Argument(help="Rows with labels: CSV or JSON; - is stdin.")],
-    agent: Annotated[
-        str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Agent whose rows these are.")
-    ] = None,
+    rows: Rows,
+    agent: OneAgent = None,
     sets: Annotated[
         Path | None, typer.Option(help="Sets of `agent predict`; rows then hold id and label.")
     ] = None,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            help="Name of these rows; a repeated name is refused. Rows that are added again "
-            "without a name, or under another, count again."
-        ),
-    ] = None,
-    log: Annotated[
-        Path | None, typer.Option(help="JSON lines, one for each update; by default STATE.log.")
-    ] = None,
+    batch: BatchName = None,
     on_alarm: Annotated[
         str | None,
         typer.Option(help="Command that opens the next round; it runs once for each alarm."),
@@ -133,44 +147,97 @@ def update(
     words = None if on_alarm is None else _words(on_alarm)
     check_days(on_alarm_days)
     check_file_name(state)
-    data = sys.stdin.buffer.read() if str(rows) == "-" else read(rows)
-    batches = read_batches(data, agent, None if sets is None else read(sets))
+    batches = read_batches(_read(rows), agent, None if sets is None else read(sets))
     if not batches:
         Output(as_json).say(f"{rows}: no rows, so nothing was added")
-    said: list[Standing] = []
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    with changing(state, log or state.with_name(f"{state.name}.log")) as monitor:
+    with changing(state) as monitor:
         for name, own in batches.items():
-            standings = monitor.absorb(name, own, batch)
-            monitor.unlogged += (log_line(monitor.updates, now, standings),)
-            said += standings
-        others = [alarm for alarm in monitor.alarms if alarm.agent not in batches]
-    standings = (*said, *others)  # an alarm stands until its agent is calibrated again
-    opened = {} if words is None else _open_round(state, words, on_alarm_days, standings)
-    _end(standings, check, as_json, opened)
+            monitor.absorb(name, own, batch)
+    concerned = {*batches, *(alarm.agent for alarm in monitor.alarms)}  # an alarm stands
+    alarmed = {alarm.agent for alarm in monitor.alarms}
+    opened = {} if words is None else _open_round(state, words, on_alarm_days, alarmed)
+    _end(monitor, [name for name in monitor.sites if name in concerned], check, as_json, opened)
 
 
 @app.command()
-def show(state: State, check: Check = False, as_json: AsJson = False) -> None:
+def inputs(
+    state: State,
+    rows: Rows,
+    agent: Annotated[str, typer.Option(envvar="FEDWQCP_AGENT", help="Agent whose rows these are.")],
+    column: Annotated[
+        str, typer.Option(help="The number to test: size of the set, or a score of the top label.")
+    ] = "size",
+    batch: BatchName = None,
+    baseline: Annotated[
+        bool, typer.Option("--baseline", help="Rows from when the threshold was known to hold.")
+    ] = False,
+    check: Check = False,
+    as_json: AsJson = False,
+) -> None:
+    """Test inputs before labels arrive, such as the sets of `agent predict`."""
+    values = read_column(_read(rows), column)
+    with changing(state) as monitor:
+        monitor.update_inputs(agent, values, batch=batch, baseline=baseline)
+    _end(monitor, [agent], check, as_json)
+
+
+@app.command()
+def show(
+    state: State,
+    agent: Annotated[
+        str | None, typer.Option(help="Show the batches of this agent; by default all agents.")
+    ] = None,
+    openmetrics: Annotated[
+        bool, typer.Option("--openmetrics", help="Print gauges for a textfile collector.")
+    ] = False,
+    check: Check = False,
+    as_json: AsJson = False,
+) -> None:
     """Show the state of every agent and class, at any time."""
-    _end(load_monitor(state).standings(), check, as_json)
+    monitor = load_monitor(state)
+    standings = monitor.standings(agent)
+    names = list(dict.fromkeys(one.agent for one in standings))
+    if openmetrics:
+        typer.echo(_openmetrics(standings), nl=False)
+        return
+    output = Output(as_json)
+    for line in _batch_table(monitor, names[0]) if len(names) == 1 else _agent_table(monitor):
+        output.say(line)
+    _end(monitor, names, check, as_json, table=True)
 
 
 @app.command()
 def recalibrated(
     state: State,
     agent: Annotated[list[str], typer.Option(help="An agent that has a new threshold.")],
+    calibrated_on: Points = None,
     as_json: AsJson = False,
 ) -> None:
     """Restart agents that were calibrated again; their alarms end."""
+    points = _points(agent, calibrated_on)
     with changing(state) as monitor:
         for name in agent:
-            monitor.recalibrated(name)
+            monitor.recalibrated(name, calibrated_on=points.get(name))
         if exists(rounds := _rounds(state)):
             note_round(rounds, RoundEvent(datetime.now(UTC), "recalibrated", tuple(agent)))
     output = Output(as_json)
     output.say(f"{', '.join(agent)}: monitored again, from the first row")
     output.done(state=state, agents=agent)
+
+
+def _read(rows: Path) -> bytes:
+    return sys.stdin.buffer.read() if str(rows) == "-" else read(rows)
+
+
+def _points(agents: Sequence[str], sizes: Sequence[int] | None) -> dict[str, int]:
+    """Return the calibration points of each agent, where they are given."""
+    if len(sizes or ()) not in (0, 1, len(agents)):
+        raise InputError(
+            f"--calibrated-on must be given once or for each of {len(agents)} agents, got "
+            f"{len(sizes or ())} numbers"
+        )
+    every = list(sizes or ()) * (len(agents) if len(sizes or ()) == 1 else 1)
+    return dict(zip(agents, every, strict=False))
 
 
 def _words(command: str) -> list[str]:
@@ -191,14 +258,11 @@ def _rounds(state: Path) -> Path:
     return state.with_name(f"{state.name}.rounds")
 
 
-def _open_round(
-    state: Path, words: list[str], days: float, standings: tuple[Standing, ...]
-) -> dict[str, object]:
+def _open_round(state: Path, words: list[str], days: float, alarmed: set[str]) -> dict[str, object]:
     """Run the command that opens the next round.
 
     Not where this alarm already opened one, or where the last is less than so many days old.
     """
-    alarmed = {standing.agent for standing in standings if standing.status == "alarm"}
     now = datetime.now(UTC)
     with locked(state.parent):
         agents, earliest = claim_round(_rounds(state), alarmed, now, days)
@@ -235,21 +299,162 @@ def _says_that_it_failed(printed: str) -> bool:
 
 
 def _end(
-    standings: tuple[Standing, ...],
+    monitor: Monitor,
+    agents: Sequence[str],
     check: bool,
     as_json: bool,
     opened: dict[str, object] | None = None,
+    *,
+    table: bool = False,
 ) -> None:
-    """Print the state of each stream; with ``check`` exit with a code of its own on an alarm."""
+    """Say how agents stand; with ``check`` exit with a code of its own on an alarm."""
     output = Output(as_json)
-    alarms = [standing for standing in standings if standing.status == "alarm"]
-    for standing in standings:
-        output.say(standing, style="bold red" if standing in alarms else None)
+    standings = [one for name in agents for one in monitor.standings(name)]
+    for name in agents:
+        own = [one for one in standings if one.agent == name]
+        bad = any("alarm" in (one.state, one.inputs) for one in own)
+        if not table or bad:
+            for line in _lines(own, monitor.sites[name].batches, short=table):
+                output.say(line, style="bold red" if bad and not line.startswith(" ") else None)
     if opened and opened["opened"]:
         output.say("the next round was opened; the current release stays in use until it closes")
     elif opened and opened["earliest"]:
         output.say(f"the next round may be opened from {opened['earliest']} on")
-    streams = [record_of(standing) for standing in standings]
-    output.done(alarms=len(alarms), streams=streams, **(opened or {}))
-    if check and alarms:
+    alarms = [one for one in standings if one.state == "alarm"]
+    changed = [one for one in standings if one.inputs == "alarm"]
+    output.done(
+        alarms=len(alarms),
+        input_alarms=len(changed),
+        streams=[record_of(one) for one in standings],
+        batches={name: monitor.sites[name].batches for name in agents},
+        **(opened or {}),
+    )
+    if check and (alarms or changed):
         raise typer.Exit(ALARMED)
+
+
+def _lines(
+    own: Sequence[Standing], batches: Sequence[BatchCounts], *, short: bool
+) -> Iterator[str]:
+    """Say in at most five lines how an agent stands, and what to do."""
+    whole, classes = own[0], own[1:]
+    alarms = [one for one in own if one.state == "alarm"]
+    state = "ALARM" if alarms else whole.state
+    name = whole.agent if short or not batches else f"{whole.agent}, {batches[-1].name}"
+    yield f"{name}: {state}" + ("; INPUTS CHANGED" if whole.inputs == "alarm" else "")
+    if whole.coverage is not None and not short:
+        recent = whole.recent_hits / max(1, whole.recent_n)
+        yield (
+            f"  coverage {whole.coverage:.3f} ({whole.low:.3f} to {whole.high:.3f}) of {whole.n:,} "
+            f"rows, {recent:.3f} in the last {len(whole.recent)}; limit {whole.floor:.3f}"
+        )
+    if whole.inputs == "alarm":
+        yield f"  inputs have changed since about {whole.inputs_since}; coverage needs labels"
+    for one in alarms[:1]:
+        of = "" if one.label is None else f"class {one.label}: "
+        since = f"  {of}coverage has dropped since about {one.since}"
+        yield since + ("" if one.since_n < MIN_COUNT else f": {one.current:.3f} of {one.since_n:,}")
+    grouped = {
+        state: ", ".join(str(one.label) for one in classes if one.state == state)
+        for state in ("alarm", "watch", "too few")
+    }
+    if any(grouped.values()) and not (short and not alarms):
+        yield "  classes: " + "; ".join(f"{state} {who}" for state, who in grouped.items() if who)
+    if alarms and not short:
+        yield "  calibrate again on rows labelled since, then `fedwqcp monitor recalibrated`"
+
+
+def _row(*cells: str) -> str:
+    """Return a line of a table, of at most 80 columns."""
+    name, rows, coverage, interval, extra, state, inputs = cells
+    name = name if len(name) <= 16 else f"{name[:15]}…"
+    return (
+        f"{name:<16} {rows:>9} {coverage:>8} {interval:<14} {extra:>9} {state:<8} {inputs}".rstrip()
+    )
+
+
+def _batch_table(monitor: Monitor, agent: str) -> Iterator[str]:
+    """Show the latest batches of an agent, then all its rows since the calibration."""
+    whole, site = monitor.standings(agent)[0], monitor.sites[agent]
+    yield f"{agent}: alarms when coverage falls below {whole.floor:.3f}"
+    yield _row("batch", "rows", "coverage", "95 % interval", "mean size", "state", "inputs")
+    for one in site.batches[-BATCHES:]:
+        rate = Rate(n=one.n, hits=one.hits)
+        few = one.n < MIN_COUNT
+        yield _row(
+            one.name,
+            f"{one.n:,}" if one.n else "-",
+            "-" if few else f"{rate.coverage:.3f}",
+            "-" if few else f"{rate.low:.3f} to {rate.high:.3f}",
+            "-" if one.size is None or few else f"{one.size:.3g}",
+            one.state or "-",
+            one.inputs,
+        )
+    yield _total("all rows", whole, "")
+
+
+def _agent_table(monitor: Monitor) -> Iterator[str]:
+    """Show one line for each agent, the gravest first."""
+    yield _row("agent", "rows", "coverage", "95 % interval", "last 4", "state", "inputs")
+    grave = ("alarm", "watch", "too few", "ok")
+    found = [one for one in monitor.standings() if one.label is None]
+    for one in sorted(found, key=lambda one: grave.index(one.state)):
+        few = one.recent_n < MIN_COUNT
+        yield _total(one.agent, one, "-" if few else f"{one.recent_hits / one.recent_n:.3f}")
+
+
+def _total(name: str, one: Standing, extra: str) -> str:
+    few = one.n < MIN_COUNT
+    return _row(
+        name,
+        f"{one.n:,}",
+        "-" if few else f"{one.coverage:.3f}",
+        "-" if few else f"{one.low:.3f} to {one.high:.3f}",
+        extra,
+        one.state,
+        one.inputs,
+    )
+
+
+def _openmetrics(standings: Sequence[Standing]) -> str:
+    """Return gauges; a class of fewer than ten rows has none."""
+    try:
+        from prometheus_client import CollectorRegistry, Gauge
+        from prometheus_client.openmetrics.exposition import generate_latest
+    except ImportError as error:
+        raise MissingExtraError("printing gauges", "openmetrics") from error
+    registry = CollectorRegistry()
+    help_texts = {
+        "coverage": "Share of rows covered since the calibration",
+        "coverage_low": "Lower end of its 95 % confidence sequence",
+        "coverage_high": "Upper end of its 95 % confidence sequence",
+        "coverage_limit": "Coverage below which an alarm is due",
+        "coverage_recent": "Share of rows covered in the last four batches",
+        "rows": "Rows since the calibration",
+        "alarm": "1 while coverage has dropped",
+        "watch": "1 while a whole interval lies below the limit",
+        "inputs_alarm": "1 while inputs have changed",
+    }
+    gauges = {
+        name: Gauge(f"fedwqcp_{name}", text, ["agent", "class"], registry=registry)
+        for name, text in help_texts.items()
+    }
+    for one in standings:
+        values = {
+            "coverage_limit": one.floor,
+            "alarm": float(one.state == "alarm"),
+            "watch": float(one.state == "watch"),
+        }
+        if one.label is None:
+            values["inputs_alarm"] = float(one.inputs == "alarm")
+        if one.label is None or one.n >= MIN_COUNT:
+            values["rows"] = one.n
+        if one.n >= MIN_COUNT:
+            shares = {"coverage": one.hits / one.n, "coverage_low": one.low}
+            values |= shares | {"coverage_high": one.high}
+        if one.recent_n >= MIN_COUNT:
+            values["coverage_recent"] = one.recent_hits / one.recent_n
+        for name, value in values.items():
+            gauges[name].labels(one.agent, "" if one.label is None else str(one.label)).set(value)
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text.decode()

@@ -33,9 +33,9 @@ def advise_on(record: Release, *, alpha: float | None = None, new_site: bool = F
     levels, plan = record.round.alphas if alpha is None else (alpha,), Plan.of(record.round)
     if new_site:
         return advise("new-site", agents=len(record.round.agents), alpha=min(levels))
-    if plan.method.traits.controls_risk:
+    if plan.traits.controls_risk:
         return advise("risk")
-    if plan.method.traits.private:
+    if plan.traits.private:
         return advise("private")
     if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         return advise("masked")

@@ -88,9 +88,7 @@ class Agent:
         self.plan.check(calibration)
         self._rng = rng or _SystemRandom(PCG64())
         most = self.plan.round.max_n
-        if (
-            self.plan.method.traits.private and calibration.n > most
-        ):  # to refuse would tell of the size
+        if self.plan.traits.private and calibration.n > most:  # to refuse would tell of the size
             calibration = calibration.take(self._rng.choice(calibration.n, most, replace=False))
         self._calibration = calibration
         self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
@@ -154,9 +152,9 @@ class Agent:
             )
         last = (agents - round.quorum) * sum(often for _, often in schedule)
         steps = dict[type[Question], tuple[int, int]]()
-        for place, (kind, often) in enumerate(schedule[1:], start=1):
+        for step, (kind, often) in enumerate(schedule[1:], start=1):
             last += often
-            steps[kind] = place, last
+            steps[kind] = step, last
         ends = last if steps else 0
         for question in asked.questions:
             first, last = (1, ends) if question is None else steps.get(type(question), (1, 0))
@@ -186,10 +184,10 @@ class Agent:
         """
         # by the levels of the round: of the tasks, two may be equal once divided by the columns
         thresholds = len(self.plan.round.alphas) * self.plan.score.columns
-        return max(LEAST_EPSILON, float(Decimal(str(self.plan.method.traits.spends)) * thresholds))
+        return max(LEAST_EPSILON, float(Decimal(str(self.plan.traits.spends)) * thresholds))
 
     def _answer(self, asked: Ask) -> bytes:
-        private = self.plan.method.traits.private
+        private = self.plan.traits.private
         # a site that set a budget has said what private answers may tell
         limit = None if private and self._budget is not None else self._limit
         if limit is not None and not private:
@@ -225,16 +223,16 @@ class Agent:
         Where a round has none, it may name one class alone: it is refused after it was charged.
         """
         sized = [
-            (task.group, each)
-            for task, each in zip(self.plan.tasks, answers, strict=True)
-            if each is not None
+            (task.group, answer)
+            for task, answer in zip(self.plan.tasks, answers, strict=True)
+            if answer is not None
         ]
-        small = {group for group, each in sized if any(n < least for n in each.sizes())}
+        small = {group for group, answer in sized if any(n < least for n in answer.sizes())}
         if None in small:
             raise DisclosureError(f"this private round is of fewer than {least} points")
         return tuple(
-            None if task.group in small else each
-            for task, each in zip(self.plan.tasks, answers, strict=True)
+            None if task.group in small else answer
+            for task, answer in zip(self.plan.tasks, answers, strict=True)
         )
 
     def _summary(self, question: Question, task: Task) -> Summary | None:

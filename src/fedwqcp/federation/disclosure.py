@@ -206,7 +206,7 @@ def _accounts(
     if group is not None:
         whole = _class(group) if round.by == "label" else f"group {round.groups[group]}"
     if part is not None:
-        strata = plan.method.traits.corrects_shift_of == "strata"
+        strata = plan.traits.corrects_shift_of == "strata"
         own = f"stratum {part}" if strata else _class(part)
         found[f"{own} of {whole}" if whole else own] = size
         if whole and not strata and cal.labels is not None:

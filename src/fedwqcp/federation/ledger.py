@@ -253,7 +253,7 @@ def _new_cuts(
     """
     if not plan.method.cells(cal):
         return ""
-    cuts = ", ".join(f"{float(cut)!r}" for cut in plan.method.traits.cuts) or "rows"
+    cuts = ", ".join(f"{float(cut)!r}" for cut in plan.traits.cuts) or "rows"
     known = {each.cuts for each in before if each.cuts}
     if known and cuts not in known and limit is not None:
         raise DisclosureError(

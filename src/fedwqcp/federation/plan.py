@@ -29,7 +29,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.methods import Calibration, Method, Terms
+from fedwqcp.methods import Calibration, Method, Terms, Traits
 from fedwqcp.quantile import Overflow
 from fedwqcp.registry import Setting, settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
@@ -99,6 +99,11 @@ class Plan:
         return cls(round, method, score, tasks)
 
     @cached_property
+    def traits(self) -> Traits:
+        """What the method needs and does, with its settings."""
+        return self.method.traits
+
+    @cached_property
     def kinds(self) -> tuple[type[Payload], ...]:
         """Every kind of payload that occurs in the round."""
         return kinds_of(self.method)
@@ -112,7 +117,7 @@ class Plan:
                 f"for each {by} by itself, counting its points and the agents that have some: "
                 + assumed
             )
-        if self.method.traits.floors and self.score.columns > 1:
+        if self.traits.floors and self.score.columns > 1:
             assumed += (
                 "; over the two columns of the score at least (n - 1)/(n + 1) in place of n/(n + 1)"
             )
@@ -121,7 +126,7 @@ class Plan:
 
     def proved(self, n: int, alpha: float) -> float | None:
         """Return the coverage that n points prove at their agent, over the columns of the score."""
-        columns, proved = self.score.columns, self.method.traits.proved
+        columns, proved = self.score.columns, self.traits.proved
         if proved is None:
             return None
         return max(0.0, 1 - columns * (1 - proved(n, alpha / columns)))
@@ -174,7 +179,7 @@ class Plan:
         A private round looks at no value of theirs: a refusal would tell of it.
         """
         round, name = self.round, self.round.method.name
-        if cal.weights is not None and not self.method.traits.controls_risk:
+        if cal.weights is not None and not self.traits.controls_risk:
             raise InputError(f"weights are for methods that control a risk; {name!r} does not")
         if round.classes and cal.classes:
             check_same_classes(cal.classes, round.classes)
@@ -190,7 +195,7 @@ class Plan:
                         "add a column 'group' to the file (in an .npz file an array groups)",
                     ),
                 )
-            if not self.method.traits.private:
+            if not self.traits.private:
                 group_places(cal.groups, round.groups)
         if cal.columns > self.score.columns == 1:
             raise InputError(several_columns(cal.scores))
@@ -198,7 +203,7 @@ class Plan:
             raise InputError(
                 f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
             )
-        if self.method.traits.private:
+        if self.traits.private:
             return
         if cal.n > round.max_n:
             raise OutOfRangeError(
@@ -242,14 +247,14 @@ def with_target(method: Method[Any], target: Target) -> Method[Any]:
 
 def choose_method(method: str | Method[Any]) -> Choice:
     """Return a method as a round names it."""
-    found = methods.get(method) if isinstance(method, str) else method
-    return Choice(methods.name_of(found), _settings(found))
+    chosen = methods.get(method) if isinstance(method, str) else method
+    return Choice(methods.name_of(chosen), _settings(chosen))
 
 
 def choose_score(score: str | Score) -> Choice:
     """Return a score as a round names it."""
-    found = scores.get(score) if isinstance(score, str) else score
-    return Choice(scores.name_of(found), _settings(found))
+    chosen = scores.get(score) if isinstance(score, str) else score
+    return Choice(scores.name_of(chosen), _settings(chosen))
 
 
 def new_round(
@@ -296,7 +301,7 @@ def as_alphas(
     if not levels:
         raise InputError("alpha must be at least one level, got none")
     return tuple(
-        as_usual_alpha(each, allow_large=allow_large, allowed_by=allowed_by) for each in levels
+        as_usual_alpha(level, allow_large=allow_large, allowed_by=allowed_by) for level in levels
     )
 
 
@@ -357,8 +362,10 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
             f"{len(round.target)}",
             field="target",
         )
-    own = isinstance(score, Custom) and score.columns == 1  # the caller's own sets may be of labels
-    if round.by == "label" and not (labels or own):
+    scores_alone = (
+        isinstance(score, Custom) and score.columns == 1
+    )  # the caller's own sets may be of labels
+    if round.by == "label" and not (labels or scores_alone):
         raise InputError(
             f"'label' is for {without}; use by='group', with groups that are known before y is",
             field="by",

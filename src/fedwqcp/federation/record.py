@@ -297,7 +297,7 @@ def _check(release: Release, source: str) -> None:
                 f"{source}: outcomes: must hold one threshold for each of {there} agents, got "
                 f"{outcome.agents}"
             )
-        if plan.method.traits.floors and outcome.threshold(0) not in (None, inf):
+        if plan.traits.floors and outcome.threshold(0) not in (None, inf):
             raise RecordError(
                 f"{source}: outcomes: {release.round.method.name} leaves thresholds to the agents"
             )

@@ -10,7 +10,6 @@ from typing import Any
 
 from fedwqcp.errors import UnfitAnswerError
 from fedwqcp.methods._base import (
-    Disclosure,
     Exchange,
     LocalThresholds,
     Method,
@@ -19,7 +18,7 @@ from fedwqcp.methods._base import (
     Terms,
     Traits,
 )
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.auto import Borrowed
 from fedwqcp.methods.guarded_median_cp import Proposal

@@ -7,7 +7,7 @@ to know of a method stands in its `Traits`, so that nothing outside decides by i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
@@ -17,8 +17,8 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import CheckedSettings, Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.quantile import Overflow, conformal_quantile, conformal_rank
+from fedwqcp.methods._calibration import Calibration, Disclosure, one_score
+from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import (
     TARGETS,
     Begin,
@@ -56,55 +56,6 @@ fixed order, and returns a result."""
 
 Schedule: TypeAlias = tuple[tuple[type[Question], int], ...]
 """Kinds of question in their order, and how often each is asked at most."""
-
-
-@dataclass(frozen=True)
-class Disclosure:
-    """How many scores of one sample the answers of a whole round can disclose.
-
-    An order statistic is one score. A count at a value says between which two scores the value
-    lies, so different counts are counted: with enough values each becomes an order statistic.
-
-    Parameters
-    ----------
-    size : int
-        Scores of the sample.
-    scores : int
-        How many of them the server can learn.
-    part : int or None, optional
-        The class or stratum that the sample is of; None for all points of the agent.
-    each_level : bool, optional
-        Whether every level of the round discloses other scores, so that they add up.
-    ranks : tuple of int, optional
-        Which they are, where they are order statistics; the same rank again discloses nothing new.
-    """
-
-    size: int
-    scores: int
-    part: int | None = None
-    each_level: bool = True
-    ranks: tuple[int, ...] = ()
-
-    @classmethod
-    def of_ranks(cls, size: int, ranks: Iterable[int], part: int | None = None) -> Disclosure:
-        """Return what order statistics disclose, from their ranks.
-
-        Parameters
-        ----------
-        size : int
-            Scores of the sample.
-        ranks : iterable of int
-            Their ranks, from 1.
-        part : int or None, optional
-            The class or stratum that the sample is of.
-
-        Returns
-        -------
-        Disclosure
-            One score for each rank.
-        """
-        found = tuple(sorted(set(ranks)))
-        return cls(size, len(found), part, ranks=found)
 
 
 @dataclass(frozen=True)
@@ -440,19 +391,6 @@ def check_label_target(target: Target) -> None:
         raise InputError("target must hold finite numbers of at least 0, not all 0")
 
 
-def own_data(cal: Calibration | None, method: str) -> Calibration:
-    """Return the agent's data, which its threshold is found from, or say how to pass them."""
-    if cal is None:
-        raise InputError(
-            f"{method} needs the agent's calibration data to predict",
-            cure=(
-                "pass calibration=Outputs(probs, labels, ids) to predict_set",
-                "pass --calibration FILE",
-            ),
-        )
-    return cal
-
-
 class OneShot(Method[S]):
     """A method of one round: each agent sends one summary, the server combines them."""
 
@@ -519,15 +457,6 @@ class LocalThresholds(OneShot[LocalQuantile]):
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         overflow: Overflow = getattr(self, "overflow", "propagate")
         return LocalQuantile(conformal_quantile(cal.scores, alpha, overflow), cal.n)
-
-
-def one_score(
-    cal: Calibration, alpha: float, overflow: Overflow = "propagate"
-) -> tuple[Disclosure, ...]:
-    """Return what a local threshold discloses: one score, or none where it is +inf."""
-    rank = conformal_rank(cal.n, alpha)
-    finite = cal.n > 0 and (overflow == "clip" or rank <= cal.n)
-    return (Disclosure.of_ranks(cal.n, (min(rank, cal.n),) if finite else ()),)
 
 
 def _listed(sizes: Sequence[int]) -> str:

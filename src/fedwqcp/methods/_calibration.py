@@ -1,8 +1,8 @@
-"""An agent's calibration data, which never leave it."""
+"""An agent's calibration data, which never leave it, and how many of them answers disclose."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from fedwqcp._validation import (
     unchecked,
 )
 from fedwqcp.errors import InputError
+from fedwqcp.quantile import Overflow, conformal_rank
 
 SUM_TOLERANCE = 1e-9
 """How far the weights of a point may pass 1 by rounding."""
@@ -217,6 +218,77 @@ class Calibration:
         more = ("labels", "features", "groups", "weights")
         parts += [name for name in more if getattr(self, name) is not None]
         return f"Calibration({', '.join(parts)})"
+
+
+def own_data(cal: Calibration | None, method: str) -> Calibration:
+    """Return the agent's data, which its threshold is found from, or say how to pass them."""
+    if cal is None:
+        raise InputError(
+            f"{method} needs the agent's calibration data to predict",
+            cure=(
+                "pass calibration=Outputs(probs, labels, ids) to predict_set",
+                "pass --calibration FILE",
+            ),
+        )
+    return cal
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """How many scores of one sample the answers of a whole round can disclose.
+
+    An order statistic is one score. A count at a value says between which two scores the value
+    lies, so different counts are counted: with enough values each becomes an order statistic.
+
+    Parameters
+    ----------
+    size : int
+        Scores of the sample.
+    scores : int
+        How many of them the server can learn.
+    part : int or None, optional
+        The class or stratum that the sample is of; None for all points of the agent.
+    each_level : bool, optional
+        Whether every level of the round discloses other scores, so that they add up.
+    ranks : tuple of int, optional
+        Which they are, where they are order statistics; the same rank again discloses nothing new.
+    """
+
+    size: int
+    scores: int
+    part: int | None = None
+    each_level: bool = True
+    ranks: tuple[int, ...] = ()
+
+    @classmethod
+    def of_ranks(cls, size: int, ranks: Iterable[int], part: int | None = None) -> Disclosure:
+        """Return what order statistics disclose, from their ranks.
+
+        Parameters
+        ----------
+        size : int
+            Scores of the sample.
+        ranks : iterable of int
+            Their ranks, from 1.
+        part : int or None, optional
+            The class or stratum that the sample is of.
+
+        Returns
+        -------
+        Disclosure
+            One score for each rank.
+        """
+        found = tuple(sorted(set(ranks)))
+        return cls(size, len(found), part, ranks=found)
+
+
+def one_score(
+    cal: Calibration, alpha: float, overflow: Overflow = "propagate"
+) -> tuple[Disclosure, ...]:
+    """Return what a local threshold discloses: one score, or none where it is +inf."""
+    rank = conformal_rank(cal.n, alpha)
+    finite = cal.n > 0 and (overflow == "clip" or rank <= cal.n)
+    return (Disclosure.of_ranks(cal.n, (min(rank, cal.n),) if finite else ()),)
 
 
 def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

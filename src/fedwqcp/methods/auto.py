@@ -13,15 +13,8 @@ import numpy as np
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._answers import expect, most_common
-from fedwqcp.methods._base import (
-    Disclosure,
-    OneShot,
-    Terms,
-    Traits,
-    check_label_target,
-    own_data,
-)
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
+from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
 from fedwqcp.methods.fedls_cp import (
     Cell,
     ClassSketches,

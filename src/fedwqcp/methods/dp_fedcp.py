@@ -17,7 +17,6 @@ from fedwqcp._validation import Bools, Floats, Labels, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._base import (
-    Disclosure,
     Exchange,
     Method,
     PerAgentQuestions,
@@ -26,7 +25,7 @@ from fedwqcp.methods._base import (
     Traits,
     check_label_target,
 )
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._noise import discrete_gaussian
 from fedwqcp.methods._pinball import (
     TAIL,

@@ -13,8 +13,8 @@ import numpy as np
 from fedwqcp._validation import Floats, check_least, is_range
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import stacked, summed
-from fedwqcp.methods._base import Disclosure, OneShot, Traits
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import OneShot, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._sketches import sketch_size
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.limits import POINTS

@@ -25,8 +25,8 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind
-from fedwqcp.methods._base import Disclosure, Exchange, Method, Schedule, Traits
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import Exchange, Method, Schedule, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.messages import (
     Begin,

@@ -20,14 +20,8 @@ import numpy.typing as npt
 from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._answers import expect, most_common, summed
-from fedwqcp.methods._base import (
-    Disclosure,
-    OneShot,
-    Terms,
-    Traits,
-    check_label_target,
-)
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
+from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (

@@ -10,8 +10,8 @@ import numpy as np
 
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import counted, weighted_mean
-from fedwqcp.methods._base import Disclosure, OneShot, Terms, Traits, one_score
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import OneShot, Terms, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure, one_score
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow, conformal_quantile, conformal_rank, tail_ranks
 from fedwqcp.wire.messages import (
@@ -20,10 +20,8 @@ from fedwqcp.wire.messages import (
     QuantileAndTail,
     Question,
     SharedThreshold,
-    SharedThresholdWithin,
     Summary,
 )
-from fedwqcp.wire.release import NO_GUARANTEE
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,6 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     tail: int = 0
 
     summaries = (LocalQuantile, QuantileAndTail)
-    outcomes = (SharedThreshold, SharedThresholdWithin)
-    guarantee = NO_GUARANTEE
-    assumption = (
-        "in finite samples nothing is proved: the mean of local thresholds is a heuristic; "
-        "it lies between the extreme local thresholds"
-    )
 
     def __post_init__(self) -> None:
         if not 0 <= self.tail <= MOST_TAIL:

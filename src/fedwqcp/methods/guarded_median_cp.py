@@ -11,8 +11,8 @@ import numpy as np
 from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import weighted_median
-from fedwqcp.methods._base import LocalThresholds, Traits, own_data
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import LocalThresholds, Traits
+from fedwqcp.methods._calibration import Calibration, own_data
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import LocalQuantile, Outcome, check_score
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee

@@ -20,14 +20,8 @@ from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._averages import capped, check_withstands
-from fedwqcp.methods._base import (
-    Disclosure,
-    Exchange,
-    Method,
-    Schedule,
-    Terms,
-)
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import Exchange, Method, Schedule, Terms
+from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
 from fedwqcp.methods._sketches import counts_at
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic

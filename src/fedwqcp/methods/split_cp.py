@@ -9,8 +9,8 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import Disclosure, Exchange, Method, Traits, own_data
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import Exchange, Method, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
 from fedwqcp.quantile import Overflow, conformal_quantile
 from fedwqcp.wire.messages import Local, Outcome, Question, Summary
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee

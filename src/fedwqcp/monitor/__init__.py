@@ -1,38 +1,31 @@
-"""Is a threshold still valid? Coverage after release, as labels arrive.
+"""Is a threshold still valid? Inputs after release, and coverage as labels arrive.
 
 Each agent, and each monitored class, has a test that raises an alarm when coverage drops, also
-after a long good time, and a confidence sequence that is valid at any time. Rows pass through
+after a long good time, and a confidence sequence that is valid at any time. Inputs can be tested
+before labels come. Rows pass through
 
 - ``reading``: files and arrays become a `CoverageBatch` of hits and misses;
-- ``monitor``: `Monitor.absorb` hands the rows of an agent, and those of each class, to a test;
+- ``monitor``: `Monitor` hands the rows of an agent, and those of each class, to a test;
 - ``sequential_tests``: `advance` updates the test and decides the alarm;
-- ``state``: the monitor, its log and the rounds that alarms opened are kept in files.
+- ``state``: the monitor and the rounds that alarms opened are kept in files.
 """
 
-from fedwqcp.monitor.monitor import Monitor, MonitorTerms, Standing
-from fedwqcp.monitor.reading import CoverageBatch, read_batches
+from fedwqcp.monitor.monitor import BatchCounts, Monitor, MonitorTerms, Standing
+from fedwqcp.monitor.reading import CoverageBatch, read_batches, read_column
 from fedwqcp.monitor.sequential_tests import calibration_slack, confidence_sequence
-from fedwqcp.monitor.state import (
-    LogEntry,
-    append_log,
-    changing,
-    load_monitor,
-    read_log,
-    save_monitor,
-)
+from fedwqcp.monitor.state import changing, load_monitor, save_monitor
 
 __all__ = [
+    "BatchCounts",
     "CoverageBatch",
-    "LogEntry",
     "Monitor",
     "MonitorTerms",
     "Standing",
-    "append_log",
     "calibration_slack",
     "changing",
     "confidence_sequence",
     "load_monitor",
     "read_batches",
-    "read_log",
+    "read_column",
     "save_monitor",
 ]

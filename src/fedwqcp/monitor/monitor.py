@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-from math import exp, log
+import secrets
+from collections.abc import Mapping
+from math import log
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
 from fedwqcp._validation import as_labels, as_usual_alpha
 from fedwqcp.errors import InputError
-from fedwqcp.monitor.reading import CoverageBatch, batch_of_counts, batch_of_rows
-from fedwqcp.monitor.sequential_tests import Count, DropTest, advance, confidence_sequence
+from fedwqcp.metrics import MIN_COUNT, Rate
+from fedwqcp.monitor.reading import CoverageBatch, batch_of_rows
+from fedwqcp.monitor.sequential_tests import (
+    SLOPES,
+    BettingTest,
+    Count,
+    advance,
+    calibration_slack,
+    confidence_sequence,
+    coverage_bets,
+    rank_bets,
+    ranks,
+)
 from fedwqcp.wire.messages import check_names
 
 _MOST_CLASSES = 10_000
@@ -24,7 +37,15 @@ _LEAST_DELTA = 1e-100
 
 
 REMEMBERED = 1000
-"""How many batch ids of an agent are remembered, the latest ones."""
+"""Batches of an agent that are kept, the latest ones."""
+
+
+RECENT = 4
+"""How many of the last batches are judged together, beside all rows."""
+
+
+CoverageState: TypeAlias = Literal["ok", "watch", "alarm", "too few"]
+"""Whether coverage holds; `Standing.state` says what each one means."""
 
 
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -89,17 +110,17 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if not (isinstance(self.tolerance, int | float) and self.tolerance >= 0.0):
             raise InputError(f"tolerance must be at least 0, got {self.tolerance!r}")
-        for label in (None, *range(self.n_classes)):
-            if not self.limit(label) < 1.0:
-                raise InputError(f"alpha + tolerance must be below 1, got {self.limit(label):g}")
+        self.check_limits()
 
-    def limit(self, label: int | None = None) -> float:
+    def limit(self, label: int | None = None, tolerance: float | None = None) -> float:
         """Return the share of misses that is still accepted.
 
         Parameters
         ----------
         label : int, optional
             Within this class; of all rows by default.
+        tolerance : float, optional
+            That of an agent which has its own.
 
         Returns
         -------
@@ -108,7 +129,26 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         alpha = self.alpha if label is None or self.class_alpha is None else self.class_alpha
         own = alpha[label] if isinstance(alpha, tuple) and label is not None else alpha
-        return as_usual_alpha(own, allow_large=self.allow_large_alpha) + self.tolerance
+        more = self.tolerance if tolerance is None else tolerance
+        return as_usual_alpha(own, allow_large=self.allow_large_alpha) + more
+
+    def check_limits(self, tolerance: float | None = None) -> None:
+        """Refuse a tolerance that accepts every miss.
+
+        Parameters
+        ----------
+        tolerance : float, optional
+            That of an agent which has its own.
+
+        Raises
+        ------
+        InputError
+            If alpha + tolerance is not below 1.
+        """
+        for label in (None, *range(self.n_classes)):
+            if not self.limit(label, tolerance) < 1.0:
+                limit = self.limit(label, tolerance)
+                raise InputError(f"alpha + tolerance must be below 1, got {limit:g}")
 
     def share(self, label: int | None = None) -> float:
         """Return the part of delta that one stream of an agent spends.
@@ -130,12 +170,14 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Monitor:
-    """Watches coverage after release, as labels arrive.
+    """Watches coverage after release, as labels arrive, and inputs before they do.
 
     Parameters
     ----------
     terms : MonitorTerms
         Whom to watch, for which coverage, and how seldom to alarm falsely.
+    calibrated_on : mapping of str to int, optional
+        Calibration points behind an agent's threshold: its tolerance grows by `calibration_slack`.
 
     Notes
     -----
@@ -146,22 +188,28 @@ class Monitor:
     is at most delta, over any number of rows and looks, until agents are calibrated again; a new
     calibration of an agent starts its tests anew, with the same share.
 
+    `update_inputs` needs no labels and has a rate of its own: where the rows of all agents are
+    exchangeable with their baselines and each other, any alarm is ever raised with probability at
+    most delta. It tests inputs, not coverage: inputs may change while coverage holds, and coverage
+    may fall while inputs look the same.
+
     The order of rows is that in which labels arrive, and it must not depend on whether they are
     covered: where doubtful cases are labelled first, their coverage is what is tested.
 
     Examples
     --------
     >>> monitor = Monitor(MonitorTerms(alpha=0.1, agents=("st-mary", "lakeside")))
-    >>> for standing in monitor.update("st-mary", [1] * 40 + [0] * 12):
-    ...     print(standing.status, standing.alarm, standing.current)
-    alarm 47 0.0
+    >>> for standing in monitor.update("st-mary", [1] * 40 + [0] * 12, batch="week-1"):
+    ...     print(standing.state, standing.alarmed, standing.since, standing.current)
+    alarm week-1 week-1 0.0
     """
 
-    def __init__(self, terms: MonitorTerms) -> None:
+    def __init__(self, terms: MonitorTerms, calibrated_on: Mapping[str, int] | None = None) -> None:
         self.terms = terms
-        self.updates = 0
-        self.unlogged: tuple[str, ...] = ()
-        self.sites = dict.fromkeys(terms.agents, AgentState((DropTest(),) * terms.n_classes))
+        fresh = AgentState((BettingTest.begin(),) * terms.n_classes)
+        self.sites = dict.fromkeys(terms.agents, fresh)
+        for name, points in (calibrated_on or {}).items():
+            self.sites[name] = replace(self._site(name), tolerance=self._slack(points))
 
     def update(
         self,
@@ -182,7 +230,7 @@ class Monitor:
         labels : array_like, shape (n,), optional
             The labels, for the classes; nothing but counts is kept of them.
         batch : str, optional
-            Name of these rows; one of the agent's latest 1000 names is refused.
+            Name of these rows, such as ``"week-7"``: alarms name it, and a repeated one is refused.
 
         Returns
         -------
@@ -196,40 +244,6 @@ class Monitor:
             nothing is changed.
         """
         return self.absorb(agent, batch_of_rows(covered, labels), batch)
-
-    def update_counts(
-        self,
-        agent: str,
-        n: npt.ArrayLike,
-        hits: npt.ArrayLike,
-        classes: npt.ArrayLike | None = None,
-        *,
-        batch: str | None = None,
-    ) -> tuple[Standing, ...]:
-        """Take in rows of which only counts are known.
-
-        Parameters
-        ----------
-        agent : str
-            Whose rows.
-        n, hits : int or array_like
-            Rows, and how many were covered; several entries are in the order of arrival.
-        classes : array_like, optional
-            The class of each entry; all entries then arrived together.
-        batch : str, optional
-            Name of these rows; one of the agent's latest 1000 names is refused.
-
-        Returns
-        -------
-        tuple of Standing
-            Of this agent, then of its classes.
-
-        Raises
-        ------
-        InputError
-            As of `update`.
-        """
-        return self.absorb(agent, batch_of_counts(n, hits, classes), batch)
 
     def absorb(
         self, agent: str, batch: CoverageBatch, name: str | None = None
@@ -256,46 +270,105 @@ class Monitor:
             As of `update`.
         """
         site, terms = self._site(agent), self.terms
-        digest = () if name is None else (_digest(name),)
-        if digest and digest[0] in site.batches:
-            raise InputError(f"agent {agent!r}: this batch was already added; nothing is changed")
+        entry = self._entry(agent, name, "n")
         if terms.n_classes:
             try:
                 as_labels(batch.classes, len(batch.classes), terms.n_classes)
             except InputError as error:
                 raise error.from_row_one() from None
+        n, hits = int(batch.sizes.sum()), int(batch.hits.sum())
+        if not n:
+            return self.standings(agent)
+
+        def _after(test: BettingTest, label: int | None) -> BettingTest:
+            steps = (batch.sizes, batch.hits) if label is None else batch.of_class(label)
+            ratios = coverage_bets(*steps, terms.limit(label, site.tolerance))
+            return advance(test, ratios, *steps, delta=terms.share(label), batch=entry.name)
+
         self.sites[agent] = replace(
             site,
-            rows=advance(site.rows, batch.sizes, batch.hits, terms.limit(), terms.share()),
-            classes=tuple(
-                advance(test, *batch.of_class(label), terms.limit(label), terms.share(label))
-                for label, test in enumerate(site.classes)
-            ),
-            batches=(*site.batches, *digest)[-REMEMBERED:],
+            rows=_after(site.rows, None),
+            classes=tuple(_after(test, label) for label, test in enumerate(site.classes)),
         )
-        self.updates += 1
-        return self.standings(agent)
+        entry = replace(entry, n=n, hits=hits, size=batch.size)
+        self._keep(agent, entry)
+        standings = self.standings(agent)
+        self._keep(agent, replace(entry, state=standings[0].state))
+        return standings
 
-    def recalibrated(self, agent: str) -> None:
+    def update_inputs(
+        self,
+        agent: str,
+        values: npt.ArrayLike,
+        *,
+        batch: str | None = None,
+        baseline: bool = False,
+    ) -> Standing:
+        """Test inputs without labels, by one number for each row.
+
+        Parameters
+        ----------
+        agent : str
+            Whose rows.
+        values : array_like, shape (n,)
+            The same statistic each time, such as the size of the set or the score of the top label;
+            three digits of it count.
+        batch : str, optional
+            Name of these rows; their labels may follow under the same name.
+        baseline : bool, optional
+            Whether the rows are from when the threshold was known to hold: they are not tested.
+
+        Returns
+        -------
+        Standing
+            Of this agent.
+
+        Raises
+        ------
+        InputError
+            If the agent is not monitored, a value is no finite number, or the batch was added
+            before.
+        """
+        numbers = np.asarray(values, dtype=np.float64)
+        if numbers.ndim != 1 or not np.isfinite(numbers).all():
+            raise InputError("values must be one finite number for each row")
+        entry = self._entry(agent, name=batch, kind="inputs")
+        rounded = np.array([float(f"{value:.3g}") for value in numbers.tolist()])
+        own = self._site(agent).inputs
+        seed = own.seed if own.cells else secrets.randbits(48)
+        u = np.random.default_rng([seed, sum(own.cells.values())]).uniform(size=len(rounded))
+        p, cells = ranks(own.cells, rounded, u)
+        test, ones = own.test, np.ones(len(p), dtype=np.int64)
+        if not baseline:
+            share = self.terms.delta / len(self.terms.agents)
+            test = advance(test, rank_bets(p), ones, 0 * ones, delta=share, batch=entry.name)
+        found = InputState(seed, cells, test)
+        self.sites[agent] = replace(self.sites[agent], inputs=found)
+        self._keep(agent, replace(entry, inputs="baseline" if baseline else found.state))
+        return self.standings(agent)[0]
+
+    def recalibrated(self, agent: str, *, calibrated_on: int | None = None) -> None:
         """Start anew for an agent that has a new threshold; its alarms end.
 
         Parameters
         ----------
         agent : str
             Which agent.
+        calibrated_on : int, optional
+            Points behind the new threshold, as of the monitor.
 
         Raises
         ------
         InputError
-            If it is not monitored.
+            If it is not monitored, or there are too few points.
         """
         site = self._site(agent)
         self.sites[agent] = AgentState(
-            classes=(DropTest(),) * self.terms.n_classes,
+            (BettingTest.begin(),) * self.terms.n_classes,
             calibration=site.calibration + 1,
+            tolerance=site.tolerance if calibrated_on is None else self._slack(calibrated_on),
             batches=site.batches,
         )
-        self.updates += 1
 
     def standings(self, agent: str | None = None) -> tuple[Standing, ...]:
         """Return the state of agents and classes.
@@ -320,16 +393,21 @@ class Monitor:
     @property
     def alarms(self) -> tuple[Standing, ...]:
         """The streams with an alarm: what must be calibrated again."""
-        return tuple(each for each in self.standings() if each.status == "alarm")
+        return tuple(each for each in self.standings() if each.state == "alarm")
 
-    def _standing(self, agent: str, label: int | None, test: DropTest) -> Standing:
+    def _standing(self, agent: str, label: int | None, test: BettingTest) -> Standing:
+        site = self.sites[agent]
+        recent = [one for one in site.batches if one.n and one.calibration == site.calibration]
+        recent = recent[-RECENT:] if label is None else []
         low, high = confidence_sequence(test.n, test.hits)
-        before, since_n, since_hits = test.drop
+        alarmed = test.alarm is not None
+        _, since_n, since_hits = test.drop
+        of_inputs = site.inputs.state if label is None and site.inputs.test.n else ""
         return Standing(
             agent=agent,
             label=label,
-            calibration=self.sites[agent].calibration,
-            floor=1.0 - self.terms.limit(label),
+            calibration=site.calibration,
+            floor=1.0 - self.terms.limit(label, site.tolerance),
             n=test.n,
             hits=test.hits,
             low=low,
@@ -337,16 +415,55 @@ class Monitor:
             evidence=test.evidence,
             bar=-log(self.terms.share(label)),
             alarm=test.alarm,
-            before=before,
-            since_n=since_n,
-            since_hits=since_hits,
+            alarmed=test.alarmed,
+            since=test.since if alarmed else "",
+            since_n=since_n if alarmed else 0,
+            since_hits=since_hits if alarmed else 0,
+            recent=tuple(one.name for one in recent),
+            recent_n=sum(one.n for one in recent),
+            recent_hits=sum(one.hits for one in recent),
+            inputs=of_inputs,
+            inputs_since=site.inputs.test.since if of_inputs == "alarm" else "",
         )
+
+    def _slack(self, points: int) -> float:
+        """Return the tolerance of an agent that was calibrated on so many points."""
+        alpha, agents = self.terms.alpha, len(self.terms.agents)
+        tolerance = self.terms.tolerance + calibration_slack(points, alpha, agents=agents)
+        self.terms.check_limits(tolerance)
+        return tolerance
 
     def _site(self, agent: str) -> AgentState:
         if agent not in self.sites:
             known = ", ".join(self.terms.agents)
             raise InputError(f"agent {agent!r} is not monitored; agents: {known}")
         return self.sites[agent]
+
+    def _entry(self, agent: str, name: str | None, kind: Literal["n", "inputs"]) -> BatchCounts:
+        """Return the line of a batch, which a line of its inputs may have begun."""
+        site = self._site(agent)
+        if name is None:
+            name = f"batch {len(site.batches) + 1}"
+        elif not isinstance(name, str) or not 0 < len(name) <= 100 or not name.isprintable():
+            raise InputError("batch must be a name of 1 to 100 printable characters")
+        for one in site.batches:
+            if one.name != name:
+                continue
+            if getattr(one, kind):
+                what = f"agent {agent!r}: this batch was already added"
+                raise InputError(f"{what}; nothing is changed")
+            if one.calibration == site.calibration:
+                return one
+        return BatchCounts(name, site.calibration)
+
+    def _keep(self, agent: str, entry: BatchCounts) -> None:
+        """Put the line of a batch where it was, or last."""
+        site = self.sites[agent]
+        key = (entry.name, entry.calibration)
+        lines = [entry if (one.name, one.calibration) == key else one for one in site.batches]
+        if entry not in lines:
+            lines.append(entry)
+        self.sites[agent] = replace(site, batches=tuple(lines[-REMEMBERED:]))
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -372,9 +489,17 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         log(1/delta) of this stream: evidence that raises the alarm.
     alarm : int or None
         The row at which it was raised.
-    before, since_n, since_hits : int
-        The likeliest beginning of a drop: rows before it, rows and hits since. It means something
-        where there is an alarm.
+    alarmed, since : str
+        The batch of that row, and the batch in which the drop most likely began.
+    since_n, since_hits : int
+        Rows and hits since the drop most likely began.
+    recent : tuple of str
+        The last four batches of an agent, at most.
+    recent_n, recent_hits : int
+        Their rows and hits.
+    inputs, inputs_since : str
+        "ok" or "alarm" where inputs are tested without labels; the batch since which they have
+        most likely changed.
     """
 
     agent: str
@@ -388,20 +513,33 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     evidence: float
     bar: float
     alarm: Count | None
-    before: Count
+    alarmed: str
+    since: str
     since_n: Count
     since_hits: Count
-
-    def __post_init__(self) -> None:
-        if not (self.hits <= self.n and self.since_hits <= self.since_n <= self.n):
-            raise ValueError("a stream counts more hits than rows")
+    recent: tuple[str, ...]
+    recent_n: Count
+    recent_hits: Count
+    inputs: str
+    inputs_since: str
 
     @property
-    def status(self) -> Literal["alarm", "ok", "no rows"]:
-        """Whether there is an alarm; it stands until the agent is calibrated again."""
+    def state(self) -> CoverageState:
+        """What coverage is known to be.
+
+        ``alarm``: it has fallen below the floor; this stands until the agent is calibrated again.
+        ``watch``: the whole interval lies below the floor, of all rows or of the last batches.
+        ``too few``: even without any miss these rows could not show that it holds.
+        """
         if self.alarm is not None:
             return "alarm"
-        return "ok" if self.n else "no rows"
+        if self.n < MIN_COUNT:
+            return "too few"
+        recent = Rate(n=self.recent_n, hits=self.recent_hits)
+        if self.high < self.floor or (self.recent_n and recent.high < self.floor):
+            return "watch"
+        few = self.n * (1.0 - self.floor) < 3 - 1e-9  # the rule of three
+        return "too few" if few else "ok"
 
     @property
     def coverage(self) -> float | None:
@@ -411,46 +549,52 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def current(self) -> float | None:
         """Estimate of the coverage now: since the likeliest drop if there is an alarm."""
-        if self.alarm is None or not self.since_n:
-            return self.coverage
-        return self.since_hits / self.since_n
+        return self.since_hits / self.since_n if self.since_n else self.coverage
 
-    def __str__(self) -> str:
-        name = self.agent if self.label is None else f"{self.agent}, class {self.label}"
-        if self.coverage is None or self.current is None:
-            return f"{name}: no rows yet"
-        seen = (
-            f"{self.coverage:.4f} of {self.n} rows (95 % interval, valid at every row: "
-            f"{self.low:.4f} to {self.high:.4f})"
-        )
-        if self.alarm is None:
-            return (
-                f"{name}: ok, coverage {seen}; evidence that it is below {self.floor:.4g}: "
-                f"{exp(self.evidence):.3g} (at most 1 on average if it is not; alarm from "
-                f"{exp(self.bar):.4g} on)"
-            )
-        return (
-            f"{name}: ALARM at row {self.alarm}: coverage has dropped below {self.floor:.4g}; "
-            f"recalibrate. Since about row {self.before + 1} it is {self.current:.4f} "
-            f"({self.since_n} rows); over all {seen}"
-        )
+
+class BatchCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The counts of one batch.
+
+    ``size`` is the mean size of its sets where known, ``state`` and ``inputs`` how the agent stood
+    after it.
+    """
+
+    name: str
+    calibration: Count
+    n: Count = 0
+    hits: Count = 0
+    size: float | None = None
+    state: str = ""
+    inputs: str = ""
+
+    def __post_init__(self) -> None:
+        if self.hits > self.n:
+            raise ValueError("a batch counts more hits than rows")
+
+
+class InputState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The test of inputs: how often each value came, and the seed that breaks ties."""
+
+    seed: Count = 0
+    cells: dict[float, Count] = {}
+    test: BettingTest = BettingTest.begin(len(SLOPES))
+
+    @property
+    def state(self) -> Literal["ok", "alarm"]:
+        """Whether inputs have changed."""
+        return "ok" if self.test.alarm is None else "alarm"
 
 
 class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of one agent, however many rows there were.
 
     The tests are of rows since its last calibration, of each class where classes are monitored;
-    ``batches`` are digests of the latest batch ids.
+    ``tolerance`` is that of the terms where it is None.
     """
 
-    classes: tuple[DropTest, ...] = ()
-    rows: DropTest = DropTest()
+    classes: tuple[BettingTest, ...]
+    rows: BettingTest = BettingTest.begin()
+    inputs: InputState = InputState()
     calibration: Count = 1
-    batches: tuple[str, ...] = ()
-
-
-def _digest(name: str) -> str:
-    """Return the hash of a batch's name; the name may tell what the state must not hold."""
-    if not isinstance(name, str):
-        raise InputError(f"batch must be a name, got {type(name).__name__}: write it as text")
-    return sha256(name.encode(errors="surrogatepass")).hexdigest()[:32]
+    tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
+    batches: tuple[BatchCounts, ...] = ()

@@ -12,8 +12,9 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from math import isnan
+from dataclasses import dataclass, replace
+from math import isfinite, isnan
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class CoverageBatch:
         counts are known.
     classes, class_sizes, class_hits : Labels, shape (m,), optional
         The same for each class; empty where labels are not known.
+    size : float, optional
+        Mean size of the sets, where it is known.
     """
 
     sizes: Labels
@@ -51,6 +54,7 @@ class CoverageBatch:
     classes: Labels
     class_sizes: Labels
     class_hits: Labels
+    size: float | None = None
 
     def __repr__(self) -> str:
         return f"CoverageBatch(n={int(self.sizes.sum())})"
@@ -134,6 +138,36 @@ def read_batches(
     return batches
 
 
+def read_column(data: bytes, name: str) -> list[float]:
+    """Return one column of a table, as numbers.
+
+    Parameters
+    ----------
+    data : bytes
+        As of `read_batches`.
+    name : str
+        The column; ``size`` is also the length of an interval.
+
+    Returns
+    -------
+    list of float
+        One for each row.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a row lacks the number.
+    """
+    rows = _rows(data, "rows", (name,))
+    if name == "size" and rows and "lower" in rows[0] and "size" not in rows[0]:
+        ends = zip(_column(rows, "lower"), _column(rows, "upper"), strict=True)
+        return [upper - lower for lower, upper in ends]
+    try:
+        return _column(rows, name)
+    except InputError as error:
+        raise error.from_row_one() from None
+
+
 def batch_of_rows(covered: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> CoverageBatch:
     """Return rows that are known one by one: 1 where the set held the label, else 0."""
     hits = _whole(covered, "covered", highest=1)
@@ -182,10 +216,13 @@ def _batch(rows: Sequence[Mapping[str, Any]]) -> CoverageBatch:
     if "labels" in rows[0]:
         labels = _column(rows, "label")
         held = [_set(row, place) for place, row in enumerate(rows)]
-        return batch_of_rows([y in own for y, own in zip(labels, held, strict=True)], labels)
+        batch = batch_of_rows([y in own for y, own in zip(labels, held, strict=True)], labels)
+        return replace(batch, size=fmean(map(len, held)))
     if "lower" in rows[0]:
         y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
-        return batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
+        batch = batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
+        size = fmean(b - a for a, b in zip(lower, upper, strict=True))
+        return replace(batch, size=size if isfinite(size) else None)
     alone = "label" in rows[0] or "y" in rows[0]
     cure = (
         "rows of ids and labels need their sets: sets=",

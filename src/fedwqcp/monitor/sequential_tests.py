@@ -1,16 +1,18 @@
 r"""Sequential tests: they hold at all times together, however often one looks.
 
-`confidence_sequence` gives an interval of the mean coverage so far; `DropTest` tests one stream of
-hits and misses for a drop of coverage that began at any row, and `advance` decides the alarm.
+`confidence_sequence` gives an interval of the mean coverage so far. `BettingTest` looks in one
+stream for a change that may begin at any row, and `advance` decides the alarm. A bet multiplies its
+wealth at each row by a ratio L that is 1 at most on average while nothing has changed:
 
-**The test of a drop** is a test by betting. The hypothesis is that every row is covered with
-probability at least 1 - alpha, given all rows before it. Bet b says that the odds of a miss are c_b
-times as high. Its wealth is multiplied by the likelihood ratio of each row,
+- **coverage** (`coverage_bets`): every row is covered with probability at least 1 - alpha, given
+  all rows before it. Bet b says that the odds of a miss are c_b times as high: L is
+  (1 - m_b)/(1 - alpha) for a hit, m_b/alpha for a miss.
+- **inputs** (`rank_bets`): rows are exchangeable with the baseline and each other. Then the
+  randomised rank p of a statistic among all earlier ones is uniform and independent of the ranks
+  before it (`ranks`): L is 1 + b (2p - 1).
 
-.. math:: L = (1 - m_b)/(1 - \alpha) \text{ for a hit}, \quad m_b/\alpha \text{ for a miss},
-
-which is 1 at most on average while the hypothesis holds. A drop may begin at any row j, so a share
-w_j of the wealth is reserved for row j, w_1 + w_2 + ... = 1, and enters the bets there:
+A change may begin at any row j, so a share w_j of the wealth is reserved for row j,
+w_1 + w_2 + ... = 1, and enters the bets there:
 
 .. math:: S_t = L_t (S_{t-1} + w_t), \quad
           M_t = \tfrac1B \sum_b S_t^b + \sum_{j > t} w_j.
@@ -23,6 +25,7 @@ of evidence, and a drop at the start 0.9.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import log, log1p
 from typing import Annotated, TypeAlias
 
@@ -43,7 +46,11 @@ _TILTS = np.concatenate([_SCALES, -_SCALES])
 
 
 ODDS = (1.25, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
-"""By how much each bet of a `DropTest` says that the odds of a miss have grown."""
+"""By how much each bet on coverage says that the odds of a miss have grown."""
+
+
+SLOPES = (-0.95, -0.6, -0.3, 0.3, 0.6, 0.95)
+"""Slopes of the bets on ranks: smaller values than before, or larger ones."""
 
 
 _LOG_ZERO = -1e300
@@ -163,77 +170,130 @@ def calibration_slack(n: int, alpha: float, level: float = 0.95, agents: int = 1
     return max(0.0, 1.0 - alpha - low)
 
 
-class DropTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BettingTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The test of one stream so far; its size does not depend on the number of rows.
 
     ``n`` and ``hits`` are rows since the last calibration and how many were covered; ``wealth`` is
-    log S of each bet, ``evidence`` log M, ``alarm`` the row at which M first reached 1/delta.
-    ``runs`` are the logarithms of each bet's largest likelihood ratio over all rows at which a drop
-    may have begun, ``run_n`` and ``run_hits`` rows and hits before the row where that ratio begins.
+    log S of each bet, ``evidence`` log M, ``alarm`` the row at which M first reached 1/delta, in
+    the batch ``alarmed``. ``runs`` are the logarithms of each bet's largest likelihood ratio over
+    all rows at which a change may have begun, ``run_n`` and ``run_hits`` rows and hits before the
+    row where that ratio begins, ``run_since`` its batch: the next one where it is empty.
     """
 
-    n: Count = 0
-    hits: Count = 0
-    wealth: tuple[float, ...] = (_LOG_ZERO,) * len(ODDS)
-    runs: tuple[float, ...] = (0.0,) * len(ODDS)
-    run_n: tuple[Count, ...] = (0,) * len(ODDS)
-    run_hits: tuple[Count, ...] = (0,) * len(ODDS)
+    n: Count
+    hits: Count
+    wealth: tuple[float, ...]
+    runs: tuple[float, ...]
+    run_n: tuple[Count, ...]
+    run_hits: tuple[Count, ...]
+    run_since: tuple[str, ...]
     evidence: float = 0.0
     alarm: Count | None = None
+    alarmed: str = ""
 
     def __post_init__(self) -> None:
-        parts = (self.wealth, self.runs, self.run_n, self.run_hits)
-        if any(len(part) != len(ODDS) for part in parts):
+        parts = (self.wealth, self.runs, self.run_n, self.run_hits, self.run_since)
+        if len({len(part) for part in parts}) != 1 or not self.runs:
             raise ValueError("a test does not have its numbers")
         before = (0, 0), *zip(self.run_n, self.run_hits, strict=True), (self.n, self.hits)
         since = ((self.n - n, self.hits - hits) for n, hits in before)
         if any(hits > n or min(n, hits) < 0 for n, hits in (*before, *since)):
             raise ValueError("a test counts more hits than rows")
 
+    @classmethod
+    def begin(cls, bets: int = len(ODDS)) -> BettingTest:
+        """Return the test before the first row."""
+        zeros = (0,) * bets
+        return cls(0, 0, (_LOG_ZERO,) * bets, (0.0,) * bets, zeros, zeros, ("",) * bets)
+
     @property
     def drop(self) -> tuple[int, int, int]:
-        """The likeliest beginning of a drop: rows before it, and rows and hits since."""
+        """The likeliest beginning of a change: rows before it, and rows and hits since."""
         best = int(np.argmax(self.runs))
         before = self.run_n[best]
         return before, self.n - before, self.hits - self.run_hits[best]
 
+    @property
+    def since(self) -> str:
+        """The batch in which a change most likely began."""
+        return self.run_since[int(np.argmax(self.runs))]
 
-def advance(test: DropTest, sizes: Labels, hits: Labels, alpha: float, delta: float) -> DropTest:
+
+def advance(
+    test: BettingTest,
+    ratios: Floats,
+    sizes: Labels,
+    hits: Labels,
+    *,
+    delta: float,
+    batch: str = "",
+) -> BettingTest:
     """Return a test after more rows, in the order in which they arrived; decide the alarm.
 
     A step is one row, or several of which only counts are known: within a step the order does not
-    matter. ``alpha`` is the share of misses that still keeps the promise, ``delta`` the probability
-    of a false alarm over all time.
+    matter. ``ratios`` are the log likelihood ratios of each step under each bet, shape (k, B),
+    ``delta`` the probability of a false alarm over all time.
     """
     some = sizes > 0
-    sizes, hits = sizes[some], hits[some]
+    ratios, sizes, hits = ratios[some], sizes[some], hits[some]
     if not len(sizes):
         return test
-    ratios = _log_ratios(sizes, hits, alpha)
+    bets = ratios.shape[1]
     ends = test.n + np.cumsum(sizes)
     after = np.cumsum(ratios, axis=0)  # log of each bet's likelihood ratio since this call began
     entering = _log_weights(ends - sizes, ends)[:, None] - (after - ratios)
     wealth = after + np.logaddexp.accumulate(np.vstack([test.wealth, entering]))[1:]
-    bets = np.logaddexp.reduce(wealth, axis=1) - log(len(ODDS))
-    evidence = np.logaddexp(bets, -np.log1p(np.log(ends + 1.0)))  # with T(t + 1), still reserved
+    mean = np.logaddexp.reduce(wealth, axis=1) - log(bets)
+    evidence = np.logaddexp(mean, -np.log1p(np.log(ends + 1.0)))  # with T(t + 1), still reserved
     over = np.flatnonzero(evidence >= -log(delta))  # log M >= log(1/delta): the alarm
-    alarm = int(ends[over[0]]) if len(over) and test.alarm is None else test.alarm
-    return DropTest(
+    new = len(over) > 0 and test.alarm is None
+    # a change begins where a bet's likelihood ratio was lowest; of equals the latest
+    lows = np.vstack([-np.array(test.runs), after])
+    at = len(lows) - 1 - np.argmin(lows[::-1], axis=0)
+    covered = test.hits + np.cumsum(hits)
+    since = [batch if i < len(ends) else "" for i in at.tolist()]
+    return BettingTest(
         int(ends[-1]),
-        test.hits + int(hits.sum()),
+        int(covered[-1]),
         tuple(wealth[-1].tolist()),
-        *_likeliest_drops(test, ends, hits, after),
+        tuple((after[-1] - lows[at, np.arange(bets)]).tolist()),
+        tuple(int(ends[i - 1]) if i else n for i, n in zip(at, test.run_n, strict=True)),
+        tuple(int(covered[i - 1]) if i else h for i, h in zip(at, test.run_hits, strict=True)),
+        tuple(b if i else a or b for i, a, b in zip(at, test.run_since, since, strict=True)),
         float(evidence[-1]),
-        alarm,
+        int(ends[over[0]]) if new else test.alarm,
+        batch if new else test.alarmed,
     )
 
 
-def _log_ratios(sizes: Labels, hits: Labels, alpha: float) -> Floats:
-    """Return the log likelihood ratio of each step under each bet, shape (k, B)."""
+def coverage_bets(sizes: Labels, hits: Labels, alpha: float) -> Floats:
+    """Return the log likelihood ratio of each step under each bet on coverage, shape (k, B)."""
     odds = np.array(ODDS) * alpha / (1.0 - alpha)
     hit = -np.log1p(odds) - log1p(-alpha)  # log (1 - m)/(1 - alpha), with m = odds/(1 + odds)
     miss = hit + np.log(ODDS)
     return np.asarray(np.outer(hits, hit) + np.outer(sizes - hits, miss))
+
+
+def rank_bets(p: Floats) -> Floats:
+    """Return the log likelihood ratio of each rank under each bet on inputs, shape (k, B)."""
+    return np.asarray(np.log1p(np.outer(2.0 * p - 1.0, SLOPES)))
+
+
+def ranks(cells: Mapping[float, int], values: Floats, u: Floats) -> tuple[Floats, dict[float, int]]:
+    """Return each value's randomised rank among all earlier ones, and the counts with them.
+
+    ``cells`` are earlier values with their counts, ``u`` uniform numbers that break ties. Where all
+    values are exchangeable, the ranks are independent and uniform on [0, 1].
+    """
+    places, index = np.unique([*cells, *values], return_inverse=True)
+    counts = np.zeros(len(places), dtype=np.int64)
+    counts[index[: len(cells)]] = list(cells.values())
+    p, n = np.empty(len(values)), int(counts.sum())
+    for row, place in enumerate(index[len(cells) :].tolist()):
+        counts[place] += 1
+        n += 1
+        p[row] = (counts[:place].sum() + u[row] * counts[place]) / n
+    return p, dict(zip(places.tolist(), counts.tolist(), strict=True))
 
 
 def _log_weights(starts: Labels, ends: Labels) -> Floats:
@@ -241,19 +301,3 @@ def _log_weights(starts: Labels, ends: Labels) -> Floats:
     first, last = starts + 1.0, ends + 1.0
     grown = np.log1p((last - first) / first)
     return np.asarray(np.log(grown) - np.log1p(np.log(first)) - np.log1p(np.log(last)))
-
-
-def _likeliest_drops(
-    test: DropTest, ends: Labels, hits: Labels, after: Floats
-) -> tuple[tuple[float, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return runs, run_n and run_hits: a drop begins where a bet's likelihood ratio was lowest."""
-    lows = np.vstack([-np.array(test.runs), after])
-    at = len(lows) - 1 - np.argmin(lows[::-1], axis=0)  # the latest of equals
-    rows = np.concatenate([[0], ends])
-    covered = test.hits + np.concatenate([[0], np.cumsum(hits)])
-    best = lows[at, np.arange(len(ODDS))]
-    return (
-        tuple((after[-1] - best).tolist()),
-        tuple(int(rows[i]) if i else n for i, n in zip(at, test.run_n, strict=True)),
-        tuple(int(covered[i]) if i else h for i, h in zip(at, test.run_hits, strict=True)),
-    )

@@ -1,58 +1,36 @@
-"""The report of a monitor tells what its state and log hold, and nobody's single row."""
+"""The report of a monitor tells what its state holds, and nobody's single row."""
 
 import pytest
 
-from fedwqcp.errors import InputError, RecordError
-from fedwqcp.monitor import Monitor, MonitorTerms, append_log, load_monitor, save_monitor
+from fedwqcp.errors import InputError
+from fedwqcp.monitor import Monitor, MonitorTerms, save_monitor
+from fedwqcp.monitor.reading import batch_of_counts
 from fedwqcp.report.html import ReportOptions, load_page, write
-from fedwqcp.report.html.monitor import MOST
+from fedwqcp.report.html.monitor import LINES, STEPS
 from pages import Read
 
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-class Watch:
-    """A monitor in a folder that is kept after every update, as the command does."""
+@pytest.fixture
+def page_of(tmp_path):
+    """Return the page of a monitor, as data."""
 
-    def __init__(self, folder, terms):
-        self.state, self.monitor = folder / "watch.json", Monitor(terms)
-        save_monitor(self.monitor, self.state)
+    def _page(monitor, **options):
+        save_monitor(monitor, tmp_path / "watch.json")
+        return load_page(tmp_path / "watch.json", ReportOptions(**options))
 
-    @property
-    def log(self):
-        return self.state.with_name("watch.json.log")
-
-    def update(self, agent, covered, labels=None, when="2026-11-15T08:00:00+00:00"):
-        standings = self.monitor.update(agent, covered, labels)
-        save_monitor(self.monitor, self.state)
-        append_log(self.log, self.monitor.updates, when, standings)
-
-    def recalibrated(self, agent):
-        self.monitor.recalibrated(agent)
-        save_monitor(self.monitor, self.state)
+    return _page
 
 
 @pytest.fixture
-def quiet(tmp_path):
-    """Two agents that are covered as promised; one has no rows yet."""
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary", "lakeside")))
-    watch.update("st-mary", [1] * 46 + [0] * 4)
-    return watch
-
-
-@pytest.fixture
-def fallen(tmp_path):
+def fallen():
     """An agent that was covered for 100 rows, then never for 20."""
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary", "lakeside")))
+    watch = Monitor(MonitorTerms(0.1, ("lakeside", "st-mary")))
     watch.update("lakeside", [1] * 30)
-    watch.update("st-mary", [1] * 100)
-    watch.update("st-mary", [0] * 20, when="2026-12-01T09:30:00+00:00")
+    watch.update("st-mary", [1] * 100, batch="week-6")
+    watch.update("st-mary", [0] * 20, batch="week-7")
     return watch
-
-
-def words(folder, source):
-    """Return all that a reader can see."""
-    return " ".join(Read(write(source, folder / "page.html").read_text()).words)
 
 
 def block(page, name):
@@ -62,107 +40,99 @@ def block(page, name):
     return next(b for b in blocks if getattr(b, "name", "") == name)
 
 
-def cards(page):
-    """Return the cards by agent."""
-    return {card.agent: card for card in page.views[0].sections[0].blocks[0].groups["coverage"]}
+def rows(block):
+    """Return the rows of a table or of a chart's data."""
+    return [dict(zip(block.columns, row, strict=True)) for row in block.rows]
 
 
-def test_without_an_alarm_there_is_nothing_to_do(quiet):
-    page = load_page(quiet.state, ReportOptions())
-    verdict = page.views[0].verdicts["coverage"]
-    (standing,) = quiet.monitor.standings("st-mary")
-    assert (verdict.tone, verdict.word) == ("good", "No alarm")
-    assert f"{standing.low:.3f}" in verdict.text
-    assert f"{standing.high:.3f}" in verdict.text
-    assert cards(page)["lakeside"].word == "no rows yet"
+def verdict(page):
+    return page.views[0].verdicts["coverage"]
 
 
-def test_an_alarm_says_for_whom_since_when_and_what_to_do(fallen, tmp_path):
-    verdict = load_page(fallen.state, ReportOptions()).views[0].verdicts["coverage"]
-    assert (verdict.tone, verdict.word) == ("bad", "Alarm at 1 of 2 agents")
-    assert "st-mary" in verdict.text
-    assert "101" in verdict.text
-    said = words(tmp_path, fallen.state)
-    assert "100" in said
-    assert "watch.json" in said
-    assert "--agent" in said
+def words(page_file):
+    """Return all that a reader can see."""
+    return " ".join(Read(page_file.read_text()).words)
 
 
-def test_cards_tell_the_estimate_and_the_sequence_of_the_state(fallen):
-    standing, other = load_monitor(fallen.state).standings()
-    page = load_page(fallen.state, ReportOptions())
-    card = cards(page)["st-mary"]
-    assert (card.figure, card.label) == ("0.000", "coverage, last 20 rows")
-    assert f"{standing.low:.3f}" in card.interval
-    assert f"{standing.high:.3f}" in card.interval
-    assert dict(card.facts)["alarm at row"] == str(standing.alarm)
-    assert (cards(page)["lakeside"].figure, cards(page)["lakeside"].word) == ("1.000", "no alarm")
-    assert card.bar.low == standing.low
-    assert other.alarm is None
+def test_without_an_alarm_there_is_nothing_to_do(page_of):
+    watch = Monitor(MonitorTerms(0.1, ("st-mary", "lakeside")))
+    watch.update("st-mary", [1] * 46 + [0] * 4)
+    page = page_of(watch, title="Our hospitals")
+    assert (verdict(page).tone, page.title) == ("good", "Our hospitals")
+    few, ok = rows(block(page, "agents"))
+    assert (few["agent"], few["state"], few["rows"], few["coverage"]) == (
+        *("lakeside", "too few", "0", "?"),
+    )
+    assert (ok["agent"], ok["state"], ok["coverage"]) == ("st-mary", "ok", "0.920")
 
 
-def test_the_chart_draws_every_step_with_its_sequence(fallen):
-    chart = block(load_page(fallen.state, ReportOptions()), "coverage-st-mary")
-    first, last = (dict(zip(chart.columns, row, strict=True)) for row in chart.rows)
-    assert (first["row"], first["coverage"]) == (100, 1.0)
-    assert (last["row"], last["rows"], last["covered"]) == (120, 120, 100)
-    assert last["coverage"] == pytest.approx(100 / 120)
-    (standing, _) = load_monitor(fallen.state).standings()
-    assert (last["low"], last["high"]) == (standing.low, standing.high)
-    assert f"Alarm at row {standing.alarm}" in chart.alt
+def test_an_alarm_says_for_whom_since_when_and_what_to_do(page_of, fallen, tmp_path):
+    page = page_of(fallen)
+    assert verdict(page).tone == "bad"
+    first, other = rows(block(page, "agents"))
+    assert (first["agent"], first["state"], first["dropped since"]) == (
+        *("st-mary", "alarm", "week-7"),
+    )
+    assert (other["state"], block(page, "agents").tones) == ("ok", ["bad", "good"])
+    said = words(write(tmp_path / "watch.json", tmp_path / "page.html"))
+    assert "monitor recalibrated watch.json --agent st-mary" in said
 
 
-def test_a_new_calibration_ends_the_alarm_and_counts_anew(fallen, tmp_path):
+def test_the_chart_draws_every_batch_beside_all_rows(page_of, fallen):
+    chart = block(page_of(fallen), "coverage-st-mary")
+    first, last = rows(chart)
+    assert (first["batch"], first["coverage"], first["state"]) == ("week-6", 1.0, "ok")
+    assert (last["batch"], last["rows"], last["covered"]) == ("week-7", 20, 0)
+    assert last["mean"] == pytest.approx(100 / 120)
+    standing = fallen.standings("st-mary")[0]
+    assert (last["mean_low"], last["mean_high"]) == (standing.low, standing.high)
+    assert "Alarm in week-7" in chart.alt
+
+
+def test_a_new_calibration_ends_the_alarm_and_counts_anew(page_of, fallen):
     fallen.recalibrated("st-mary")
-    fallen.update("st-mary", [1] * 15)
-    page = load_page(fallen.state, ReportOptions())
-    assert page.views[0].verdicts["coverage"].word == "No alarm"
-    chart = block(page, "coverage-st-mary")
-    last = dict(zip(chart.columns, chart.rows[-1], strict=True))
-    assert (last["calibration"], last["row"], last["rows"]) == (2, 135, 15)
-    assert "120" in chart.alt
+    fallen.update("st-mary", [1] * 35, batch="week-9")
+    page = page_of(fallen)
+    assert verdict(page).tone == "good"
+    last = rows(block(page, "coverage-st-mary"))[-1]
+    assert (last["calibration"], last["mean"]) == (2, 1.0)
+    assert "before week-9" in block(page, "coverage-st-mary").alt
 
 
-def test_no_step_holds_fewer_than_ten_rows(tmp_path):
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
+def test_no_step_holds_fewer_than_ten_rows_and_old_ones_are_not_drawn(page_of):
+    watch = Monitor(MonitorTerms(0.1, ("st-mary", "lakeside")))
     for hit in [1] * 33 + [0] + [1] * 10:
         watch.update("st-mary", [hit])
-    chart = block(load_page(watch.state, ReportOptions()), "coverage-st-mary")
-    rows = [dict(zip(chart.columns, row, strict=True))["rows"] for row in chart.rows]
-    assert rows == [14, 24, 34, 44]
+    for _ in range(2 * STEPS):
+        watch.absorb("lakeside", batch_of_counts(100, 95))
+    page = page_of(watch)
+    steps = rows(block(page, "coverage-st-mary"))
+    assert [step["rows"] for step in steps] == [10, 10, 10, 14]
+    assert steps[-1]["batch"] == "batch 31 to batch 44"
+    assert len(block(page, "coverage-lakeside").rows) == STEPS
 
 
-def test_a_long_log_is_drawn_in_few_steps(tmp_path):
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
-    for _ in range(3 * MOST):
-        standings = watch.monitor.update_counts("st-mary", 100, 95)
-        append_log(watch.log, watch.monitor.updates, "t", standings)
-    save_monitor(watch.monitor, watch.state)
-    chart = block(load_page(watch.state, ReportOptions()), "coverage-st-mary")
-    assert len(chart.rows) == MOST
-    assert chart.rows[-1][4] == 300 * MOST
-
-
-def test_fewer_than_ten_rows_are_counted_but_not_shown(tmp_path):
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 2))
+def test_fewer_than_ten_rows_are_counted_but_not_shown(page_of, tmp_path):
+    watch = Monitor(MonitorTerms(0.1, ("st-mary",), 2))
     watch.update("st-mary", [1, 0, 1], [0, 0, 1])
-    page = load_page(watch.state, ReportOptions())
-    assert page.views[0].verdicts["coverage"].word == "Too few rows"
-    assert (cards(page)["st-mary"].figure, cards(page)["st-mary"].word) == ("?", "too few rows")
-    assert dict(cards(page)["st-mary"].facts)["evidence of a drop"] == "? of 40"
-    assert [row[3:6] for row in block(page, "classes").rows] == [("under 10", "?", "?")] * 2
-    assert "0.667" not in words(tmp_path, watch.state)
+    page = page_of(watch)
+    assert verdict(page).tone == "plain"
+    lines = [*rows(block(page, "agents")), *rows(block(page, "classes"))]
+    assert [(line["rows"], line["coverage"]) for line in lines] == [("under 10", "?")] * 3
+    assert "0.667" not in words(write(tmp_path / "watch.json", tmp_path / "page.html"))
 
 
-def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(tmp_path):
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary", "lakeside"), 4))
+def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(page_of, tmp_path):
+    watch = Monitor(MonitorTerms(0.1, ("st-mary", "lakeside"), 4))
     labels = [0] * 40 + [1] * 12 + [2] * 4
     watch.update("st-mary", [1] * 39 + [0] + [1] * 11 + [0] + [1, 1, 0, 1], labels)
     watch.update("lakeside", [1] * 23 + [0], [0] * 12 + [1] * 6 + [2] * 6)
-    rows = block(load_page(watch.state, ReportOptions()), "classes").rows
-    shown = {(row[0], row[1]): row[3:5] for row in rows}
+    found = {
+        (row["agent"], row["class"]): (row["rows"], row["coverage"])
+        for row in rows(block(page_of(watch), "classes"))
+    }
     # of st-mary's 56 rows, class 2 has 4: class 1 is hidden too, or 56 - 40 - 12 would tell
-    assert shown == {
+    assert found == {
         ("st-mary", "0"): ("40", "0.975"),
         ("st-mary", "1"): ("?", "?"),
         ("st-mary", "2"): ("under 10", "?"),
@@ -172,78 +142,52 @@ def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(tmp_path)
         ("lakeside", "2"): ("under 10", "?"),
         ("lakeside", "3"): ("0", "?"),
     }
-    assert {row[7] for row in rows if shown[row[0], row[1]][1] == "?"} == {"? of 320"}
-    assert "0.917" not in words(tmp_path, watch.state)  # eleven of twelve
+    assert "0.917" not in words(write(tmp_path / "watch.json", tmp_path / "page.html"))
 
 
-def test_classes_stand_beside_each_other_alarms_first(tmp_path):
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 3, class_alpha=0.2))
+def test_classes_are_sorted_by_gravity_and_cut(page_of):
+    watch = Monitor(MonitorTerms(0.1, ("st-mary",), 3, class_alpha=0.2))
     watch.update("st-mary", ([1] * 19 + [0]) * 20, ([0] * 10 + [1] * 9 + [2]) * 20)
-    page = load_page(watch.state, ReportOptions())
-    first, *others = block(page, "classes").rows
-    alarmed = watch.monitor.standings()[3]
-    assert first[:5] == ("st-mary", "2", f"ALARM at row {alarmed.alarm}", "20", "0.000")
-    assert {row[2] for row in others} == {"ok"}
-    verdict = page.views[0].verdicts["coverage"]
-    assert "st-mary" in verdict.text
-    assert "0.000" in verdict.text
+    page = page_of(watch)
+    first, *others = rows(block(page, "classes"))
+    assert (first["class"], first["state"], first["coverage"]) == ("2", "alarm", "0.000")
+    assert {row["state"] for row in others} == {"ok"}
+    assert verdict(page).tone == "bad"
+    many = page_of(Monitor(MonitorTerms(0.1, ("st-mary",), 300)))
+    assert len(block(many, "classes").rows) == LINES
 
 
-def test_many_classes_are_cut_and_counted(tmp_path):
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",), 300))
-    page = load_page(watch.state, ReportOptions())
-    assert len(block(page, "classes").rows) == 200
-    assert "100" in words(tmp_path, watch.state)
+@pytest.mark.parametrize("kind", ["watch", "inputs"])
+def test_a_caution_for_what_is_no_alarm_yet(page_of, kind):
+    watch = Monitor(MonitorTerms(0.1, ("st-mary",), 2, delta=1e-9 if kind == "watch" else 0.05))
+    watch.absorb("st-mary", batch_of_counts([100, 900], [76, 830], [0, 1]))
+    if kind == "inputs":
+        watch = Monitor(MonitorTerms(0.1, ("st-mary",)))
+        watch.update_inputs("st-mary", [1.0, 2.0] * 100, baseline=True)
+        watch.update_inputs("st-mary", [3.0] * 50, batch="week-7")
+    page = page_of(watch)
+    assert verdict(page).tone == "caution"
+    if kind == "inputs":
+        assert "week-7" in rows(block(page, "agents"))[0]["inputs"]
 
 
-def test_a_log_alone_is_enough_and_says_what_it_cannot_know(fallen, tmp_path):
-    fallen.state.unlink()
-    page = load_page(fallen.log, ReportOptions())
-    assert "Promised" not in dict(page.facts)
-    assert "monitor recalibrated STATE" in words(tmp_path, fallen.log)
-
-
-def test_a_log_beside_its_state_tells_the_same(fallen):
-    assert load_page(fallen.log, ReportOptions()) == load_page(fallen.state, ReportOptions())
-
-
-def test_a_state_without_log_tells_the_present(fallen, tmp_path):
-    fallen.log.unlink()
-    page = load_page(fallen.state, ReportOptions())
-    assert len(block(page, "coverage-st-mary").rows) == 1
-
-
-def test_evidence_beyond_all_numbers_is_shown(tmp_path):
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
-    watch.update("st-mary", [0] * 2000)
-    assert watch.monitor.standings()[0].evidence > 1000
-    page = load_page(watch.state, ReportOptions())
-    assert dict(cards(page)["st-mary"].facts)["evidence of a drop"] == "20 reached"
-
-
-def test_a_hostile_name_and_time_stay_text(tmp_path):
-    watch = Watch(tmp_path, MonitorTerms(0.1, ("st-mary",)))
-    watch.update("st-mary", [1] * 20, when="<script>alert(1)</script>")
-    html = write(watch.state, tmp_path / "page.html").read_text()
+def test_a_hostile_name_stays_text(page_of, tmp_path):
+    watch = Monitor(MonitorTerms(0.1, ("st-mary",)))
+    watch.update("st-mary", [1] * 20, batch="</script><script>alert(1)</script>")
+    page_of(watch)
+    html = write(tmp_path / "watch.json", tmp_path / "page.html").read_text()
     assert "<script>alert" not in html
-    assert "&lt;script&gt;alert(1)" in html
-
-
-def test_damage_is_reported_with_its_line(fallen):
-    fallen.log.write_text(fallen.log.read_text() + "{}\n")
-    with pytest.raises(RecordError, match="line 4"):
-        load_page(fallen.state, ReportOptions())
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"version": 1}', "x" * 100])
 def test_other_files_are_no_monitor(tmp_path, text):
-    (tmp_path / "x.log").write_text(text)
+    (tmp_path / "x.json").write_text(text)
     with pytest.raises(InputError):
-        load_page(tmp_path / "x.log", ReportOptions())
+        load_page(tmp_path / "x.json", ReportOptions())
 
 
 @pytest.mark.parametrize("option", [{"examples": 2}, {"calibration": "a.npz", "agent": "a"}])
-def test_data_of_an_agent_are_refused(quiet, option):
+def test_data_of_an_agent_are_refused(page_of, fallen, option):
     with pytest.raises(InputError):
-        load_page(quiet.state, ReportOptions(**option))
-    load_page(quiet.state, ReportOptions(agent="a"))  # which a site may have in its environment
+        page_of(fallen, **option)
+    page_of(fallen, agent="a")  # which a site may have in its environment

@@ -52,7 +52,7 @@ def every_block(name):
         threshold_chart([(name, "", 12, 0.5, 0.6)], None),
         threshold_chart([(name, name, 12, 0.5, 0.6)], "group"),
         history_chart(
-            name, [HistoryStep(1, name, 1, 20, 20, 18, 0.9, 0.6, 1.0)], 0.9, 0.5, ([12], [15])
+            name, [HistoryStep(name, 1, 20, 18, 0.9, 0.6, 1.0, 0.9, 0.6, 1.0, name)], 0.9, 0.5
         ),
         Table(name, name, (name,), [(name,)], agents=0),
         Gallery(

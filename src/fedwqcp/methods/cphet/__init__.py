@@ -16,16 +16,8 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked, summed
-from fedwqcp.methods._base import (
-    Disclosure,
-    Exchange,
-    Method,
-    Schedule,
-    Terms,
-    Traits,
-    own_data,
-)
-from fedwqcp.methods._calibration import Calibration
+from fedwqcp.methods._base import Exchange, Method, Schedule, Terms, Traits
+from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
 from fedwqcp.methods._pinball import (
     Average,
     SmoothedPinball,

@@ -22,7 +22,7 @@ from fedwqcp.wire.codec import mistaken_for
 
 KINDS: dict[str, Callable[[Path, ReportOptions], Page | None]] = {
     "a closed round (its release or record, or a folder with a record)": rounds.round_page,
-    "a monitor's state or log": monitor.monitor_page,
+    "a monitor's state": monitor.monitor_page,
 }
 """What a report can be made of, tried in this order: None where a path holds something else."""
 

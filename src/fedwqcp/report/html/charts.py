@@ -7,7 +7,7 @@ dark and print need no second chart.
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, fields
@@ -227,95 +227,93 @@ def _line(agent: str, part: str) -> str:
 
 @dataclass(frozen=True)
 class HistoryStep:
-    """How an agent stood after some rows.
+    """One batch of an agent, and all its rows since the calibration until then.
 
-    ``row`` counts since the agent was first watched, ``rows`` and ``covered`` since this
-    calibration; low and high are the confidence sequence of the coverage.
+    ``coverage`` is that of the batch with its exact interval; ``mean`` that of all rows, with the
+    confidence sequence ``mean_low`` to ``mean_high``.
     """
 
-    update: int
-    time: str
+    batch: str
     calibration: int
-    row: int
     rows: int
     covered: int
     coverage: float
     low: float
     high: float
+    mean: float
+    mean_low: float
+    mean_high: float
+    state: str
 
 
-def history_chart(
-    agent: str,
-    steps: Sequence[HistoryStep],
-    floor: float,
-    lowest: float,
-    marks: tuple[Sequence[int], Sequence[int]],
-) -> Chart:
-    """Draw one agent's coverage since each calibration, with its confidence sequence.
+def history_chart(agent: str, steps: Sequence[HistoryStep], floor: float, lowest: float) -> Chart:
+    """Draw one agent's coverage by batch and since each calibration.
 
-    The axis begins at ``lowest`` for all agents; a band is cut off there. ``marks`` are rows at
-    which an alarm was raised, and rows after which the agent was calibrated again.
+    The axis begins at ``lowest`` for all agents; what lies below is cut off.
     """
     import altair as alt
 
-    alarms, calibrations = marks
-    few = alt.Axis(tickCount=4, format=",d", grid=False)
-    rows_seen = alt.Scale(domain=[0, 1.03 * steps[-1].row], nice=False)
-    x = alt.X("row:Q", title="rows", scale=rows_seen, axis=few)
-    scale = alt.Scale(domain=[lowest, 1], nice=False, zero=False)
-    y = alt.Y("coverage:Q", scale=scale, title=None, axis=alt.Axis(tickCount=4))
-    ends = {"y": alt.Y("low:Q", scale=scale, title=None), "y2": "high:Q"}
-    part = alt.Detail("calibration:N")
-    shares = ("coverage", "low", "high")
+    shares = ("coverage", "low", "high", "mean", "mean_low", "mean_high")
     drawn = [
-        asdict(step) | {name: round(getattr(step, name), 5) for name in shares} for step in steps
+        {**asdict(step), "place": place} | {name: round(getattr(step, name), 5) for name in shares}
+        for place, step in enumerate(steps)
     ]
-    counts = Counter(step.calibration for step in steps)
+    labels = json.dumps([step.batch for step in steps])
+    axis = alt.Axis(
+        labelExpr=f"{labels}[datum.value]", tickMinStep=1, format="d", grid=False, tickCount=6
+    )
+    domain = alt.Scale(domain=[-0.5, len(steps) - 0.5], nice=False, zero=False)
+    x = alt.X("place:Q", title=None, scale=domain, axis=axis)
+    scale = alt.Scale(domain=[lowest, 1], nice=False, zero=False)
+    y_axis = alt.Axis(tickCount=4)
+    part = alt.Detail("calibration:N")
     base = chart_of(drawn)
-    lone = chart_of([row for row in drawn if counts[row["calibration"]] == 1])  # a band needs two
-    kept = chart_of([{"floor": floor}]).mark_rule(strokeDash=[5, 4], color="var(--ink)")
+    limit = chart_of([{"floor": floor}]).mark_rule(strokeDash=[5, 4], color="var(--ink)")
     layers = [
-        base.mark_area(color="var(--soft)", opacity=0.75, clip=True).encode(
-            x=x, detail=part, **ends
+        base.mark_area(color="var(--soft)", opacity=0.6, clip=True).encode(
+            x=x, detail=part, y=alt.Y("mean_low:Q", scale=scale, title=None), y2="mean_high:Q"
         ),
-        lone.mark_rule(color="var(--soft)", strokeWidth=5, clip=True).encode(x=x, **ends),
-        kept.encode(y=alt.Y("floor:Q", scale=scale)),
-        base.mark_line(color="var(--accent)", strokeWidth=2, clip=True).encode(
-            x=x, y=y, detail=part
+        limit.encode(y=alt.Y("floor:Q", scale=scale)),
+        base.mark_line(color="var(--muted)", strokeWidth=2, clip=True).encode(
+            x=x, y=alt.Y("mean:Q", scale=scale, title=None, axis=y_axis), detail=part
         ),
-        base.mark_circle(color="var(--accent)", size=26, opacity=1, clip=True).encode(
+        base.mark_rule(color="var(--accent)", strokeWidth=1.5, clip=True).encode(
+            x=x, y=alt.Y("low:Q", scale=scale, title=None), y2="high:Q"
+        ),
+        base.mark_circle(color="var(--accent)", size=40, opacity=1, clip=True).encode(
             x=x,
-            y=y,
+            y=alt.Y("coverage:Q", scale=scale, title=None),
             tooltip=[
-                *(alt.Tooltip(f"{name}:N") for name in ("update", "time", "calibration")),
+                *(alt.Tooltip(f"{name}:N") for name in ("batch", "state", "calibration")),
                 *(alt.Tooltip(f"{name}:Q", format=",") for name in ("rows", "covered")),
                 *(alt.Tooltip(f"{name}:Q", format=".3f") for name in shares),
             ],
         ),
     ]
-    for rows, colour, dash, what in (
-        (calibrations, "var(--ink)", [2, 4], "calibrated again after row"),
-        (alarms, "var(--bad)", [], "alarm at row"),
-    ):
-        if rows:
-            rule = chart_of([{"row": row} for row in rows])
-            rule = rule.mark_rule(color=colour, strokeWidth=2, strokeDash=dash)
-            tooltip = [alt.Tooltip("row:Q", title=what, format=",")]
-            layers.append(rule.encode(x=x, tooltip=tooltip))
+    pairs = list(enumerate(pairwise([None, *steps])))
+    began = [at for at, (a, b) in pairs if a and b and a.calibration != b.calibration]
+    alarm = [
+        at
+        for at, (a, b) in pairs
+        if b and b.state == "alarm" and (at in began or not a or a.state != "alarm")
+    ]
+    for places, colour, dash in ((began, "var(--ink)", [2, 4]), (alarm, "var(--bad)", [])):
+        if places:
+            rule = chart_of([{"place": at - (0.5 if dash else 0)} for at in places])
+            layers.append(rule.mark_rule(color=colour, strokeWidth=2, strokeDash=dash).encode(x=x))
     first, last = steps[0], steps[-1]
     said = (
-        f"Coverage of {agent} in {counted(len(steps), 'step')}, from {first.coverage:.3f} after "
-        f"{counted(first.row, 'row')} to {last.coverage:.3f} after {last.row:,}, where the "
-        f"95 % confidence sequence is {last.low:.3f} to {last.high:.3f}. Required: {floor:.3f}."
+        f"Coverage of {agent} in {counted(len(steps), 'batch')}, from {first.coverage:.3f} in "
+        f"{first.batch} to {last.coverage:.3f} in {last.batch}; {last.mean:.3f} of all rows since "
+        f"the calibration, 95 % confidence sequence {last.mean_low:.3f} to {last.mean_high:.3f}. "
+        f"Limit: {floor:.3f}." + "".join(f" Alarm in {steps[at].batch}." for at in alarm)
     )
-    for what, rows in (("Alarm at row", alarms), ("New calibration after row", calibrations)):
-        if rows:
-            said += f" {what} {', '.join(f'{row:,}' for row in rows)}."
+    said += "".join(f" Calibrated again before {steps[at].batch}." for at in began)
     return Chart(
         name=f"coverage-{agent}",
         title=agent,
         alt=said,
-        spec=spec_of(alt.layer(*layers), height=150),
+        spec=spec_of(alt.layer(*layers), height=170),
         columns=[field.name for field in fields(HistoryStep)],
         rows=[astuple(step) for step in steps],
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -35,6 +35,8 @@ class ReportOptions:
         That agent's model outputs on labelled test points; labels where the outputs carry none.
     calibration : Path, optional
         That agent's calibration outputs, with labels.
+    title : str, optional
+        Title of the page.
 
     Raises
     ------
@@ -48,6 +50,7 @@ class ReportOptions:
     outputs: Path | None = None
     labels: Path | None = None
     calibration: Path | None = None
+    title: str = ""
 
     def __post_init__(self) -> None:
         if self.examples < 0:
@@ -188,7 +191,7 @@ class Charts:
 class Table:
     """A table; ``name`` is that of its download, ``agents`` the column of the agents, if any.
 
-    The filter hides the rows of other agents.
+    The filter hides the rows of other agents. ``tones``, one a row, colour ``coloured`` columns.
     """
 
     name: str
@@ -196,7 +199,13 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     agents: int | None = None
+    tones: Sequence[Tone] = ()
+    coloured: Sequence[str] = ()
     kind: ClassVar[str] = "table"
+
+    def toned(self, tones: Sequence[Tone], *columns: str) -> Table:
+        """Return the table with columns in the tone of their row."""
+        return replace(self, tones=tones, coloured=columns)
 
 
 @dataclass(frozen=True)
@@ -303,7 +312,8 @@ def name_list(names: Iterable[str]) -> str:
 
 def counted(count: int, what: str) -> str:
     """Write how many there are of something, such as ``"1 agent"`` or ``"1,797 points"``."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    ending = "es" if what.endswith(("s", "ch")) else "s"
+    return f"{count:,} {what}{'' if count == 1 else ending}"
 
 
 def sentence(text: str, names: Iterable[str] = ()) -> str:

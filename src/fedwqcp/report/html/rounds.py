@@ -489,7 +489,7 @@ def _chance(sent: LocalQuantile, plan: Plan, task: int) -> str:
     rank, finite = conformal_rank(n, alpha), sent.threshold < inf
     if rank > n and not finite:
         return "too few points for a finite threshold"
-    if not (finite and plan.method.traits.ranked_threshold):
+    if not (finite and plan.traits.ranked_threshold):
         return ""
     if rank > n:
         return f"clipped: covers {n}/{n + 1} on average, {n / (n + 1):.3f}"
