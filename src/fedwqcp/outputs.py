@@ -135,10 +135,13 @@ class Outputs:
         fields |= {"classes": names, "by_name": by_name, "_columns": table}
         parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
         for what, given in parts.items():
-            part = None if given is None else as_array(given, what)
-            if part is not None and part.ndim == 0:
+            fields[what] = None
+            if given is None:
+                continue
+            part = fields[what] = as_array(given, what)
+            if part.ndim == 0:
                 raise InputError(f"{what} must have one entry for each row, got a single value")
-            if part is not None and len(part) != len(array):
+            if len(part) != len(array):
                 one = array.ndim == 1 and len(part) == 1
                 raise InputError(
                     f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
@@ -151,11 +154,10 @@ class Outputs:
                     "pass to_numpy() of both where rows correspond by position",
                     field=what,
                 )
-            if part is not None and what == "ids" and part.ndim != 1:
-                raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
-            if given is not None and what == "ids":
+            if what == "ids":
+                if part.ndim != 1:
+                    raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
                 check_no_id_missing(given)
-            fields[what] = part
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 

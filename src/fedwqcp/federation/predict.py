@@ -109,7 +109,7 @@ def predict(
         rule = set_rule(round.rule, allow_empty)
         u = row_uniforms(round.key, outputs) if score.randomized else None
         sets = score.invert(outputs.values, threshold, rule, u)
-        return LabelSets(sets.mask, round.classes)
+        return LabelSets(sets.mask, round.classes) if round.classes else sets
     if not allow_empty:
         raise InputError(
             "empty sets can be avoided only in sets of labels of which one is true, which score "
@@ -359,10 +359,10 @@ def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:
 
 def check_classes(round: Round, outputs: Outputs) -> None:
     """Refuse outputs with another number of classes than the round's."""
-    if not isinstance(Plan.of(round).score, LabelScore | MultiLabel):
+    if round.n_classes is None or not isinstance(Plan.of(round).score, LabelScore | MultiLabel):
         return
     classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
-    if round.n_classes is not None and classes != round.n_classes:
+    if classes != round.n_classes:
         row = outputs.values.ndim == 1 and len(outputs.values) == round.n_classes
         cure = "give one column for each class of the round"
         cures = (cure, f"{cure}, or ask the server for a round with the classes of this model")

@@ -629,7 +629,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
     ) -> T | dict[float, T]:
         """Return what `work` gives at one level; for several levels, a dict by level."""
-        given = plain(alpha)
+        given = None if alpha is None else plain(alpha)
         if not isinstance(given, tuple):
             self.tasks_of(given)  # refuses what is no level of the round
             return work(given)
