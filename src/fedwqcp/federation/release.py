@@ -529,7 +529,9 @@ class Release(ReleaseRecord):
                     found.append(plan.proved(sum(sent.sizes()), level))
         return min((each for each in found if each is not None), default=None)
 
-    def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
+    def report(
+        self, path: str | Path, tests: Mapping[str, Outputs] | None = None, title: str = ""
+    ) -> Path:
         """Write one HTML page: who is covered, how large the sets are, what was sent.
 
         Parameters
@@ -538,6 +540,8 @@ class Release(ReleaseRecord):
             Where; a file that is there is replaced.
         tests : mapping of str to Outputs, optional
             Labelled test points of agents, for their coverage.
+        title : str, optional
+            Title of the page; by default the method and the number of agents.
 
         Returns
         -------
@@ -554,7 +558,7 @@ class Release(ReleaseRecord):
         check_arguments(Release.report, locals())
         # report is a higher layer: it is imported by name, and only when this is called
         pages = import_module("fedwqcp.report.html")
-        written: Path = pages.write_release(self, Path(path), tests or {})
+        written: Path = pages.write_release(self, Path(path), tests or {}, title)
         for agent, test in (tests or {}).items():
             self._warn_of_calibrated(agent, test)
         return written
