@@ -7,7 +7,7 @@ FAST   := src/fedwqcp/kernels/_fast.cpp hatch_build.py  # compiled when the pack
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes; each would compile the package anew
 
-.PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-browser test-docs docs nightly fuzz check slow fast kernels sanitize paper bench-peers clean
+.PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-nvflare-oldest test-browser test-docs docs nightly fuzz check slow fast kernels sanitize paper bench-peers clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
@@ -53,9 +53,12 @@ test-flower-oldest: $(VENV)/.flower-oldest  ## apps and a round between processe
 test-nvflare: $(VENV)/.nvflare  ## rounds over NVIDIA FLARE, within a process and between real ones
 	$(BIN)/python -m pytest tests/nvflare tests/conformance/test_transports.py tests/cli/test_output.py -m "not slow and not nightly"
 
-nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## the slow faults of a federation, the oldest Flower, three minutes of the fuzzer
+test-nvflare-oldest: $(VENV)/.nvflare-oldest  ## hostile jobs and rounds between processes on the oldest supported FLARE
+	$(VENV)-nvflare/bin/python -m pytest tests/nvflare -m "not slow"
+
+nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## the slow faults of a federation, the oldest engines, three minutes of the fuzzer
 	$(BIN)/python -m pytest tests/flower tests/nvflare -m nightly
-	$(MAKE) test-flower-oldest
+	$(MAKE) test-flower-oldest test-nvflare-oldest
 	$(MAKE) fuzz SECONDS=180
 
 SECONDS ?= 600
@@ -95,6 +98,12 @@ $(VENV)/.flower-oldest: $(VENV)/bin/python pyproject.toml
 
 $(VENV)/.nvflare: $(VENV)/.dev
 	$(PIP) install --quiet -e ".[nvflare]"
+	touch $@
+
+$(VENV)/.nvflare-oldest: $(VENV)/bin/python pyproject.toml
+	$(PYTHON) -m venv $(VENV)-nvflare
+	$(VENV)-nvflare/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-nvflare/bin/python -m pip install --quiet -e ".[nvflare,sign]" "nvflare==2.9.0" --group test
 	touch $@
 
 $(VENV)/.browser: $(VENV)/.dev

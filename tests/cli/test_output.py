@@ -6,6 +6,7 @@ import doctest
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 
@@ -116,6 +117,13 @@ def test_a_round(folder):
     assert sets["n"] == found["n"] == 60
     assert found["low"] <= found["rate"] <= found["high"]
     assert len((folder / sets["sets"]).read_text().splitlines()) == 61
+    own = call_json("agent", "predictor", "--release", "release.json", "--round", "round.json",
+                    "--agent", "b", "--calibration", "b.npz", "--out", "own.json")  # fmt: skip
+    assert own["levels"][0]["thresholds"] == [[sets["threshold"][0]]]
+    assert call_json("predictor", "page", "sets.html")["files"] == ["sets.html"]
+    assert call_json("predictor", "vectors", "vectors.json")["files"] == ["vectors.json"]
+    if find_spec("onnx"):
+        assert call_json("predictor", "onnx", "own.json", "own.onnx")["files"] == ["own.onnx"]
 
 
 def test_a_round_that_goes_on_and_one_with_a_refusal(folder):

@@ -16,6 +16,7 @@ import pytest
 import fedwqcp as fw
 from engine import finished
 from fedwqcp.federation.audit import audit
+from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 from fedwqcp.federation.transport.processes import free_ports, wait_until
 
@@ -113,3 +114,25 @@ def test_after_a_restart_of_the_superlink_a_new_round_works(federation, root):
     (record,) = records.iterdir()
     assert not audit(record).matches
     assert not (record / "release.json").exists()
+
+
+def test_a_site_tells_a_fifth_over_rounds_and_restarts(federation, root):
+    """15 of 200 and of 250 scores a round: the third is one too many for the first site."""
+    used = []
+    for i in range(4):
+        if i % 2 == 0:
+            for at, name in enumerate(AGENTS):
+                federation.processes.stop(name)
+                config = {"partition-id": at, "folder": root / "sites" / name, "data-set": "many"}
+                federation.start_site(name, config, port=federation.proxy_port)
+            time.sleep(5)
+            federation.wait_online(2)
+        records = root / "records" / f"many-{i}"
+        alphas = ",".join(f"{(1.5 + i + 6 * j) / 201:.4f}" for j in range(15))
+        config = {"method": "fedwq-cp", "alpha": alphas, "quorum": 1, "records": str(records)}
+        _, record = finished(federation, records, federation.submit(root / "my-app", config))
+        found = record / "release.json"
+        used.append(fw.load(found).used if found.exists() else ())
+    assert used == [AGENTS, AGENTS, AGENTS[1:], ()]
+    ledgers = (DisclosureLedger(root / "sites" / name / "ledger" / "many") for name in AGENTS)
+    assert [ledger.accounts[0].told for ledger in ledgers] == [30, 45]

@@ -21,6 +21,7 @@ import importlib.util
 import json
 import logging
 import os
+import re
 import resource
 import shutil
 import signal
@@ -33,7 +34,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from math import inf
 from pathlib import Path
@@ -52,14 +53,18 @@ from fedwqcp.errors import (
     RoundError,
 )
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import Ledger, parse
 from fedwqcp.federation.server import Server
+from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder, local
+from fedwqcp.federation.transport.envelope import CODES, OK, Request
+from fedwqcp.federation.transport.site import Site
+from fedwqcp.federation.transport.site import answer as site_answer
 from fedwqcp.methods import Summed
 from fedwqcp.monitor import Monitor, MonitorTerms, changing, load_monitor, save_monitor
 from fedwqcp.monitor.state import claim_round
@@ -570,27 +575,100 @@ def _kept_budget(where: Path) -> tuple[Callable[[], object], Path, bytes]:
     return read, path, path.read_bytes()
 
 
-def _kept_ledger(where: Path) -> tuple[Callable[[], object], Path, bytes]:
-    """What was told of a data set; what is read back never raises the limit."""
-    ledger, cal = DisclosureLedger(where), calibrations()["west"]
-
-    def answer(id: str, alpha: float) -> None:
-        terms = Round(id, Choice("fedwq-cp"), Choice("custom"), (alpha,), NAMES, 2, max_n=1000)
-        Agent("west", terms, cal, ledger=ledger).answer()
-
-    def read() -> None:
-        for at in range(8):
-            with contextlib.suppress(InputError):
-                answer(f"r{at}", 0.1 + at / 20)
-        if any(each.told < 0 for each in ledger.accounts):
-            raise Finding("the ledger of what was told counts less than nothing")
-
-    answer("r", 0.2)
-    path = where / "000001.json"
-    return read, path, path.read_bytes()
+KEPT = (_kept_monitor, _kept_rounds, _kept_budget)
 
 
-KEPT = (_kept_monitor, _kept_rounds, _kept_budget, _kept_ledger)
+# --- a site, over many rounds ----------------------------------------------------------------
+
+
+def fuzz_site_rounds(case: Case) -> None:
+    """Ask a site round after round: what its answers show stays within what it promises of all.
+
+    Read off the answers alone: whose exact scores left, in which rounds, and on whose word.
+    """
+    random, cal = case.random, _people(case.random)
+    rows = {round(score, 6): at for at, score in enumerate(cal.scores.tolist())}
+    told, kinds, sent, allowed = set[int](), set[str](), dict[bytes, bytes](), Counter[bytes]()
+    with _scratch() as where:
+        home, lost, asks = where / "site", False, random.random() < 0.3
+        make_site_folder(home)
+        site = Site.of({"agent": "north", "folder": str(home), "approve": asks})
+        for at in range(10):
+            terms = _next_terms(case, at, [terms for *_, terms in case.sent])
+            case.sent.append((at, "server", terms))
+            request = Request("n", terms, b"", 60.0)
+            with case.message(f"round {at} at a site"):
+                work = partial(site_answer, site, request, lambda: cal)
+                status, body = site.perform(work, 60.0, False)
+            case.refusals[status] += status != OK
+            if status not in {OK, *CODES}:
+                raise Finding(f"a site replies {status!r}")
+            if status == OK:
+                agreed = _agreed(terms)
+                if lost or (terms in sent and sent[terms] != body):
+                    raise Finding("a site answers twice, or after its record was lost")
+                if asks and terms not in sent and not allowed[agreed]:
+                    raise Finding("a site answers a round that nobody approved")
+                allowed[agreed] -= terms not in sent
+                sent[terms] = body
+                plan = Plan.of(decode(terms, Round))
+                if not plan.method.traits.private:
+                    exact = re.findall(r"\b0\.\d+", json.dumps(json.loads(body)["answers"]))
+                    found = {rows[x] for x in (round(float(x), 6) for x in exact) if x in rows}
+                    told |= found
+                    kinds |= {_kind(plan)} if found else set()
+            if len(told) > cal.n // 5:
+                raise Finding(f"{len(told)} of {cal.n} scores were told")
+            small = any(cal.labels[row] == 2 for row in told)
+            if len(kinds) > 1 or (small and "class" in kinds):
+                raise Finding(f"a class of five is told by difference: {sorted(kinds)}")
+            if status == "approval" and random.random() < 0.7:
+                waiting = waiting_rounds(home)
+                name = random.choice(list(waiting))
+                approve(home, name)
+                allowed[_agreed(encode(waiting[name]))] = 1
+            if sent and random.random() < 0.05:
+                lost = True
+                shutil.rmtree(random.choice((home / "ledger", home)), ignore_errors=True)
+
+
+def _people(random: Random) -> fw.Calibration:
+    """75 people of three classes, five of them in the last, with a score of their own each."""
+    labels = [0] * 40 + [1] * 30 + [2] * 5
+    random.shuffle(labels)
+    scores = [at / 10_000 for at in random.sample(range(1, 10_000), 75)]
+    return fw.Calibration(scores, labels, np.zeros((75, 1)), 3, groups=["f"] * 75)
+
+
+def _next_terms(case: Case, at: int, before: list[bytes]) -> bytes:
+    """A round at levels of its own, an earlier one again or under another id, or a changed one."""
+    random = case.random
+    if before and random.random() < 0.4:
+        again = random.choice(before)
+        with contextlib.suppress(FedwqcpError):
+            return again if random.random() < 0.5 else _renamed(again, f"again{at}")
+    plan = random.choice(setups()).plan
+    levels = sorted({random.randrange(1, 50) / 100 for _ in range(random.choice((1, 3)))})
+    own = replace(
+        plan.round, id=f"r{at}", alphas=tuple(levels), groups=("f",) * bool(plan.round.groups)
+    )
+    case.setup = f"{own.method.name} {own.method.settings} by={own.by}"
+    return case.mutated(encode(own), before[-2:]) if random.random() < 0.2 else encode(own)
+
+
+def _renamed(terms: bytes, id: str) -> bytes:
+    return encode(replace(decode(terms, Round), id=id))
+
+
+def _agreed(terms: bytes) -> bytes:
+    """All that a person approves."""
+    return encode(replace(decode(terms, Round), id="", key="", provenance={}))
+
+
+def _kind(plan: Plan) -> str:
+    """Whose scores a round asks for; the only group is everybody."""
+    by_class = plan.round.method.name in ("auto", "fedls-cp") and plan.round.target != "mixture"
+    return "class" if by_class or plan.round.by == "label" else "all"
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -921,8 +999,6 @@ def fuzz_site(case: Case) -> None:
     """Ask a site over Flower what no honest coordinator asks; it replies with a code at worst."""
     from flwr.app import Message, RecordDict
 
-    from fedwqcp.federation.transport.envelope import CODES, OK
-
     setup, random = _setup(case, steps=6), case.random
     secure = random.random() < 0.3
     if secure:
@@ -1093,7 +1169,8 @@ TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
     "release": (10, fuzz_release),
     "folder": (8, fuzz_folder),
     "record": (5, fuzz_record),
-    "kept": (5, fuzz_kept),
+    "kept": (4, fuzz_kept),
+    "rounds": (5, fuzz_site_rounds),
     "flower": (8, fuzz_flower),
     "secure": (4, fuzz_secure),
     "site": (6, fuzz_site),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections import Counter
 from fractions import Fraction
 from math import inf
 from random import Random
@@ -218,3 +220,24 @@ def hold(setup, dialogue, answer):
 )
 def test_the_model_takes_nothing_that_is_no_answer(data):
     assert model.quantiles_of(data, MESSAGE, "north", (0.0, 1.0), 10) is None
+
+
+SITE_FAULTS = {
+    "a ledger of one round": ("fedwqcp.federation.ledger._spent", lambda _: Counter()),
+    "differences": ("fedwqcp.federation.ledger._check_differences", lambda *_: None),
+    "a lost ledger": ("fedwqcp.federation.site_folder._Marker.lost", lambda *_: []),
+    "an approval of the method alone": (
+        "fedwqcp.federation.approval._name",
+        lambda terms: terms.method.name,
+    ),
+    "an approval that lasts": (
+        "fedwqcp.federation.approval.move",
+        lambda path, to: bool(shutil.copy(path, to)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("place", "fault"), SITE_FAULTS.values(), ids=SITE_FAULTS)
+def test_it_finds_faults_of_a_site_over_many_rounds(monkeypatch, place, fault):
+    monkeypatch.setattr(place, fault)
+    assert found_by("rounds", 100)

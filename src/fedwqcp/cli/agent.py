@@ -30,13 +30,16 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
+from fedwqcp.federation.serving import predictor_of
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.report.terminal import guarantee_line, scale
+from fedwqcp.scores import LabelScore, Score, row_ids
 from fedwqcp.scores.multi_label import MultiLabel
+from fedwqcp.serve import Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.messages import Local, Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord
@@ -57,6 +60,16 @@ Name = Annotated[
 Require = Annotated[
     str | None, typer.Option(help="The one method that this site takes part in, such as auto.")
 ]
+NewSite = Annotated[
+    bool,
+    typer.Option(
+        "--new-site", help="This site took no part: use the threshold that all agents share."
+    ),
+]
+ModelFile = Annotated[
+    Path | None, typer.Option("--model", help="File of the model; its SHA-256 names it.")
+]
+ModelName = Annotated[str | None, typer.Option(help="Name of the model, in place of --model.")]
 TemperatureFile = Annotated[
     Path | None,
     typer.Option(help="Where the temperature of logits is kept; by default AGENT-ID.temperature."),
@@ -233,17 +246,93 @@ def new_folder(
 
 
 @app.command()
-def predict(
+def predictor(
     context: typer.Context,
     release: Annotated[Path, typer.Option(help="The release, as the server sent it.")],
-    outputs: Annotated[Path, typer.Option(help="Model outputs on new inputs.")],
     agent: Name = None,
-    new_site: Annotated[
-        bool,
-        typer.Option(
-            "--new-site", help="This site took no part: use the threshold that all agents share."
-        ),
-    ] = False,
+    new_site: NewSite = False,
+    calibration: Annotated[
+        Path | None, typer.Option(help="Calibration outputs, for methods that need them again.")
+    ] = None,
+    calibration_labels: Annotated[
+        Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
+    ] = None,
+    round: Annotated[
+        Path | None, typer.Option(help="The round that was answered: refuse any other release.")
+    ] = None,
+    temperature_file: TemperatureFile = None,
+    require: Require = None,
+    model: ModelFile = None,
+    model_name: ModelName = None,
+    data_period: Annotated[
+        str | None, typer.Option(help="When the calibration data are from, in words.")
+    ] = None,
+    valid_until: Annotated[
+        str | None, typer.Option(help="Last day of its use, such as 2027-06-30; later ones warn.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where it is written; by default predictor-AGENT-ID.json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what this site predicts with to a file of its own: it holds no row, and stays here."""
+    terms, who = _release_of(
+        context, release, agent, round, require, new_site=new_site, named=new_site
+    )
+    name = who or "new-site"
+    kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
+    own = None
+    if calibration is not None:
+        read = model_outputs.load_outputs(calibration, calibration_labels, terms.round.classes)
+        own = model_outputs.for_prediction(terms.round, name, read, kept)
+    elif exists(kept):
+        own = model_outputs.load_temperature(kept, terms.round, name)
+    again = _read_again(terms.round, calibration, calibration_labels, own)
+    cal = None
+    if again is not None:
+        with model_outputs.in_file(calibration, calibration_labels):  # type: ignore[arg-type]  # it was read
+            cal = prediction.calibration_of(terms.round, again)
+    found = predictor_of(
+        terms,
+        who,
+        cal,
+        temperature=None if own is None else own.temperature,
+        model=model or model_name,
+        data_period=data_period,
+        valid_until=valid_until,
+    )
+    out = out or folder.default_name(terms.round, "predictor", agent=name, end=".json")
+    keep_apart(out, release, calibration, calibration_labels, round, kept)
+    findings = [Finding.of("replaced", file=out)] if exists(out) else []
+    write_atomic(out, found.encoded())
+    output = Output(as_json)
+    output.say(
+        f"{out}: {len(found.levels)} levels; a threshold in it may be the score of one person: it "
+        "stays where calibration data may be"
+    )
+    output.tell(findings)
+    output.say(_promised(terms, found.levels[0].alpha, found.levels[0].proved, new_site=new_site))
+    output.done(
+        agent=name,
+        predictor=out,
+        levels=found.levels,
+        provenance=found.provenance,
+        findings=findings,
+    )
+
+
+@app.command()
+def predict(
+    context: typer.Context,
+    outputs: Annotated[Path, typer.Option(help="Model outputs on new inputs.")],
+    release: Annotated[
+        Path | None, typer.Option(help="The release, as the server sent it.")
+    ] = None,
+    predictor: Annotated[
+        Path | None, typer.Option(help="In place of the release: a file of `agent predictor`.")
+    ] = None,
+    agent: Name = None,
+    new_site: NewSite = False,
     alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,
     calibration: Annotated[
         Path | None,
@@ -262,17 +351,33 @@ def predict(
     temperature_file: TemperatureFile = None,
     require: Require = None,
     allow_empty: AllowEmpty = True,
+    model: ModelFile = None,
+    model_name: ModelName = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the sets are written; by default sets-AGENT-ID.csv.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
-    terms = load_release(release)
-    _check_agreed(terms, release, round, named=new_site or None not in (require, alpha))
-    if new_site and agent is not None:
-        _check_took_no_part(context, agent, terms.round)
-    who = None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
+    if predictor is not None:
+        _serve(
+            parse(read_bytes(predictor), str(predictor)),
+            outputs,
+            labels,
+            out,
+            Output(as_json),
+            alpha=alpha,
+            allow_empty=allow_empty,
+            model=model or model_name,
+            beside=(release, calibration, round),
+        )
+        return
+    if release is None or model or model_name:
+        raise InputError("must be given; a model is compared with --predictor", field="--release")
+    agreed = new_site or None not in (require, alpha)
+    terms, who = _release_of(
+        context, release, agent, round, require, new_site=new_site, named=agreed
+    )
     name = who or "new-site"
     new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
@@ -292,7 +397,7 @@ def predict(
     except InputError as error:  # a row is one of the outputs
         raise error if error.row is None else error.within(str(outputs)) from None
     with model_outputs.in_file(outputs, labels):
-        found = _rates(name, terms.round, sets, new)
+        found = _rates(terms.round, Plan.of(terms.round).score, sets, new)
     rows = prediction.calibration_rows(terms.round, ready, again) if found else None
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
@@ -337,6 +442,88 @@ def predict(
         empty=empty,
         measured=found,
         like_calibration=rows["rows"] if rows else 0,
+    )
+
+
+def _serve(
+    own: Predictor,
+    outputs: Path,
+    labels: Path | None,
+    out: Path | None,
+    output: Output,
+    *,
+    alpha: float | None,
+    allow_empty: bool,
+    model: Path | str | None,
+    beside: tuple[Path | None, ...],
+) -> None:
+    """Predict with a predictor."""
+    if any(beside):
+        raise InputError("stands alone, without release, calibration or round", field="--predictor")
+    read = model_outputs.load_outputs(outputs, labels, own.classes)
+    if read.logits != (own.temperature is not None):
+        wanted = "probabilities" if own.temperature is None else "logits, as the site calibrated"
+        raise InputError(f"must be {wanted}", field=str(outputs))
+    if own.temperature is not None:
+        kept = Temperature(own.round, own.agent or "new-site", own.temperature)
+        read = model_outputs.probabilities(read, kept)
+    randomized = isinstance(own.score_object, LabelScore) and own.score_object.randomized
+    own.check_model(model)
+    with model_outputs.in_file(outputs):
+        new = read.in_classes(own.classes)
+        ids = row_ids(new.values) if randomized and new.ids is None else new.ids
+        groups = new.groups if own.by == "group" else None
+        own.check_columns(new.values)
+        sets = own.apply(new.values, ids, groups, alpha, allow_empty)
+    name = own.agent or "new-site"
+    with model_outputs.in_file(outputs, labels):
+        found = _rates(own, own.score_object, sets, new)
+    out = out or Path(f"sets-{name}-{own.round}.csv")
+    keep_apart(out, outputs, labels)
+    findings = [Finding.of("replaced", file=out)] if exists(out) else []
+    write_atomic(out, as_csv(sets, new.ids).encode())
+    level = own.level(alpha)
+    table = own.thresholds(alpha)
+    size = float(sets.sizes().mean()) if len(sets) else None
+    empty = float(sets.empty().mean()) if len(sets) else None
+    said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
+    output.say(f"{len(sets)} sets in {out}{said}")
+    output.say(f"threshold {_span(table)}, from the predictor")
+    output.tell(findings)
+    here = "" if level.proved is None else f"; proved here: at least {level.proved:.3g}"
+    output.say(f"guarantee: {own.promise}{here}")
+    _say_rates(found, level.alpha, output, None)
+    output.done(
+        agent=name,
+        sets=out,
+        n=len(sets),
+        threshold=[table.min(), table.max()],
+        findings=findings,
+        proved=level.proved,
+        size=size,
+        empty=empty,
+        measured=found,
+        like_calibration=0,
+    )
+
+
+def _release_of(
+    context: typer.Context,
+    path: Path,
+    agent: str | None,
+    round: Path | None,
+    require: str | None,
+    *,
+    new_site: bool,
+    named: bool,
+) -> tuple[Release, str | None]:
+    """Read a release, and tell which agent this is; None for a site that took no part."""
+    terms = load_release(path)
+    _check_agreed(terms, path, round, named=named)
+    if new_site and agent is not None:
+        _check_took_no_part(context, agent, terms.round)
+    return terms, (
+        None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
     )
 
 
@@ -474,32 +661,31 @@ class SetRate:
 
 @model_outputs.named_by_line
 def _rates(
-    agent: str, round: Round, sets: LabelSets | Intervals, new: Outputs
+    terms: Round | Predictor, score: Score, sets: LabelSets | Intervals, new: Outputs
 ) -> tuple[SetRate, ...]:
     """Return how many sets hold their label, or how many labels they miss; also in each group."""
     if new.labels is None or not len(sets):
         return ()
-    groups = new.groups if round.by == "group" else None
-    if round.by == "label":
+    groups = new.groups if terms.by == "group" else None
+    if terms.by == "label":
         groups = as_labels(new.labels, len(sets), None)
     parts: list[tuple[str | None, Bools | slice]] = [(None, slice(None))]
     if groups is not None:
         names = as_groups(groups, len(sets))
-        shown = dict(enumerate(round.classes)) if round.by == "label" else {}
+        shown = dict(enumerate(terms.classes)) if terms.by == "label" else {}
         parts += [
-            (f"{round.by} {shown.get(int(name), name) if shown else name}", names == name)
+            (f"{terms.by} {shown.get(int(name), name) if shown else name}", names == name)
             for name in np.unique(names)
         ]
-    several = isinstance(Plan.of(round).score, MultiLabel)
     found = []
     for name, rows in parts:
         own, y = sets[rows], new.labels[rows]
         size = float(own.sizes().mean())
-        if several and isinstance(own, LabelSets):
-            risk = metrics.measure_risk(agent, own, y)
+        if isinstance(score, MultiLabel) and isinstance(own, LabelSets):
+            risk = metrics.measure_risk("", own, y)
             what, rates = "false-negative rate", (risk.risk, risk.low, risk.high)
         else:
-            rate = metrics.measure(agent, own, y)
+            rate = metrics.measure("", own, y)
             what, rates = "coverage", (rate.coverage, rate.low, rate.high)
         found.append(SetRate(name, what, len(own), *rates, size, float(own.empty().mean())))
     return tuple(found)

@@ -174,25 +174,25 @@ def thresholds(
     else:
         plan.check(calibration)
 
-    def _of_group(place: int) -> Floats:
+    def _of_group(part: int) -> Floats:
         values = [
-            localize(plan, release, agent, at, calibration, features=features)
-            for at in release.tasks_of(alpha, place)
+            localize(plan, release, agent, task, calibration, features=features)
+            for task in release.tasks_of(alpha, part)
         ]
         if len(values) == 1:
             return values[0]
         return np.concatenate([q if q.ndim else q[None] for q in values], axis=-1)
 
-    found = threshold_by(release.round, _of_group, group)
+    values = threshold_by(release.round, _of_group, group)
     low, high = plan.bounds
     if plan.traits.floors:  # what was borrowed may be anything
-        found = np.where(found > high, np.inf, found)
-    if not (((low <= found) & (found <= high)) | (found == np.inf)).all():
+        values = np.where(values > high, np.inf, values)
+    if not (((low <= values) & (values <= high)) | (values == np.inf)).all():
         raise InputError(
             f"the release's threshold must lie between {low:g} and {high:g} for "
             f"{release.round.score.name}, or be +inf: it was changed or is of another score"
         )
-    threshold = found if found.ndim else float(found)
+    threshold = values if values.ndim else float(values)
     resolved[agent, alpha] = threshold
     return threshold
 
@@ -202,9 +202,9 @@ def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | No
     if cal is None:
         return None
     plan = Plan.of(round)
-    sizes = (part_of(round, cal, at).n for at in range(len(round.group_names)) or (None,))
-    found = (plan.proved(n, alpha) for n in sizes if n or round.by is None)
-    return min((each for each in found if each is not None), default=None)
+    sizes = (part_of(round, cal, part).n for part in range(len(round.group_names)) or (None,))
+    levels = (plan.proved(n, alpha) for n in sizes if n or round.by is None)
+    return min((level for level in levels if level is not None), default=None)
 
 
 def localize(
@@ -226,10 +226,12 @@ def localize(
     gone = shared == np.inf or (shared is None and release.took_no_part(agent, task))
     if gone and not plan.traits.floors:
         return np.asarray(np.inf)
-    own = None
+    points = None
     if calibration is not None:
-        own = part_of(release.round, calibration.column(this.column), this.group)
-    return plan.method.localize(outcome, own, release.position(agent, task), this.alpha, features)
+        points = part_of(release.round, calibration.column(this.column), this.group)
+    return plan.method.localize(
+        outcome, points, release.position(agent, task), this.alpha, features
+    )
 
 
 _ENOUGH = 10
@@ -275,16 +277,16 @@ def calibration_rows(
     if isinstance(known, Outputs):
         known = known.in_classes(round.classes)
     there = known if isinstance(known, Fingerprints) else fingerprints(known)
-    own: Outputs | Calibration = new.in_classes(round.classes)
-    if there.of_scores and isinstance(own, Outputs):
-        own = scored(Plan.of(round).score, round.key, own)
-    here = fingerprints(own)
+    data: Outputs | Calibration = new.in_classes(round.classes)
+    if there.of_scores and isinstance(data, Outputs):
+        data = scored(Plan.of(round).score, round.key, data)
+    here = fingerprints(data)
     if here.ids is not None and there.ids is not None:
         pairs = here.values ^ here.ids.view(np.uint64), there.values ^ there.ids.view(np.uint64)
         count = int(np.count_nonzero(np.isin(*pairs)))
         how = "ids"
     else:
-        rows = _table(own).astype(np.float64, copy=False)
+        rows = _table(data).astype(np.float64, copy=False)
         long = (np.round(rows, 6) != rows).any(axis=1)
         count = len(np.intersect1d(_once(here.values[long]), _once(there.values)))
         count = count if count >= max(_ENOUGH, n / 2) else 0
@@ -306,8 +308,8 @@ def _multipliers(columns: int) -> npt.NDArray[np.uint64]:
 
 
 def _once(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    found, counts = np.unique(values, return_counts=True)
-    alone: npt.NDArray[np.uint64] = found[counts == 1]
+    different, counts = np.unique(values, return_counts=True)
+    alone: npt.NDArray[np.uint64] = different[counts == 1]
     return alone
 
 

@@ -297,9 +297,9 @@ class Release(ReleaseRecord):
         new = self._outputs(outputs, features=features, groups=groups)
 
         def _at(level: float | None) -> Intervals:
-            found = self._predicted(agent, new, level, calibration, labels=False)
-            assert isinstance(found, Intervals)
-            return found
+            intervals = self._predicted(agent, new, level, calibration, labels=False)
+            assert isinstance(intervals, Intervals)
+            return intervals
 
         return self._each(alpha, _at)
 
@@ -400,9 +400,9 @@ class Release(ReleaseRecord):
             sets = self._predicted(agent, new, one, calibration, allow_empty, labels=None)
             return metrics.measure(_NEW_SITE if agent is None else agent, sets, truth, level)
 
-        found = self._each(alpha, _at)
+        measured = self._each(alpha, _at)
         self._warn_of_calibrated(agent, new, calibration)
-        return found
+        return measured
 
     def measure_risk(
         self,
@@ -521,13 +521,13 @@ class Release(ReleaseRecord):
             points prove nothing, or their number is not known here.
         """
         answers, plan = self.received.get(agent), Plan.of(self.round)
-        found = []
+        levels = []
         for level in self.round.alphas if alpha is None else (alpha,):
-            for place in range(len(self.round.group_names) or 1):
-                sent = None if answers is None else answers[self.tasks_of(level, place)[0]]
+            for part in range(len(self.round.group_names) or 1):
+                sent = None if answers is None else answers[self.tasks_of(level, part)[0]]
                 if sent is not None:
-                    found.append(plan.proved(sum(sent.sizes()), level))
-        return min((each for each in found if each is not None), default=None)
+                    levels.append(plan.proved(sum(sent.sizes()), level))
+        return min((share for share in levels if share is not None), default=None)
 
     def report(
         self, path: str | Path, tests: Mapping[str, Outputs] | None = None, title: str = ""
@@ -597,9 +597,9 @@ class Release(ReleaseRecord):
         """Return the labels of test points, as numbers where they are names of classes."""
         if new.labels is None:
             raise InputError("measures need the true labels: pass labels, one for each row")
-        found = new.in_classes(self.round.classes).labels
-        assert found is not None  # they came
-        return found
+        labels = new.in_classes(self.round.classes).labels
+        assert labels is not None  # they came
+        return labels
 
     def _predicted(
         self,
@@ -613,9 +613,9 @@ class Release(ReleaseRecord):
     ) -> LabelSets | Intervals:
         """Predict sets of labels, intervals, or (None) whichever the release is of."""
         score = self.score
-        own = isinstance(score, LabelScore | MultiLabel)
-        if labels is not None and own != labels and not isinstance(score, Custom):
-            kind, call = ("sets of labels", "set") if own else ("intervals", "interval")
+        of_labels = isinstance(score, LabelScore | MultiLabel)
+        if labels is not None and of_labels != labels and not isinstance(score, Custom):
+            kind, call = ("sets of labels", "set") if of_labels else ("intervals", "interval")
             raise InputError(
                 f"this release is of {kind} (score {self.round.score.name!r}): call predict_{call}"
             )
@@ -639,7 +639,7 @@ class Release(ReleaseRecord):
             self.tasks_of(given)  # refuses what is no level of the round
             return work(given)
         if not given:
-            levels = ", ".join(f"{each:g}" for each in self.round.alphas)
+            levels = ", ".join(f"{level:g}" for level in self.round.alphas)
             raise InputError(
                 f"alpha must name at least one level of the round ({levels}), got none"
             )
@@ -654,11 +654,11 @@ class Release(ReleaseRecord):
 
     def __repr__(self) -> str:
         head, *rows = self._rows()
-        widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+        widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
         lines = [
             "  ".join(
-                cell.ljust(width) if at < 2 else cell.rjust(width)
-                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+                cell.ljust(width) if column < 2 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
             for row in (head, *rows)
         ]
@@ -717,8 +717,8 @@ class Release(ReleaseRecord):
         for record in self.agents[:_MOST_SHOWN]:
             shown = [self._shown(record.name, alpha) for alpha in levels]
             if more:
-                found = self.proved(record.name)
-                shown.append("" if found is None else f"{floor(found * 1000 + 1e-9) / 1000:g}")
+                level = self.proved(record.name)
+                shown.append("" if level is None else f"{floor(level * 1000 + 1e-9) / 1000:g}")
             yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
 
     def _notes(self) -> Iterator[str]:
@@ -730,14 +730,14 @@ class Release(ReleaseRecord):
     def _shown(self, agent: str, alpha: float) -> str:
         """Return an agent's threshold as text: a range, where it has several."""
         try:
-            found = (
+            thresholds = (
                 self.threshold(agent, alpha)
                 if self.round.by != "group"
                 else np.concatenate([np.ravel(q) for q in self.by_group(agent, alpha).values()])
             )
         except InputError:
             return "none" if isinstance(self.outcomes[0], PerAgentThresholds) else "own data"
-        low, high = float(np.min(found)), float(np.max(found))
+        low, high = float(np.min(thresholds)), float(np.max(thresholds))
         return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 

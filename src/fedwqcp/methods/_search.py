@@ -20,7 +20,7 @@ import numpy as np
 
 from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind, stacked, summed
+from fedwqcp.methods._answers import expect, of_kind, stacked, summed
 from fedwqcp.methods._base import Exchange, PerAgentQuestions
 from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.messages import Question, Summary, check_scores, check_size, check_sizes
@@ -136,6 +136,15 @@ class CountClaims:
         high, most = _merged(self.high, self.most, values, counts)
         falling = tuple(accumulate(reversed(most), min))
         return CountClaims(self.n, low, tuple(accumulate(least, max)), high, falling[::-1])
+
+
+def check_counts(question: Question, answer: Summary, earlier: Any, low: float) -> CountClaims:
+    """Check counts against the first answer, a size alone, and all counts given since."""
+    counts = expect(answer, Counts)
+    if not isinstance(question, CountAt):
+        return CountClaims.of_ranks(counts.n, low=low)
+    found: CountClaims = earlier.extended(question.values, counts)
+    return found
 
 
 ANSWER_SIZE = 512

@@ -151,11 +151,11 @@ def _localized(
     """Return the thresholds that agents find for themselves, where the server has none."""
     if all(outcome.threshold(0) is not None for outcome in release.outcomes):
         return {}
-    found: dict[str, tuple[Number, ...]] = {}
+    thresholds: dict[str, tuple[Number, ...]] = {}
     for name, cal in cals.items():
-        own = [localize(plan, release, name, task, cal) for task in range(len(plan.tasks))]
-        found[name] = tuple(tuple(q.tolist()) if q.ndim else float(q) for q in own)
-    return found
+        values = [localize(plan, release, name, task, cal) for task in range(len(plan.tasks))]
+        thresholds[name] = tuple(tuple(q.tolist()) if q.ndim else float(q) for q in values)
+    return thresholds
 
 
 def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
@@ -251,7 +251,7 @@ def calibrations(
     classes: tuple[str, ...],
 ) -> dict[str, Calibration]:
     """Check what each agent brings, and score what a model put out; an error names the agent."""
-    found, chosen = {}, scores.get(score) if isinstance(score, str) else score
+    cals, chosen = {}, scores.get(score) if isinstance(score, str) else score
     if not classes:  # else their names are compared
         tables = {n: d.values for n, d in agents.items() if isinstance(d, Outputs)}
         _check_same_number({n: v.shape[1] for n, v in tables.items() if v.ndim == 2}, "columns")
@@ -259,18 +259,18 @@ def calibrations(
         try:
             if isinstance(data, Outputs):
                 assert chosen is not None  # outputs have a default one
-                found[name] = scored(chosen, key, data.in_classes(classes))
+                cals[name] = scored(chosen, key, data.in_classes(classes))
             elif isinstance(data, tuple) and _are_parts(data):
                 raise InputError("a model's outputs and labels go into fw.Outputs(probs, labels)")
             else:
-                found[name] = data if isinstance(data, Calibration) else Calibration(data)
-            if chosen is None and found[name].columns > 1:  # these need a score that is named
-                raise InputError(several_columns(found[name].scores))
-            if classes and found[name].classes:
-                check_same_classes(found[name].classes, classes)
+                cals[name] = data if isinstance(data, Calibration) else Calibration(data)
+            if chosen is None and cals[name].columns > 1:  # these need a score that is named
+                raise InputError(several_columns(cals[name].scores))
+            if classes and cals[name].classes:
+                check_same_classes(cals[name].classes, classes)
         except InputError as error:
             raise error.within(f"agent {name!r}") from None
-    same = _same_classes(found, classes)
+    same = _same_classes(cals, classes)
     for name, data in agents.items():  # last, so that no other mistake hides behind it
         if isinstance(data, Outputs) and chosen is not None:
             check_ids(chosen, data, whose=f"agent {name!r}: ")
@@ -296,8 +296,8 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
             )
     known = {name: cal.n_classes for name, cal in cals.items() if cal.n_classes is not None}
     _check_same_number(known, "n_classes")
-    found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
-    n_classes = len(classes) or next(iter(known.values()), max(found, default=None))
+    least = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
+    n_classes = len(classes) or next(iter(known.values()), max(least, default=None))
     agreed = n_classes, classes
     return {
         name: cal
@@ -307,15 +307,15 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
     }
 
 
-def _check_same_number(found: Mapping[str, int], field: str) -> None:
+def _check_same_number(numbers: Mapping[str, int], field: str) -> None:
     """Refuse agents of different numbers of classes; those that most have come first."""
     alike: dict[int, list[str]] = {}
-    for name, number in found.items():
+    for name, number in numbers.items():
         alike.setdefault(number, []).append(name)
     if len(alike) > 1:
-        each = sorted(alike.items(), key=lambda one: -len(one[1]))
-        said = "; ".join(f"{number} at {listed(names, 5)}" for number, names in each)
-        raise ClassesError(f"must be the same at all agents, got {said}", field=field)
+        largest_first = sorted(alike.items(), key=lambda one: -len(one[1]))
+        listing = "; ".join(f"{number} at {listed(names, 5)}" for number, names in largest_first)
+        raise ClassesError(f"must be the same at all agents, got {listing}", field=field)
 
 
 def _group_names(cals: Mapping[str, Calibration]) -> tuple[str, ...]:
