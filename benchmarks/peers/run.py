@@ -94,11 +94,12 @@ def medians(
     for name, work in contenders.items():
         start = time.perf_counter()
         try:
+            work()
+            first = time.perf_counter() - start
             peak = peak_of(work)
         except Exception as error:  # a peer that fails is reported, not hidden
             found[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
             continue
-        first = time.perf_counter() - start
         found[name] = {
             "peak": peak,
             "first": first,
