@@ -520,10 +520,12 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             points prove nothing, or their number is not known here.
         """
         answers, plan = self.received.get(agent), Plan.of(self.round)
+        if answers is None:
+            return None
         levels = []
         for level in self.round.alphas if alpha is None else (alpha,):
             for part in range(len(self.round.group_names) or 1):
-                sent = None if answers is None else answers[self.tasks_of(level, part)[0]]
+                sent = answers[self.tasks_of(level, part)[0]]
                 if sent is not None:
                     levels.append(plan.proved(sum(sent.sizes()), level))
         return min((share for share in levels if share is not None), default=None)
