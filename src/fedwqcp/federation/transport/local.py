@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -49,9 +49,6 @@ from fedwqcp.wire.messages import Number, Target
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
-
-OnExchange: TypeAlias = Callable[[int, str, int, int], None]
-"""Called with every question and its answer: step, agent, bytes down and bytes up."""
 
 
 def one_round(
@@ -121,7 +118,6 @@ def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
 def run(
     server: Server,
     agents: Mapping[str, Agent],
-    on_exchange: OnExchange | None = None,
     *,
     strict: bool = True,
 ) -> Release:
@@ -131,10 +127,7 @@ def run(
     """
     while not server.ended:
         for name, ask in server.asks().items():
-            answer = agents[name].answer(ask if server.step else None)
-            server.receive(answer, name)
-            if on_exchange is not None:
-                on_exchange(server.step, name, len(ask), len(answer))
+            server.receive(agents[name].answer(ask if server.step else None), name)
         try:
             server.close_step()
         except QuorumError:
