@@ -16,7 +16,7 @@ import glob
 import re
 import unicodedata
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -352,16 +352,16 @@ def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> 
     Nothing in the record is believed: whoever can write it can write the release too.
     """
     record = record_file(path)
-    kept = load_release(record).round
-    if kept != server.round:
+    kept = load_release(record)
+    if kept.round != server.round:
         raise InputError(
-            f"{record} is the record of round {kept.id}, not of {server.round.id}: move it away, "
-            "and close this round with its own answers"
+            f"{record} is the record of round {kept.round.id}, not of {server.round.id}: move it "
+            "away, and close this round with its own answers"
         )
     try:
         asks = _take_steps(path, server, replies, [])
         if asks is None:
-            release = server.release()
+            release = replace(server.release(), provenance=kept.provenance)
             why = difference(release, read(record))
             if not why:
                 return release
