@@ -23,10 +23,10 @@ import numpy.typing as npt
 from fedwqcp._validation import Floats, as_classes, check_same_classes, group_places
 from fedwqcp.api import calibrate
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs import Outputs, row_uniforms
 from fedwqcp.federation.predict import scored
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
+from fedwqcp.outputs import Outputs, row_uniforms
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, name_of
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS

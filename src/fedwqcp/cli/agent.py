@@ -18,14 +18,12 @@ from fedwqcp._io import read as read_bytes
 from fedwqcp._validation import Bools, Floats, as_groups, as_labels, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation import approval, inspection
-from fedwqcp.federation import outputs as model_outputs
+from fedwqcp.federation import approval, inspection, temperature
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.outputs import Outputs, Temperature
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load_release
@@ -36,6 +34,8 @@ from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
+from fedwqcp.outputs import Outputs, in_file, named_by_line
+from fedwqcp.readers import load_outputs
 from fedwqcp.report.terminal import guarantee_line, scale
 from fedwqcp.scores import LabelScore, Score, row_ids
 from fedwqcp.scores.multi_label import MultiLabel
@@ -134,9 +134,9 @@ def calibrate(
     terms = _required(folder.read_round(round), require)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    read = model_outputs.load_outputs(outputs, labels, None)
-    used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
-    with model_outputs.in_file(outputs, labels):
+    read = load_outputs(outputs, labels, None)
+    used, own = temperature.for_calibration(terms, name, read, temperature_share, kept)
+    with in_file(outputs, labels):
         cal = prediction.calibration_of(terms, used)
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(
@@ -283,14 +283,14 @@ def predictor(
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = None
     if calibration is not None:
-        read = model_outputs.load_outputs(calibration, calibration_labels, terms.round.classes)
-        own = model_outputs.for_prediction(terms.round, name, read, kept)
+        read = load_outputs(calibration, calibration_labels, terms.round.classes)
+        own = temperature.for_prediction(terms.round, name, read, kept)
     elif exists(kept):
-        own = model_outputs.load_temperature(kept, terms.round, name)
+        own = temperature.load_temperature(kept, terms.round, name)
     again = _read_again(terms.round, calibration, calibration_labels, own)
     cal = None
     if again is not None:
-        with model_outputs.in_file(calibration, calibration_labels):  # type: ignore[arg-type]  # it was read
+        with in_file(calibration, calibration_labels):  # type: ignore[arg-type]  # it was read
             cal = prediction.calibration_of(terms.round, again)
     found = predictor_of(
         terms,
@@ -379,16 +379,16 @@ def predict(
         context, release, agent, round, require, new_site=new_site, named=agreed
     )
     name = who or "new-site"
-    new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
+    new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-    own = model_outputs.for_prediction(terms.round, name, new, kept)
+    own = temperature.for_prediction(terms.round, name, new, kept)
     again = _read_again(terms.round, calibration, calibration_labels, own)
     cal = None
     if calibration is not None and again is not None:
-        with model_outputs.in_file(calibration, calibration_labels):
+        with in_file(calibration, calibration_labels):
             cal = prediction.calibration_of(terms.round, again)
-    ready = new if own is None else model_outputs.probabilities(new, own)
-    with model_outputs.in_file(outputs):
+    ready = new if own is None else temperature.probabilities(new, own)
+    with in_file(outputs):
         prediction.check_classes(terms.round, ready)
     try:
         sets = prediction.predict(
@@ -396,7 +396,7 @@ def predict(
         )
     except InputError as error:  # a row is one of the outputs
         raise error if error.row is None else error.within(str(outputs)) from None
-    with model_outputs.in_file(outputs, labels):
+    with in_file(outputs, labels):
         found = _rates(terms.round, Plan.of(terms.round).score, sets, new)
     rows = prediction.calibration_rows(terms.round, ready, again) if found else None
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
@@ -460,23 +460,23 @@ def _serve(
     """Predict with a predictor."""
     if any(beside):
         raise InputError("stands alone, without release, calibration or round", field="--predictor")
-    read = model_outputs.load_outputs(outputs, labels, own.classes)
+    read = load_outputs(outputs, labels, own.classes)
     if read.logits != (own.temperature is not None):
         wanted = "probabilities" if own.temperature is None else "logits, as the site calibrated"
         raise InputError(f"must be {wanted}", field=str(outputs))
     if own.temperature is not None:
-        kept = Temperature(own.round, own.agent or "new-site", own.temperature)
-        read = model_outputs.probabilities(read, kept)
+        kept = temperature.Temperature(own.round, own.agent or "new-site", own.temperature)
+        read = temperature.probabilities(read, kept)
     randomized = isinstance(own.score_object, LabelScore) and own.score_object.randomized
     own.check_model(model)
-    with model_outputs.in_file(outputs):
+    with in_file(outputs):
         new = read.in_classes(own.classes)
         ids = row_ids(new.values) if randomized and new.ids is None else new.ids
         groups = new.groups if own.by == "group" else None
         own.check_columns(new.values)
         sets = own.apply(new.values, ids, groups, alpha, allow_empty)
     name = own.agent or "new-site"
-    with model_outputs.in_file(outputs, labels):
+    with in_file(outputs, labels):
         found = _rates(own, own.score_object, sets, new)
     out = out or Path(f"sets-{name}-{own.round}.csv")
     keep_apart(out, outputs, labels)
@@ -586,24 +586,24 @@ def _source(release: ReleaseRecord, path: Path | None, cal: Calibration | None) 
 
 
 def _read_again(
-    round: Round, path: Path | None, labels: Path | None, own: Temperature | None
+    round: Round, path: Path | None, labels: Path | None, own: temperature.Temperature | None
 ) -> Outputs | None:
     """Read calibration points once more, as they were when the round was answered."""
     if path is None:
         if labels is not None:
             raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
         return None
-    outputs = model_outputs.load_outputs(path, labels, round.classes)
+    outputs = load_outputs(path, labels, round.classes)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     if own is None:
         return outputs
-    if int(model_outputs.held_out(round, outputs, own.share).sum()) != own.fitted_on:
+    if int(temperature.held_out(round, outputs, own.share).sum()) != own.fitted_on:
         raise InputError(
             f"--calibration must be the file that this agent calibrated with: its temperature was "
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
-    return model_outputs.calibrated(round, outputs, own)
+    return temperature.calibrated(round, outputs, own)
 
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
@@ -659,7 +659,7 @@ class SetRate:
     empty: float
 
 
-@model_outputs.named_by_line
+@named_by_line
 def _rates(
     terms: Round | Predictor, score: Score, sets: LabelSets | Intervals, new: Outputs
 ) -> tuple[SetRate, ...]:

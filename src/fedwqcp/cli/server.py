@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -42,7 +42,7 @@ from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds, mistaken_for
-from fedwqcp.wire.messages import Round, SharedThreshold
+from fedwqcp.wire.messages import MAX_N, SharedThreshold
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -165,7 +165,7 @@ def open_(
         rule=rule or "leq",
         allow_empty=allow_empty,
         quorum=roster.quorum if quorum is None else quorum,
-        max_n=Round.max_n if roster.max_n is None else roster.max_n,
+        max_n=MAX_N if roster.max_n is None else roster.max_n,
         n_classes=roster.n_classes,
         classes=given,
         by=by,

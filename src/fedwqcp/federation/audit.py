@@ -6,12 +6,14 @@ import json
 import re
 import reprlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from fedwqcp._io import LOG_BYTES, from_json, is_file, read
 from fedwqcp.errors import FedwqcpError, RecordError
@@ -238,10 +240,12 @@ def difference(ours: Release, kept: bytes) -> str:
 def _difference(ours: Any, theirs: Any, at: str) -> str:
     """Return the first place where two JSON values differ."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        if other := sorted(set(ours) ^ set(theirs)):
-            said = "is missing" if other[0] in ours else "must not be there"
-            return f"{at}.{other[0]}".lstrip(".") + f": {said}"
-        found = (_difference(ours[key], theirs[key], f"{at}.{key}") for key in ours)
+        both = [key for key in ours if key in theirs]
+        alone = dict.fromkeys(ours, "is missing") | dict.fromkeys(theirs, "must not be there")
+        found: Iterator[str] = chain(
+            (_difference(ours[key], theirs[key], f"{at}.{key}") for key in both),
+            (f"{at}.{key}".lstrip(".") + f": {alone[key]}" for key in alone if key not in both),
+        )
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         found = (
             _difference(o, t, f"{at}[{o.get('name', i) if isinstance(o, dict) else i}]")

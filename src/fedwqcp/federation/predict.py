@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Floats, as_floats, as_indicators, group_places
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
+from fedwqcp.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
@@ -109,7 +109,7 @@ def predict(
         rule = set_rule(round.rule, allow_empty)
         u = row_uniforms(round.key, outputs) if score.randomized else None
         sets = score.invert(outputs.values, threshold, rule, u)
-        return LabelSets(sets.mask, round.classes)
+        return LabelSets(sets.mask, round.classes) if round.classes else sets
     if not allow_empty:
         raise InputError(
             "empty sets can be avoided only in sets of labels of which one is true, which score "
@@ -339,7 +339,8 @@ def check_same_round(
 def other_terms(round: Round, answered: Round) -> list[str]:
     """Return which terms of a round are not those that agents answered."""
     ours, theirs = answered.brief(), round.brief()
-    return [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
+    names = Round.__struct_fields__
+    return [name for name in names if getattr(ours, name) != getattr(theirs, name)]
 
 
 def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:
@@ -358,10 +359,10 @@ def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:
 
 def check_classes(round: Round, outputs: Outputs) -> None:
     """Refuse outputs with another number of classes than the round's."""
-    if not isinstance(Plan.of(round).score, LabelScore | MultiLabel):
+    if round.n_classes is None or not isinstance(Plan.of(round).score, LabelScore | MultiLabel):
         return
     classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
-    if round.n_classes is not None and classes != round.n_classes:
+    if classes != round.n_classes:
         row = outputs.values.ndim == 1 and len(outputs.values) == round.n_classes
         cure = "give one column for each class of the round"
         cures = (cure, f"{cure}, or ask the server for a round with the classes of this model")

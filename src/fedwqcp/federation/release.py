@@ -9,19 +9,17 @@ from importlib import import_module
 from math import floor
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_alpha, check_arguments, plain
+from fedwqcp._validation import as_alpha, checked, plain
 from fedwqcp.errors import InputError
 from fedwqcp.federation.inspection import of_release
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import (
-    RESOLVED,
     Fingerprints,
     calibration_of,
     calibration_rows,
@@ -33,12 +31,13 @@ from fedwqcp.federation.serving import predictor_of
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import AgentMetrics, AgentRisk
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores import LabelScore, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import PerAgentThresholds
+from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord
 from fedwqcp.words.findings import lines
 from fedwqcp.words.findings import warn as warn_of
@@ -78,7 +77,7 @@ class _MeasureOptions(_SetOptions, total=False):
     level: float
 
 
-class Release(ReleaseRecord):
+class Release(ReleaseRecord[O, S], Generic[O, S]):
     """What a round ends with, and what an agent predicts with.
 
     `calibrate`, a server and `load` make it; nobody else needs to. It knows the score, the key of
@@ -126,8 +125,8 @@ class Release(ReleaseRecord):
       finite samples, if: its test points are exchangeable with its n calibration
       points, which nobody knew when choosing score and key
     agent  status  threshold  proved  bytes up
-    a      used          0.6     0.6       224
-    b      used          0.6     0.6       224
+    a      used          0.6     0.6       213
+    b      used          0.6     0.6       213
     >>> print(release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]]))
     2 sets, of 2 possible labels; mean size 1.5
     size  1  2
@@ -172,6 +171,7 @@ class Release(ReleaseRecord):
         **options: Unpack[_SetOptions],
     ) -> dict[float, LabelSets]: ...
 
+    @checked
     def predict_set(
         self,
         agent: str | None,
@@ -223,7 +223,6 @@ class Release(ReleaseRecord):
             the release is of intervals, or ``calibration`` is what another agent brought to the
             `calibrate` that returned this release.
         """
-        check_arguments(Release.predict_set, locals())
         new = self._outputs(probs, ids=ids, features=features, groups=groups, classes=classes)
 
         def _at(level: float | None) -> LabelSets:
@@ -253,6 +252,7 @@ class Release(ReleaseRecord):
         **options: Unpack[_IntervalOptions],
     ) -> dict[float, Intervals]: ...
 
+    @checked
     def predict_interval(
         self,
         agent: str | None,
@@ -293,7 +293,6 @@ class Release(ReleaseRecord):
             If the agent or level is not of the round, the outputs do not fit it, the release is of
             sets of labels, or ``calibration`` is another agent's, as in `predict_set`.
         """
-        check_arguments(Release.predict_interval, locals())
         new = self._outputs(outputs, features=features, groups=groups)
 
         def _at(level: float | None) -> Intervals:
@@ -325,6 +324,7 @@ class Release(ReleaseRecord):
         **options: Unpack[_MeasureOptions],
     ) -> dict[float, AgentMetrics]: ...
 
+    @checked
     def measure(
         self,
         agent: str | None,
@@ -385,7 +385,6 @@ class Release(ReleaseRecord):
             If rows have the id and outputs of calibration rows, or without ids look the same. These
             are ``calibration``; or what `calibrate` was given, if it returned this release.
         """
-        check_arguments(Release.measure, locals())
         if isinstance(self.score, MultiLabel):
             raise InputError(
                 f"{self.round.method.name!r} controls the false-negative rate, not coverage: call "
@@ -404,6 +403,7 @@ class Release(ReleaseRecord):
         self._warn_of_calibrated(agent, new, calibration)
         return measured
 
+    @checked
     def measure_risk(
         self,
         agent: str | None,
@@ -446,7 +446,6 @@ class Release(ReleaseRecord):
         InputError
             If the release is not of labels that occur together, or the rows do not fit it.
         """
-        check_arguments(Release.measure_risk, locals())
         if not isinstance(self.score, MultiLabel):
             raise InputError(f"score {self.round.score.name!r} has one true label: call measure")
         new = self._outputs(probs, labels=labels, groups=groups)
@@ -456,6 +455,7 @@ class Release(ReleaseRecord):
         self._warn_of_calibrated(agent, new, calibration)
         return metrics.measure_risk(_NEW_SITE if agent is None else agent, sets, truth, level)
 
+    @checked
     def predictor(
         self,
         agent: str | None,
@@ -493,7 +493,6 @@ class Release(ReleaseRecord):
             If the method needs calibration data that are not given, the score is the caller's own,
             or a text cannot be kept.
         """
-        check_arguments(Release.predictor, locals())
         cal = calibration
         if isinstance(cal, Outputs):
             check_ids(self.score, cal)
@@ -521,14 +520,17 @@ class Release(ReleaseRecord):
             points prove nothing, or their number is not known here.
         """
         answers, plan = self.received.get(agent), Plan.of(self.round)
+        if answers is None:
+            return None
         levels = []
         for level in self.round.alphas if alpha is None else (alpha,):
             for part in range(len(self.round.group_names) or 1):
-                sent = None if answers is None else answers[self.tasks_of(level, part)[0]]
+                sent = answers[self.tasks_of(level, part)[0]]
                 if sent is not None:
                     levels.append(plan.proved(sum(sent.sizes()), level))
         return min((share for share in levels if share is not None), default=None)
 
+    @checked
     def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
         """Write one HTML page: who is covered, how large the sets are, what was sent.
 
@@ -551,7 +553,6 @@ class Release(ReleaseRecord):
         MissingExtraError
             If what the extra ``report`` brings is not installed.
         """
-        check_arguments(Release.report, locals())
         # report is a higher layer: it is imported by name, and only when this is called
         pages = import_module("fedwqcp.report.html")
         written: Path = pages.write_release(self, Path(path), tests or {})
@@ -630,7 +631,7 @@ class Release(ReleaseRecord):
         self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
     ) -> T | dict[float, T]:
         """Return what `work` gives at one level; for several levels, a dict by level."""
-        given = plain(alpha)
+        given = None if alpha is None else plain(alpha)
         if not isinstance(given, tuple):
             self.tasks_of(given)  # refuses what is no level of the round
             return work(given)
@@ -642,11 +643,6 @@ class Release(ReleaseRecord):
         for level in given:
             self.tasks_of(as_alpha(level))
         return {float(level): work(float(level)) for level in given}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave what is kept for calls of this process in this process."""
-        kept = (_FINGERPRINTS, _FINDINGS, RESOLVED)
-        return {name: part for name, part in vars(self).items() if name not in kept}
 
     def __repr__(self) -> str:
         head, *rows = self._rows()

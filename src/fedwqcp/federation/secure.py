@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import shake_256
 from itertools import combinations
 from math import isfinite
@@ -21,6 +20,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from fedwqcp import methods
 from fedwqcp._io import from_json, read

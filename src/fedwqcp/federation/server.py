@@ -464,8 +464,7 @@ class _Dialogue:
     def _share(self) -> None:
         """Keep the questions once where all agents get the same: there may be a million agents."""
         asks = tuple(task.question for task in self._tasks)
-        differ = any(isinstance(ask, PerAgentQuestions) for ask in asks)
-        differ = differ or any(places is not None for places in self.places)
+        differ = PerAgentQuestions in map(type, asks) or self.places.count(None) < len(asks)
         self._same: tuple[Question | None, ...] | None = None if differ else asks  # type: ignore[assignment]  # of all agents
 
     def hear(self, answers: Sequence[tuple[Summary | None, ...]]) -> None:

@@ -33,7 +33,6 @@ _LEAST_GAMMA = 1e-6
 _MOST_EDGES = 10**6  # each costs a draw a microsecond
 
 
-@dataclass(frozen=True)
 class PrivateQuantile(LocalQuantile):
     """One agent's private threshold, its sample size, and what they cost."""
 

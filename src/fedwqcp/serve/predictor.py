@@ -23,9 +23,9 @@ from fedwqcp._validation import (
     as_array,
     as_class_labels,
     as_classes,
-    check_arguments,
     check_printable,
     check_same_classes,
+    checked,
     group_places,
     plain,
     shown,
@@ -426,6 +426,7 @@ class Predictor(
 
     # ---- files
 
+    @checked
     def save(self, path: str | Path) -> None:
         """Write the predictor to a file for its owner alone, whole or not at all.
 
@@ -439,13 +440,13 @@ class Predictor(
         InputError
             If the file cannot be written.
         """
-        check_arguments(Predictor.save, locals())
         write_atomic(Path(path), self.encoded())
 
     def encoded(self) -> bytes:
         """Return the bytes of the file."""
         return to_json(self, indent=1)
 
+    @checked
     def to_onnx(
         self,
         path: str | Path,
@@ -480,7 +481,6 @@ class Predictor(
         is randomised (``scores.uniforms(key, ids)``) and ``group`` (its place among the groups)
         where thresholds are by group. Outputs are ``set`` and ``size``, or ``lower`` and ``upper``.
         """
-        check_arguments(Predictor.to_onnx, locals())
         from fedwqcp.serve import onnx
 
         onnx.write(self, Path(path), alpha, allow_empty, dtype)

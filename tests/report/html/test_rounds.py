@@ -1,18 +1,18 @@
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.record import save as save_release
 from fedwqcp.federation.transport import folder as transport
+from fedwqcp.readers import load_outputs
 from fedwqcp.report import html
 from fedwqcp.report.html import ReportOptions, load_page, write
 from fedwqcp.report.html.page import verdict_rule

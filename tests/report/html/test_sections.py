@@ -1,9 +1,8 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.metrics import explained
 from fedwqcp.report.html.page import against_nominal
 from fedwqcp.report.html.sections import AgentCoverage, coverage_verdict

@@ -16,9 +16,11 @@ import glob
 import re
 import unicodedata
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from fedwqcp._io import (
     check_file_name,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
@@ -26,7 +27,6 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation import inspection
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import (
     Plan,
     new_round,
@@ -42,15 +42,13 @@ from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores import Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.wire.messages import Number, Target
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
-
-OnExchange: TypeAlias = Callable[[int, str, int, int], None]
-"""Called with every question and its answer: step, agent, bytes down and bytes up."""
 
 
 def one_round(
@@ -94,7 +92,7 @@ def one_round(
     plan = Plan.of(round)
     _check_private_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
-        sized = replace(round, max_n=round.max_n + plan.traits.size_noise)
+        sized = msgspec.structs.replace(round, max_n=round.max_n + plan.traits.size_noise)
         plan = Plan.of(secure_round(sized, secure))
     sides = {
         name: Agent(name, plan, cal, allow_samples=True, limit=None, rng=stream)
@@ -103,7 +101,7 @@ def one_round(
     if secure:
         return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides)
-    return replace(release, local=_localized(plan, release, cals))
+    return msgspec.structs.replace(release, local=_localized(plan, release, cals))
 
 
 def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
@@ -120,7 +118,6 @@ def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
 def run(
     server: Server,
     agents: Mapping[str, Agent],
-    on_exchange: OnExchange | None = None,
     *,
     strict: bool = True,
 ) -> Release:
@@ -130,10 +127,7 @@ def run(
     """
     while not server.ended:
         for name, ask in server.asks().items():
-            answer = agents[name].answer(ask if server.step else None)
-            server.receive(answer, name)
-            if on_exchange is not None:
-                on_exchange(server.step, name, len(ask), len(answer))
+            server.receive(agents[name].answer(ask if server.step else None), name)
         try:
             server.close_step()
         except QuorumError:

@@ -19,7 +19,7 @@ from fedwqcp.federation.plan import (
     new_round,
 )
 from fedwqcp.registry import Setting
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.messages import MAX_N, Round
 
 N = TypeVar("N")
 
@@ -80,7 +80,7 @@ class RunConfig(msgspec.Struct, frozen=True, rename="kebab"):
     groups: _Names = ""
     target: _Numbers = "own"
     quorum: _Whole = 0
-    max_n: _Whole = Round.max_n
+    max_n: _Whole = MAX_N
     n_classes: _Whole = 0
     classes: _Names = ""
     keys: _Names = ""

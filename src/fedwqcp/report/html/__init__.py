@@ -12,8 +12,8 @@ from pathlib import Path
 
 from fedwqcp._io import exists, is_file, read, write_atomic
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.release import Release
+from fedwqcp.outputs import Outputs
 from fedwqcp.report.html import monitor, rounds
 from fedwqcp.report.html.charts import require_report, unchecked
 from fedwqcp.report.html.page import Page, ReportOptions

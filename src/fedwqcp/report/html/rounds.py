@@ -16,7 +16,6 @@ from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import advise_on, judged, promised_to_new_site
 from fedwqcp.federation.inspection import infinite_parts, of_agent, of_thresholds
-from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import (
     calibration_of,
@@ -30,7 +29,9 @@ from fedwqcp.federation.release import Release, known_rows, points_of, proved
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, explained
+from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import conformal_quantile, conformal_rank
+from fedwqcp.readers import load_outputs
 from fedwqcp.report.html.charts import score_chart, threshold_chart
 from fedwqcp.report.html.page import (
     Card,
