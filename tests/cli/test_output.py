@@ -169,6 +169,8 @@ def test_a_monitor(folder):
     assert call_json("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.1)["agents"] == ["a"]
     (folder / "rows.csv").write_text("covered\n" + "1\n" * 20)
     assert call_json("monitor", "update", "m.json", "rows.csv", "--agent", "a")["alarms"] == 0
+    words = ("m.json", "rows.csv", "--agent", "a", "--column", "covered")
+    assert call_json("monitor", "inputs", *words)["input_alarms"] == 0
     (stream,) = call_json("monitor", "show", "m.json")["streams"]
     assert (stream["agent"], stream["n"]) == ("a", 20)
     assert call_json("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]

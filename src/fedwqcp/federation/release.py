@@ -531,7 +531,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         return min((share for share in levels if share is not None), default=None)
 
     @checked
-    def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
+    def report(
+        self, path: str | Path, tests: Mapping[str, Outputs] | None = None, title: str = ""
+    ) -> Path:
         """Write one HTML page: who is covered, how large the sets are, what was sent.
 
         Parameters
@@ -540,6 +542,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             Where; a file that is there is replaced.
         tests : mapping of str to Outputs, optional
             Labelled test points of agents, for their coverage.
+        title : str, optional
+            Title of the page; by default the method and the number of agents.
 
         Returns
         -------
@@ -555,7 +559,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         """
         # report is a higher layer: it is imported by name, and only when this is called
         pages = import_module("fedwqcp.report.html")
-        written: Path = pages.write_release(self, Path(path), tests or {})
+        written: Path = pages.write_release(self, Path(path), tests or {}, title)
         for agent, test in (tests or {}).items():
             self._warn_of_calibrated(agent, test)
         return written
