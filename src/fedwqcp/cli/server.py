@@ -487,6 +487,12 @@ def _say(record: Path, found: Audit, output: Output) -> None:
     status = statuses(release)
     for agent in release.agents:
         output.say(f"  {agent.name}: {status[agent.name]} {agent.reason}".rstrip())
+    for what, made in (
+        ("opened", release.round.provenance),
+        ("released", release.provenance),
+    ):
+        when, by = made.get("created", "at no stated time"), made.get("software", "unknown")
+        output.say(f"  {what} {when} with {by}, as the server states")
     if len(release.used) < len(release.agents):
         output.say("  who is missing or refused, why, and bytes received are the server's word")
 
@@ -503,4 +509,6 @@ def _facts(record: Path, found: Audit) -> dict[str, object]:
         "sums": found.sums,
         "signed": release is not None and release.round.signed,
         "agents": () if release is None else _agents(release),
+        "opened": {} if release is None else release.round.provenance,
+        "released": {} if release is None else release.provenance,
     }

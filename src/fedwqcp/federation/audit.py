@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from fedwqcp._io import LOG_BYTES, from_json, is_file, read
@@ -124,7 +125,7 @@ def _with_recorded_facts(ours: Release, kept: Release) -> Release:
         replace(our, bytes_up=their.bytes_up) if 0 <= their.bytes_up <= MAX_BYTES else our
         for our, their in agents
     )
-    return replace(ours, agents=tuple(bounded))
+    return replace(ours, agents=tuple(bounded), provenance=kept.provenance)
 
 
 def _lines(folder: Path, log: bytes) -> Iterator[LogLine]:
@@ -212,10 +213,18 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
         release = replay_sums(folder, round, kept, reasons)
     else:
         release = with_reasons(server.release(), reasons)
+    made = from_json(read(folder / "record.json"), _Made)
+    release = replace(release, provenance={} if made is None else made.provenance)
     for name, ours in (("record.json", release), ("release.json", release.public())):
         if other := difference(ours, read(folder / name)):
             return Audit(f"{name}: {other}", answers, release, sums)
     return Audit("", answers, release, sums)
+
+
+class _Made(msgspec.Struct):
+    """When and with which software a release was made: the server's word."""
+
+    provenance: dict[str, str] = {}
 
 
 def difference(ours: Release, kept: bytes) -> str:

@@ -7,6 +7,7 @@ import secrets
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +29,7 @@ from fedwqcp._validation import (
     several_columns,
     shown,
 )
+from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method, Terms, Traits
 from fedwqcp.quantile import Overflow
@@ -284,8 +286,15 @@ def new_round(
         key=shared_key(agents) if key is None else key,
         classes=names,
         n_classes=count,
+        provenance=stamp(),
         **terms,
     )
+
+
+def stamp() -> dict[str, str]:
+    """Return when (in UTC) and with which software something is made."""
+    made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {"created": made, "software": f"fedwqcp {__version__}"}
 
 
 def as_alphas(

@@ -152,16 +152,17 @@ def thresholds(
     """
     plan = Plan.of(release.round)
     resolved: dict[Any, float | Floats] = {}  # by agent and level, where nothing else decides
+    key = agent, release.tasks_of(alpha).start  # refuses what is no level
     if calibration is None and features is None and group is None:
         resolved = vars(release).setdefault(RESOLVED, {})
-        if (agent, alpha) in resolved:
-            return resolved[agent, alpha]
+        if key in resolved:
+            return resolved[key]
     if calibration is None:
         if plan.traits.floors and agent is not None and agent not in release.local:
             own_data(None, release.round.method.name)  # whatever the release holds
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
         if agent in release.local and (features is None or not plan.traits.needs_features):
-            resolved[agent, alpha] = shown
+            resolved[key] = shown
             return shown
     elif agent is None:
         raise InputError(
@@ -193,7 +194,7 @@ def thresholds(
             f"{release.round.score.name}, or be +inf: it was changed or is of another score"
         )
     threshold = values if values.ndim else float(values)
-    resolved[agent, alpha] = threshold
+    resolved[key] = threshold
     return threshold
 
 

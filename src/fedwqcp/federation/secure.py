@@ -27,7 +27,7 @@ from fedwqcp._io import from_json, read
 from fedwqcp._validation import fits
 from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.plan import Plan, stamp
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import TaskDialogue
 from fedwqcp.methods import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
@@ -226,6 +226,7 @@ class SecureServer:
             rounds=rounds,
             agents=tuple(_record(name) for name in self.plan.round.agents),
             outcomes=outcomes,
+            provenance=stamp(),
         )
 
     def _begin(self) -> None:

@@ -27,7 +27,7 @@ from fedwqcp.errors import (
     internal,
     traced,
 )
-from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.plan import Plan, stamp
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import check_signature, ed25519
 from fedwqcp.methods import PerAgentQuestions, UnfitAnswerError
@@ -213,6 +213,7 @@ class Server:
             outcomes=self._dialogue.outcomes,
             received=received,
             absent=self._absent(),
+            provenance=stamp(),
             signatures={
                 name: self._states[name].signatures for name in self._positions if self.round.keys
             },
