@@ -59,7 +59,7 @@ def promised_to_new_site(release: Release, alpha: float) -> Finding:
         "new-site",
         kind=method.guarantee.kind,
         alpha=alpha,
-        confidence=1 - getattr(method, "delta", 0),
+        confidence=1 - (getattr(method, "delta", None) or 0),
         shared=None not in shared,
         infinite=inf in shared,
         assumption=release.assumption,
