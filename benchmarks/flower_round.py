@@ -15,12 +15,12 @@ from pathlib import Path
 
 from fedwqcp.demo.hospitals import write_sites
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 from fedwqcp.federation.transport.settings import round_of
+from fedwqcp.readers import load_outputs
 
 CLIENT = """
 from flwr.app import Message, RecordDict

@@ -83,10 +83,10 @@ def in_process() -> Callable[[], object]:
 def site(file: str) -> Callable[[], object]:
     """What a ClientApp does when it is asked: read the file, score, answer."""
     from fedwqcp.federation.agent import Agent
-    from fedwqcp.federation.outputs import load_outputs
     from fedwqcp.federation.plan import Plan
     from fedwqcp.federation.predict import calibration_of
     from fedwqcp.federation.transport.folder import read_round
+    from fedwqcp.readers import load_outputs
 
     plan = Plan.of(read_round(Path("round.json")))
 
@@ -113,13 +113,12 @@ def command(words: str) -> Callable[[], object]:
 
 def parts() -> dict[tuple[str, str], str]:
     """Return what functions do, by file and name."""
-    from fedwqcp import sets
+    from fedwqcp import outputs, readers, sets
     from fedwqcp.cli import agent
-    from fedwqcp.federation import outputs
     from fedwqcp.scores import LabelScore
 
     functions: dict[Callable[..., object], str] = {
-        outputs.load_outputs: "reading and checking",
+        readers.load_outputs: "reading and checking",
         outputs.row_uniforms: "hashing of ids",
         LabelScore.of: "scores",
         LabelScore.invert: "sets",

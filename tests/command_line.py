@@ -123,7 +123,7 @@ def with_plain_names(words, folder="."):
     words = [*map(str, words)]
     kind = tuple(words[:2])
     if kind not in {("server", "open"), ("server", "close"), ("agent", "calibrate"),
-                    ("agent", "predict")} or "--help" in words:  # fmt: skip
+                    ("agent", "predict")} or {"--help", "--predictor"} & {*words}:  # fmt: skip
         return words
     names = {"open": "round.json", "close": "release.json", "predict": "sets.csv"}
     if kind[0] == "agent":

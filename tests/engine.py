@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.site_folder import make_site_folder
@@ -29,6 +28,7 @@ from fedwqcp.federation.transport.envelope import (
 from fedwqcp.federation.transport.processes import round_ended
 from fedwqcp.federation.transport.session import Carrier
 from fedwqcp.federation.transport.site import Site, SiteOutputs, accept_release, answer
+from fedwqcp.readers import load_outputs
 from fedwqcp.wire.codec import encode
 
 SHORT = {

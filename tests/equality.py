@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.kernels import dispatch
 from fedwqcp.kernels.selection import order_statistic
 from fedwqcp.scores import row_ids

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from math import inf
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import InputError, MissingExtraError
 
 pytest.importorskip("matplotlib", reason="the extra [demo] is not installed")

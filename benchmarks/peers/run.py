@@ -3,14 +3,11 @@
     python benchmarks/peers/run.py --setup build/peers   # installs them there, then runs
     build/peers/bin/python benchmarks/peers/run.py       # runs again
 
-One thread, steady state: loops are compiled before. Repeats are
-interleaved; medians and minima are shown. Extra memory is the peak of the process above what it
-held before. "One read" is a sum of the input, plus one write of the output where there is
-one; while time is measured, freed memory stays with the process, for all alike.
-Then: two threads beside one, and every goal, met or missed. Writes
-benchmarks/results/peers.json and peers.md, with --page a summary into the
-documentation, and prints the figures of the last run on a GPU, which
-benchmarks/results/gpu_scores.txt holds.
+One thread. Repeats are interleaved; medians, minima and the first call in this process are shown.
+Extra memory is the peak of the process above what it held before. "One read" is a sum of the input,
+plus one write of the output where there is one; while time is measured, freed memory stays with the
+process, for all alike. Writes benchmarks/results/peers.json and peers.md, with --page a summary
+into the documentation, and prints benchmarks/results/gpu_scores.txt, the last run on a GPU.
 """
 
 from __future__ import annotations
@@ -29,22 +26,16 @@ import sys
 import time
 import venv
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-import goals
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from page_parts import put
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ("mapie==1.6.0", "puncc==0.9.3", "crepes==0.9.1", "torchcp==1.2.1")
-SHARED = 50_000_000
-"""Numbers in the inputs of two threads."""
-
 TORCH = "torch==2.13.0"
+OURS = ("floor", "fedwqcp", "fedwqcp, numpy alone")
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -103,12 +94,18 @@ def medians(
     for name, work in contenders.items():
         start = time.perf_counter()
         try:
+            work()
+            first = time.perf_counter() - start
             peak = peak_of(work)
         except Exception as error:  # a peer that fails is reported, not hidden
             found[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
             continue
-        first = time.perf_counter() - start
-        found[name] = {"peak": peak, "runs": max(1, min(repeats, int(limit / first))), "times": []}
+        found[name] = {
+            "peak": peak,
+            "first": first,
+            "runs": max(1, min(repeats, int(limit / first))),
+            "times": [],
+        }
     keep_memory(True)
     for repeat in range(repeats):
         for name, work in contenders.items():
@@ -168,8 +165,6 @@ def aps_cases(n: int, C: int, dtype: str, options: argparse.Namespace) -> dict[s
         "measure": lambda: score.measure(p, y, q),
         "measure LAC": lambda: fw.LAC().measure(p, y, 0.99),
     }
-    for kind in (fw.APS, fw.RAPS, fw.SAPS) if single else (fw.APS,):
-        ours |= beside_each_other(kind, p, y, options.spread)
     found = {}
     words = f"{n:,} x {C}" if single else f"{dtype} {n:,} x {C}"
     for case, work in ours.items():
@@ -177,40 +172,13 @@ def aps_cases(n: int, C: int, dtype: str, options: argparse.Namespace) -> dict[s
         def floor(writes: bool = case.startswith("sets")) -> Any:
             return p.sum(), np.empty(p.shape, np.bool_).fill(True) if writes else None
 
-        work()
-        beside = {"beside": ours[plain]} if (plain := goals.plainer(case)) else {}
-        contenders = {"floor": floor, **beside, "fedwqcp": work}
+        contenders = {"floor": floor, "fedwqcp": work}
         contenders["fedwqcp, numpy alone"] = numpy_alone(work)
         contenders |= others.get(case, {})
         found[f"APS {words}, {case}"] = medians(
             contenders, options.repeats, options.limit, options.clock
         )
     return found
-
-
-def beside_each_other(kind: Any, p: Any, y: Any, spread: float) -> dict[str, Callable[[], Any]]:
-    """Sets and `measure` of a score without and with its random part, and with own thresholds."""
-    import numpy as np
-    import peers
-
-    import fedwqcp as fw
-
-    works: dict[str, Callable[[], Any]] = {}
-    for randomized in (False, True):
-        score = kind(randomized=randomized)
-        given = {"u": np.random.default_rng(0).random(len(p))} if randomized else {}
-        q = fw.conformal_quantile(score.of(p, y, **given), peers.ALPHA)
-        name = kind.__name__ + (", randomised" if randomized else "")
-        works[f"sets {name}"] = partial(score.invert, p, q, **given)
-        works[f"measure {name}"] = partial(score.measure, p, y, q, **given)
-        rng = np.random.default_rng(1)
-        for own, shape in (("by label", p.shape[1]), ("by row", (len(p), 1))):
-            qs = q * (1 + spread * rng.standard_normal(shape))
-            works[f"sets {name}, {own}"] = partial(score.invert, p, qs, **given)
-            works[f"measure {name}, {own}"] = partial(score.measure, p, y, qs, **given)
-    if kind is fw.APS:  # without a random part it stands in the table already
-        del works["sets APS"], works["measure APS"]
-    return works
 
 
 def regression_cases(n: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -243,7 +211,6 @@ def regression_cases(n: int, options: argparse.Namespace) -> dict[str, Any]:
                     one.fill(1.0)
                 return o.sum(), made if writes else (y.sum(), made)
 
-            work()
             contenders = {"floor": floor, "fedwqcp": work}
             contenders |= {"fedwqcp, numpy alone": numpy_alone(work)} | theirs.get(case, {})
             found[f"{name} {n:,}, {case}"] = medians(
@@ -262,46 +229,6 @@ def regression_cases(n: int, options: argparse.Namespace) -> dict[str, Any]:
         options.clock,
     )
     return found
-
-
-def two_threads(numbers: int, classes: list[int], scale: float, repeats: int) -> dict[str, Any]:
-    """How many times faster two threads are, by the clock, on inputs that are shared.
-
-    Beside it: how long two threads take for it, in times of two threads that only read.
-    """
-    import fedwqcp as fw
-
-    score, found = fw.APS(randomized=False), {}
-    for C in classes:
-        n = numbers // C
-        p, y = softmax(n, C, scale)
-        halves = p[: n // 2], p[n // 2 :]
-        works: dict[str, Callable[[], Any]] = {
-            "sets": lambda p=p: score.invert(p, 0.9),
-            "measure": lambda p=p, y=y: score.measure(p, y, 0.9),
-        }
-        with ThreadPoolExecutor(2) as pool:
-            read = [
-                seconds(lambda p=halves: list(pool.map(lambda half: half.sum(), p)))
-                for _ in range(repeats)
-            ]
-        for what, work in works.items():
-            times: dict[str, list[float]] = {"1": [], "2": []}
-            for _ in range(repeats):
-                for threads, taken in times.items():
-                    os.environ["FEDWQCP_THREADS"] = threads
-                    taken.append(seconds(work))
-            one, two = min(times["1"]), min(times["2"])
-            found[f"APS {n:,} x {C}, {what}"] = {"ratio": one / two, "reading": two / min(read)}
-    os.environ["FEDWQCP_THREADS"] = "1"
-    return found
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """How long it takes once, by the clock."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def machine() -> dict[str, Any]:
@@ -339,7 +266,7 @@ def table(results: dict[str, Any]) -> str:
         base = entries["floor"]["seconds"]
         ours = entries["fedwqcp"]["seconds"]
         for name, entry in entries.items():
-            if name in ("floor", "beside"):
+            if name == "floor":
                 continue
             if "error" in entry:
                 lines.append(
@@ -358,70 +285,27 @@ def table(results: dict[str, Any]) -> str:
 def summary(results: dict[str, Any]) -> str:
     """Ours beside the fastest peer, one line for each case that peers have."""
     lines = [
-        "| case | one read | fedwqcp | numpy alone | fastest peer | faster by |",
-        "|" + "---|" * 6,
+        "| case | one read | fedwqcp: first call | then | numpy alone "
+        "| fastest peer: first call | then | faster by: first call | then |",
+        "|" + "---|" * 9,
     ]
     for case, entries in results.items():
-        peers = {n: e for n, e in entries.items() if n not in goals.OURS and "seconds" in e}
+        peers = {n: e for n, e in entries.items() if n not in OURS and "seconds" in e}
         if not peers:
             continue
         name = min(peers, key=lambda peer: peers[peer]["seconds"])
         ours, plain = entries["fedwqcp"], entries.get("fedwqcp, numpy alone")
         cells = [
             f"{entries['floor']['seconds'] * 1e3:.2f} ms",
+            f"{ours['first'] * 1e3:.2f} ms",
             f"{ours['seconds'] * 1e3:.2f} ms",
             f"{plain['seconds'] * 1e3:.2f} ms" if plain else "",
-            f"{name}, {peers[name]['seconds'] * 1e3:.2f} ms",
+            f"{name}, {peers[name]['first'] * 1e3:.2f} ms",
+            f"{peers[name]['seconds'] * 1e3:.2f} ms",
+            f"{min(e['first'] for e in peers.values()) / ours['first']:.1f}x",
             f"{peers[name]['seconds'] / ours['seconds']:.1f}x",
         ]
         lines.append(f"| {case} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def verdict(rows: list[goals.Row]) -> str:
-    """How many goals are met, and which are not; ratios beside each other have their own table."""
-    rows = [row for row in rows if ": beside " not in row[0]]
-    missed = [row for row in rows if row[-1] is not True]
-    table = f" The others:\n\n{goals.table(missed)}" if missed else "\n"
-    rest = "those of randomised scores and of thresholds by label and by row are counted below"
-    met = f"{len(rows) - len(missed)} of {len(rows)} goals are met"
-    return f"{met} (`benchmarks/results/peers.md` lists all); {rest}.{table}"
-
-
-def counted(rows: list[goals.Row]) -> str:
-    """In how many cases of each kind the ratio is within its goal, float64 included."""
-    parts = []
-    for what, end in (
-        ("a random part", ", randomised:"),
-        ("a threshold for each row", ", by row:"),
-        ("a threshold for each label", ", by label:"),
-    ):
-        some = [row for row in rows if f"{end} beside " in row[0]]
-        met = sum(row[-1] is True for row in some)
-        highest = max(float(row[2]) for row in some)
-        parts.append(f"With {what}: {met} of {len(some)} within the goal, highest {highest:.2f}.")
-    return " ".join(parts) + "\n"
-
-
-def beside(results: dict[str, Any], classes: list[int]) -> str:
-    """How much longer a random part and own thresholds take: sets, then `measure`, in float32."""
-
-    def ratio(case: str) -> str:
-        entries = next((e for c, e in results.items() if c.endswith(case) and "float" not in c), {})
-        if "beside" not in entries:
-            return ""
-        return f"{entries['fedwqcp']['best'] / entries['beside']['best']:.2f}"
-
-    lines = ["| | " + " | ".join(f"{C:,} classes" for C in classes) + " | goal |"]
-    lines.append("|" + "---|" * (len(classes) + 2))
-    for what in ("randomised", "by label", "by row"):
-        for score in ("APS", "RAPS", "SAPS"):
-            cells = [
-                ", ".join(ratio(f" x {C}, {call} {score}, {what}") for call in ("sets", "measure"))
-                for C in classes
-            ]
-            most = goals.RANDOMISED if what == "randomised" else goals.OWN_THRESHOLDS
-            lines.append(f"| {score}, {what} | {' | '.join(cells)} | {most:g} |")
     return "\n".join(lines) + "\n"
 
 
@@ -445,14 +329,6 @@ def main() -> None:
     )
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
-    parser.add_argument(
-        "--spread",
-        type=float,
-        default=0.02,
-        help="standard deviation of thresholds by label and by row, as a share; that of the 0.9 "
-        "quantile of uniform scores at 250 points is 0.02",
-    )
-    parser.add_argument("--few", action="store_true", help="not with two threads")
     parser.add_argument("--page", action="store_true", help="put the table into the documentation")
     options = parser.parse_args()
     environment = os.environ | dict.fromkeys(ONE_THREAD, "1")
@@ -468,29 +344,18 @@ def main() -> None:
             subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
         )
 
-    threads = two_threads(  # before peers are loaded, which bring pools of their own
-        SHARED,
-        [C for C in options.classes if C >= 100 and not options.few],
-        options.scale,
-        options.repeats,
-    )
     results: dict[str, Any] = {}
     for C in options.classes:
         for dtype in ("float32", "float64"):
             results |= aps_cases(options.rows, C, dtype, options)
     results |= regression_cases(options.points, options)
     where = machine()
-    rows = [
-        *goals.check(results),
-        *goals.check_randomised(results),
-        *goals.check_threads(threads),
-    ]
-    text = f"{table(results)}\n### Goals\n\n{goals.table(rows)}"
+    text = table(results)
     gpu = ROOT / "benchmarks" / "results" / "gpu_scores.txt"
     print(text, gpu.read_text() if gpu.exists() else "", sep="\n")
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "peers.json").write_text(
-        json.dumps({"machine": where, "results": results, "two threads": threads}, indent=1)
+        json.dumps({"machine": where, "results": results}, indent=1)
     )
     about = (
         f"{where['cpu']}; load {where['load']}; {where['date']}; Python {where['python']}; "
@@ -499,8 +364,7 @@ def main() -> None:
     (options.out / "peers.md").write_text(f"`{where['command']}`: {about}\n\n{text}")
     if options.page:
         page = ROOT / "docs" / "performance.md"
-        put(page, "peers", f"`{where['command']}`: {about}\n\n{summary(results)}\n{verdict(rows)}")
-        put(page, "beside", beside(results, options.classes) + "\n" + counted(rows))
+        put(page, "peers", f"`{where['command']}`: {about}\n\n{summary(results)}")
 
 
 if __name__ == "__main__":

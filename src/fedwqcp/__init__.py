@@ -17,11 +17,11 @@ from fedwqcp.errors import (
     LabelMismatchWarning,
     UnseenLabelsWarning,
 )
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
+from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
 from fedwqcp.scores import fit_temperature, softmax, uniforms
 from fedwqcp.scores.absolute_residual import AbsoluteResidual

@@ -14,18 +14,26 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, wraps
 from math import inf, isnan
-from numbers import Integral, Real
 from os import PathLike
 from sys import float_info
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp.errors import ClassesError, InputError
-
-R = TypeVar("R")
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 """Real numbers in double precision."""
@@ -39,20 +47,42 @@ Labels: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 """Truth values."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 Texts: TypeAlias = npt.NDArray[np.str_]
 """Text, such as the names of groups."""
 
 
-def check_arguments(function: Callable[..., Any], given: Mapping[str, object]) -> None:
+def checked(function: Callable[P, T]) -> Callable[P, T]:
     """Refuse arguments of a public function that are not of the types that it declares.
 
-    ``given`` is ``locals()`` at the function's first line. Arrays are left to the checks below,
-    which know what each must hold, and so are arguments with a check of their own.
+    Arrays, and arguments with a check of their own, are left to the checks below.
     """
-    for name, hint, kinds in _arguments(function):
-        value = given[name]
-        if type(value) not in kinds and not fits(value, hint):
-            raise InputError(_misfit(name, value, hint))
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+    @wraps(function)
+    def _checked(*args: P.args, **options: P.kwargs) -> T:
+        hints = _arguments(function)
+        for name, value in (*zip(names, args, strict=False), *options.items()):
+            if name in hints and type(value) not in hints[name][1]:
+                check_type(value, hints[name][0], name)
+        return function(*args, **options)
+
+    return _checked
+
+
+def check_type(value: object, hint: Any, field: str) -> None:
+    """Refuse a value that is not of a type; of a dict, name the entry."""
+    if fits(value, hint):
+        return
+    for part in (hint, *get_args(hint)):
+        if _origin(part) is Mapping and isinstance(value, Mapping):
+            key_hint, each_hint = get_args(part)
+            for key, each in value.items():
+                check_type(key, key_hint, f"names in {field}")
+                check_type(each, each_hint, f"{field}[{shown(key)}]")
+    raise InputError(f"{field} must be {_words(hint)}, got {shown(value)}", field=field)
 
 
 class CheckedSettings:
@@ -77,13 +107,12 @@ class CheckedSettings:
     def __post_init__(self) -> None:
         hints = _hints(type(self))  # type: ignore[arg-type]  # a class is hashable
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value, hint = plain(getattr(self, field.name)), hints.get(field.name, Any)
-            if not fits(value, hint):
-                raise InputError(_misfit(field.name, value, hint))
+            value = plain(getattr(self, field.name))
+            check_type(value, hints.get(field.name, Any), field.name)
             object.__setattr__(self, field.name, value)
 
 
-def unchecked(record: R, **fields: object) -> R:
+def unchecked(record: T, **fields: object) -> T:
     """Return a copy of a checked record with other fields, which are right as they are."""
     copy = object.__new__(type(record))
     copy.__dict__.update(record.__dict__, **fields)
@@ -121,7 +150,9 @@ def _plain(value: Any) -> Any:
         return float(str(value))
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         return value.item()
-    return float(value) if isinstance(value, Fraction) and fits(value, float) else value
+    if isinstance(value, Fraction) and abs(value) <= float_info.max:
+        return float(value)
+    return value
 
 
 def _is_column(value: object) -> bool:
@@ -129,22 +160,9 @@ def _is_column(value: object) -> bool:
     return getattr(value, "ndim", 0) == 1 and hasattr(value, "tolist")
 
 
-def _misfit(name: str, value: object, hint: Any) -> str:
-    """Say what an argument must be and what came; of a dict, which of its entries is wrong."""
-    for part in (hint, *get_args(hint)):
-        if get_origin(part) is Mapping and isinstance(value, Mapping):
-            key_hint, each_hint = get_args(part)
-            for key, each in value.items():
-                if not fits(key, key_hint):
-                    return f"names in {name} must be {_words(key_hint)}, got {shown(key)}"
-                if not fits(each, each_hint):
-                    return f"{name}[{shown(key)}] must be {_words(each_hint)}, got {shown(each)}"
-    return f"{name} must be {_words(hint)}, got {shown(value)}"
-
-
 @lru_cache(maxsize=256)
 def _hints(function: Any) -> dict[str, Any]:
-    """Return the types of the arguments that `check_arguments` looks at."""
+    """Return the types of the arguments that `checked` looks at."""
     hints = get_type_hints(function)
     return {
         name: hint
@@ -154,30 +172,22 @@ def _hints(function: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def _arguments(function: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
-    """Return name and type of each argument, and the classes whose objects surely fit.
+def _arguments(function: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Return the type of each argument, and the classes whose objects surely fit.
 
     Of numbers and text the value matters too.
     """
-    found = []
+    found = {}
     for name, hint in _hints(function).items():
         kinds = get_args(hint) if _origin(hint) in (Union, UnionType) else (hint,)
-        found.append((name, hint, tuple(k for k in kinds if k not in (str, int, float))))
+        found[name] = hint, tuple(kind for kind in kinds if kind not in (str, int, float))
     return found
 
 
 _CHECKED_APART = ("return", "alpha", "classes", "rng")
 
 
-_WORDS = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a number",
-    str: "text",
-    NoneType: "none",
-}
 _ARRAY_LIKE = get_args(npt.ArrayLike)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _origin(hint: Any) -> Any:
@@ -196,69 +206,60 @@ def _is_array(hint: Any) -> bool:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Tell whether a value is of a type; an integer is a number as well, a flag is neither.
+    """Tell whether a value is of a type; msgspec knows the plain ones.
 
-    What may be an array is any value here, and a number of NumPy is a number.
+    An integer is a number as well, a flag is neither; arrays, and columns of them, are left to
+    others.
     """
-    if hint is str:
-        # a lone surrogate cannot be written as UTF-8
-        return isinstance(value, str) and (value.isascii() or not _SURROGATE.search(value))
-    if hint is bool:
-        return isinstance(value, bool | np.bool_)
-    if hint in (int, float):
-        number: Any = value if isinstance(value, Integral if hint is int else Real) else True
-        most = float_info.max
-        huge = isinstance(number, int | Fraction) and not -most <= number <= most
-        return not isinstance(number, bool) and not huge
     origin, parts = _origin(hint), get_args(hint)
     if hint is Any or _is_array(hint):
         return True
     if origin in (Union, UnionType):
         return any(fits(value, part) for part in parts)
-    if origin is Literal:
-        return any(type(value) is type(part) and value == part for part in parts)
     if origin is Mapping:
-        keys, values = parts
-        return isinstance(value, Mapping) and (
-            all(fits(key, keys) for key in value)
-            and (_is_array(values) or all(fits(each, values) for each in value.values()))
-        )
-    if origin is Sequence:
-        if _is_column(value):
-            value = value.tolist()  # type: ignore[attr-defined]  # it has one
-        listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-        return listed and all(fits(each, parts[0]) for each in value)  # type: ignore[attr-defined]  # it is one
-    if origin is tuple:
-        listed = isinstance(value, tuple | list) or _is_column(value)
-        return listed and all(fits(each, parts[0]) for each in value)  # type: ignore[attr-defined]  # it is one
-    if origin is not None:
-        return callable(value) if origin is Callable else isinstance(value, origin)
-    return isinstance(value, hint)
+        if not isinstance(value, Mapping) or not all(fits(key, parts[0]) for key in value):
+            return False
+        return _is_array(parts[1]) or all(fits(each, parts[1]) for each in value.values())
+    if origin in (Sequence, tuple):
+        is_list = isinstance(value, tuple | list) or _is_column(value)
+        return is_list and all(fits(each, parts[0]) for each in value)  # type: ignore[attr-defined]  # it is one
+    if origin is Callable:
+        return callable(value)
+    if origin is None and hint not in _PLAIN:
+        return isinstance(value, hint)
+    try:
+        msgspec.convert(_plain(value), hint)
+        if isinstance(value, str):
+            value.encode()  # or it holds a lone surrogate
+        if isinstance(value, int):
+            float(value)  # or it has hundreds of digits
+    except (msgspec.ValidationError, OverflowError, UnicodeEncodeError):
+        return False
+    return True
+
+
+_PLAIN: dict[Any, str] = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "text",
+    NoneType: "none",
+}
 
 
 def _words(hint: Any) -> str:
+    """Say what a value of a type is."""
     origin, parts = _origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(_words, parts)))
     if origin is Literal:
         return f"one of {', '.join(map(str, parts))}"
-    if origin is Mapping:
-        return f"a dict of {_plural(parts[0])} to {_plural(parts[1])}"
-    if origin in (tuple, Sequence):
-        return f"a {'tuple' if origin is tuple else 'list'} of {_plural(parts[0])}"
-    if origin is Callable:
-        return "a function"
-    kind = origin or hint
-    return _WORDS.get(kind, getattr(kind, "__name__", str(kind)))
-
-
-def _plural(hint: Any) -> str:
-    if _is_array(hint):
-        own = [
-            part.__name__ for part in get_args(hint) if part not in (npt.ArrayLike, *_ARRAY_LIKE)
-        ]
-        return " or ".join(["arrays", *own])
-    return {int: "integers", float: "numbers", str: "text"}.get(hint, _words(hint))
+    if origin in (Sequence, tuple):
+        each = {int: "integers", float: "numbers"}.get(parts[0]) or _words(parts[0])
+        return f"a list of {each}"
+    if origin in (Mapping, Callable):
+        return "a dict by name" if origin is Mapping else "a function"
+    return _PLAIN.get(hint) or str(getattr(hint, "__name__", hint))
 
 
 def shown(value: object) -> str:

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import methods
-from fedwqcp._validation import Floats, as_array, as_floats, check_arguments, plain, shown
+from fedwqcp._validation import Floats, as_array, as_floats, checked, plain, shown
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import as_alphas, new_id
 from fedwqcp.federation.release import Release, keep_findings, keep_fingerprints
 from fedwqcp.federation.transport.local import (
@@ -24,12 +23,14 @@ from fedwqcp.federation.transport.local import (
 )
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.fcp import FCP
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Target, check_names
 from fedwqcp.words.findings import warn as warn_of
 
 
+@checked
 def calibrate(
     agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
     *,
@@ -130,7 +131,6 @@ def calibrate(
             f"agents must map names to scores or Outputs, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(agents).__name__}"
         )
-    check_arguments(calibrate, locals())
     check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
     chosen = methods.get(method) if isinstance(method, str) else method  # before any data are read
@@ -157,6 +157,7 @@ def calibrate(
     return release
 
 
+@checked
 def federated_quantile(
     values: Mapping[str, npt.ArrayLike],
     q: float | Sequence[float],
@@ -207,7 +208,6 @@ def federated_quantile(
             f"values must map names to values, such as {{'a': [0.1, 0.2]}}, got "
             f"{type(values).__name__}"
         )
-    check_arguments(federated_quantile, locals())
     check_names(tuple(values))
     several = as_array(q, "q").ndim > 0
     levels = np.ravel(q).tolist()

@@ -66,7 +66,7 @@ class InputError(FedwqcpError, ValueError):
     reason : str
         What must hold, what came and what to do.
     field : str, optional
-        The part of a message, file or setting that is wrong.
+        The part of a message, file or setting that is wrong; by default X of "X must ...".
     row : int, optional
         The first row that is wrong, counted from 0.
     cure : tuple of str, optional
@@ -81,6 +81,8 @@ class InputError(FedwqcpError, ValueError):
         cure: tuple[str, str] = ("", ""),
     ) -> None:
         super().__init__(reason)
+        subject, must, _ = reason.partition(" must ")
+        field = field or subject * (bool(must) and subject.isidentifier())
         self.reason, self.field, self.row, self.cure = reason, field, row, cure
         self.where = ""
         self._rows = ("row", 0)  # what rows are called, and how the first one is numbered
@@ -96,7 +98,8 @@ class InputError(FedwqcpError, ValueError):
     def _text(self, cure: str) -> str:
         word, first = self._rows
         row = "" if self.row is None else f"{word} {first + self.row}"
-        text = ": ".join(part for part in (self.where, self.field, row, self.reason) if part)
+        field = "" if self.reason.startswith(f"{self.field} ") else self.field  # it says so
+        text = ": ".join(part for part in (self.where, field, row, self.reason) if part)
         return f"{text}; {cure}" if cure else text
 
     def within(self, where: str) -> Self:

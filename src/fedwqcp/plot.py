@@ -15,18 +15,19 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from fedwqcp._validation import as_alpha, check_arguments
+from fedwqcp._validation import as_alpha, checked
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import AgentMetrics
+from fedwqcp.outputs import Outputs
 from fedwqcp.report.figures import COLOURS, draw_scores, method_style, require_matplotlib
 
 __all__ = ["coverage", "coverage_vs_size", "score_ecdf"]
 
 
+@checked
 def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any:
     """Plot the coverage of each agent with its exact interval, beside what was asked for.
 
@@ -52,7 +53,6 @@ def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any
         If matplotlib is not installed.
     """
     _check_one_level(found)
-    check_arguments(coverage, locals())
     _check_some(found)
     alpha = as_alpha(alpha)
     ax, rows = _axes(ax), range(len(found))
@@ -67,6 +67,7 @@ def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any
     return ax
 
 
+@checked
 def coverage_vs_size(
     found: Sequence[AgentMetrics] | Mapping[str, Sequence[AgentMetrics]],
     alpha: float,
@@ -97,7 +98,6 @@ def coverage_vs_size(
         If matplotlib is not installed.
     """
     _check_one_level(found)
-    check_arguments(coverage_vs_size, locals())
     _check_some(found)
     alpha = as_alpha(alpha)
     ax = _axes(ax)
@@ -122,6 +122,7 @@ def coverage_vs_size(
     return ax
 
 
+@checked
 def score_ecdf(
     release: Release,
     sites: Mapping[str, Outputs | Calibration],
@@ -156,7 +157,6 @@ def score_ecdf(
     MissingExtraError
         If matplotlib is not installed.
     """
-    check_arguments(score_ecdf, locals())
     _check_some(sites)
     release.tasks_of(alpha)  # refuses a level that is not of the round
     level = release.round.alphas[0] if alpha is None else alpha

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_alpha, as_floats, as_scores, check_arguments, shown
+from fedwqcp._validation import Floats, as_alpha, as_floats, as_scores, checked, shown
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import selection
 
@@ -153,6 +153,7 @@ def order_statistic(values: Floats, rank: int) -> float:
     return selection.order_statistic(values, rank)
 
 
+@checked
 def weighted_quantile(
     scores: npt.ArrayLike, weights: npt.ArrayLike, alpha: float, weight_at_inf: float = 0.0
 ) -> float:
@@ -191,7 +192,6 @@ def weighted_quantile(
     >>> weighted_quantile([0.1, 0.2, 0.3, 0.4, 0.5], [1, 1, 1, 1, 1], alpha=0.2)
     0.4
     """
-    check_arguments(weighted_quantile, locals())
     values = as_scores(scores)
     mass = as_floats(weights, "weights", values.shape, checked=False)
     if not (np.isfinite(mass).all() and (mass >= 0).all() and 0 <= weight_at_inf < np.inf):

@@ -19,7 +19,7 @@ from fedwqcp._validation import (
     as_classes,
     as_floats,
     as_labels,
-    check_arguments,
+    checked,
 )
 from fedwqcp.errors import InputError, MissingExtraError
 
@@ -263,6 +263,7 @@ class Intervals:
         values = as_floats(y, "y", (len(self),))
         return (self.lower <= values) & (values <= self.upper)
 
+    @checked
     def clip(self, lowest: float, highest: float) -> Intervals:
         """Return the intervals cut to a known range of y.
 
@@ -281,11 +282,11 @@ class Intervals:
         InputError
             If the range is empty.
         """
-        check_arguments(Intervals.clip, locals())
         if not lowest <= highest:
             raise InputError(f"the range must not be empty, got {lowest} to {highest}")
         return Intervals(np.maximum(self.lower, lowest), np.minimum(self.upper, highest))
 
+    @checked
     def labels(self, n_classes: int) -> LabelSets:
         """Return the integers from 0 to n_classes - 1 that each interval holds.
 
@@ -299,7 +300,6 @@ class Intervals:
         LabelSets
             It covers an integer label exactly where the interval does.
         """
-        check_arguments(Intervals.labels, locals())
         if n_classes < 1:
             raise InputError(f"n_classes must be at least 1, got {n_classes}")
         label = np.arange(n_classes)

@@ -23,15 +23,17 @@ import numpy.typing as npt
 from fedwqcp._validation import Floats, as_classes, check_same_classes, group_places
 from fedwqcp.api import calibrate
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs import Outputs, row_uniforms
 from fedwqcp.federation.predict import scored
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
+from fedwqcp.outputs import Outputs, row_uniforms
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, name_of
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
+from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.wire.messages import Round
 
 try:
     from sklearn.base import BaseEstimator
@@ -125,15 +127,15 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
 
     def use(
         self,
-        threshold: Release | float | Floats | Mapping[str, float | Floats],
+        threshold: Release | Predictor | float | Floats | Mapping[str, float | Floats],
         agent: str | None = None,
     ) -> Self:
         """Predict with what a federation agreed on.
 
         Parameters
         ----------
-        threshold : Release, float, Floats or mapping
-            The release, kept as ``release_``; or the threshold alone, as
+        threshold : Release, Predictor, float, Floats or mapping
+            The release, kept as ``release_``; a site's predictor; or the threshold alone, as
             ``release.threshold(agent)`` gives it; for a round by group, as
             ``release.by_group(agent)`` does. With a threshold alone there is no ``release_``.
         agent : str, optional
@@ -147,8 +149,8 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         Raises
         ------
         InputError
-            If the release is of another score, rule or order of classes, or of several levels, or
-            the agent is not of it; the adapter then stays as it was.
+            If the release or predictor is of another score, rule, key or order of classes, or of
+            several levels, or the agent is not of it; the adapter then stays as it was.
         """
         if isinstance(threshold, Release):
             self.use(self._threshold_of(threshold, agent))
@@ -156,6 +158,11 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
             return self
         if agent is not None:
             raise InputError("agent says whose threshold of a release is used: pass the release")
+        if isinstance(threshold, Predictor):
+            self._check_terms(threshold.score_object, threshold)
+            table = threshold.thresholds()
+            rows = [float(row[0]) if len(row) == 1 else row for row in table]
+            threshold = dict(zip(threshold.groups, rows, strict=False)) or rows[0]
         self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
         self.__dict__.pop("release_", None)  # one of before
         return self
@@ -168,13 +175,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         if agent is None and len(names) != 1:
             raise InputError(f"say which agent this is, one of: {', '.join(names)}")
         name = names[0] if agent is None else agent
-        mine, theirs = _registered(self._score()), release.score
-        if not isinstance(theirs, Custom) and mine != theirs:
-            raise InputError(
-                f"the release is of {theirs!r}, this adapter scores with {self._score()!r}: pass "
-                "the release's as conformity_score"
-            )
-        self._check_terms(release)
+        self._check_terms(release.score, release.round)
         return release.by_group(name) if release.round.by == "group" else release.threshold(name)
 
     def _score(self) -> LabelScore | IntervalScore:
@@ -184,8 +185,14 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         """Return what a round needs to know of the adapter beside its score."""
         return {}
 
-    def _check_terms(self, release: Release) -> None:
-        """Refuse a release whose sets would be others than the adapter's."""
+    def _check_terms(self, theirs: Score, terms: Round | Predictor) -> None:
+        """Refuse a release or predictor whose sets would be others than the adapter's."""
+        del terms  # a regressor's sets depend on the score alone
+        if not isinstance(theirs, Custom) and _registered(self._score()) != theirs:
+            raise InputError(
+                f"the release is of {theirs!r}, this adapter scores with {self._score()!r}: pass "
+                "the release's as conformity_score"
+            )
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the estimator's own predictions.
@@ -440,21 +447,23 @@ class ConformalClassifier(_Conformal):
     def _terms(self) -> dict[str, Any]:
         return {"rule": self.rule, "key": self.key}
 
-    def _check_terms(self, release: Release) -> None:
-        round, mine = release.round, self.rule
-        if not isinstance(release.score, Custom) and mine != round.rule:
+    def _check_terms(self, theirs: Score, terms: Round | Predictor) -> None:
+        super()._check_terms(theirs, terms)
+        if not isinstance(theirs, Custom) and self.rule != terms.rule:
             raise InputError(
-                f"the release has the rule {round.rule!r}, this adapter {mine!r}: pass the "
+                f"the release has the rule {terms.rule!r}, this adapter {self.rule!r}: pass the "
                 "release's as rule"
             )
+        if isinstance(terms, Predictor) and theirs.randomized and self.key != terms.key:
+            raise InputError("must be the predictor's, so that uniforms are the same", "key")
         if not hasattr(self.estimator, "classes_"):
             raise NotReadyError("fit the estimator first: its classes must be those of the release")
         names = self._names()
-        if names and round.classes:
-            check_same_classes(names, round.classes)
-        elif round.n_classes not in (None, len(self.classes_)):
+        if names and terms.classes:
+            check_same_classes(names, terms.classes)
+        elif terms.n_classes not in (None, len(self.classes_)):
             raise InputError(
-                f"the release is of {round.n_classes} classes, the estimator has "
+                f"the release is of {terms.n_classes} classes, the estimator has "
                 f"{len(self.classes_)}"
             )
 

@@ -28,7 +28,7 @@ from functools import cache
 from math import inf
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from fedwqcp._validation import SUM_TOLERANCE, Floats
+from fedwqcp._validation import SUM_TOLERANCE, Floats, as_labels, as_probabilities, as_uniforms
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.quantile import Overflow, threshold_rank
 from fedwqcp.quantile import conformal_quantile as conformal_quantile_of_array
@@ -593,28 +593,13 @@ def _as_matrix(probs: Tensor) -> Tensor:
 
 
 def _check_probabilities(probs: Tensor) -> None:
-    """Refuse rows that are not probabilities."""
+    """Refuse rows that are not probabilities; the check of arrays words it."""
     for rows in _blocks(probs):
         some = probs[rows]
-        if not len(some):
-            return
-        lowest, sums = some.amin(1), some.sum(1, dtype=torch.float64)
-        bad = ~((lowest >= 0) & ((sums - 1.0).abs() <= SUM_TOLERANCE))
-        if not bool(bad.any()):
-            continue
-        at = int(bad.int().argmax())
-        row = rows.start + at
-        if bool(torch.isnan(lowest[at])):
-            raise InputError("probabilities must be numbers, got NaN", row=row)
-        if float(lowest[at]) < 0:
-            raise InputError(
-                "probabilities must not be negative; pass softmax outputs, not logits", row=row
-            )
-        raise InputError(
-            f"probabilities must sum to 1, got {float(sums[at]):.6g}; pass softmax outputs, not "
-            "logits",
-            row=row,
-        )
+        sums = some.sum(1, dtype=torch.float64)
+        good = (some >= 0).all(1) & ((sums - 1.0).abs() <= SUM_TOLERANCE)
+        if not bool(good.all()):
+            as_probabilities(probs.cpu().numpy())
 
 
 def _as_labels(labels: Tensor, probs: Tensor) -> Tensor:
@@ -631,12 +616,8 @@ def _as_labels(labels: Tensor, probs: Tensor) -> Tensor:
 
 def _check_labels(labels: Tensor, n_classes: int) -> None:
     """Refuse labels outside the classes."""
-    bad = (labels < 0) | (labels >= n_classes)
-    if bool(bad.any()):
-        row = int(bad.int().argmax())
-        raise InputError(
-            f"labels must be integers from 0 to {n_classes - 1}, got one outside", row=row
-        )
+    if bool(((labels < 0) | (labels >= n_classes)).any()):
+        as_labels(labels.cpu().numpy(), len(labels), n_classes)
 
 
 def _as_uniforms(u: Tensor, probs: Tensor) -> Tensor:
@@ -648,12 +629,9 @@ def _as_uniforms(u: Tensor, probs: Tensor) -> Tensor:
 
 
 def _check_uniforms(u: Tensor) -> None:
-    """Refuse numbers outside [0, 1], infinite or NaN."""
-    bad = ~torch.isfinite(u)
-    if bool(bad.any()):
-        raise InputError("u must be finite numbers", row=int(bad.int().argmax()))
+    """Refuse numbers outside [0, 1] and NaN."""
     if not bool(((u >= 0) & (u <= 1)).all()):
-        raise InputError("u must lie between 0 and 1; draw it with uniforms(key, ids)")
+        as_uniforms(u.cpu().numpy(), len(u))
 
 
 def _as_threshold(threshold: object, probs: Tensor) -> Tensor:

@@ -184,8 +184,8 @@ def test_in_print_the_chosen_method_stands_on_white(chromium, folder):
 
 def test_a_hostile_name_is_shown_as_text_when_pointed_at(chromium, tmp_path):
     name = "<img src=x onerror=window.harmed=1>"
-    point = {"method": "m", "agent": name, "coverage": 0.9, "low": 0.8, "high": 1.0, "size": 2.0}
-    chart = coverage_chart([point], nominal=0.9, size="labels", method="m", title=name)
+    point = ("m", name, 0.9, 0.8, 1.0, 2.0)
+    chart = coverage_chart([point], nominal=0.9, size="labels", title=name)
     view = View(
         name,
         [name],

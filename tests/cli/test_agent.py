@@ -248,7 +248,7 @@ def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
     text = released(method)
     assert refused(predict(), "--calibration", 2)
     assert "sets.csv" in predict("--calibration", "st-mary.npz")
-    forge(text, '"local":{}', '"local":{"st-mary":[0.01]}')
+    forge(text, '"outcomes":', '"local":{"st-mary":[0.01]},"outcomes":')
     assert refused(predict(), "release.json: local: must be empty", 2)
     whole = json.loads(text)
     whole["outcomes"] = [{"kind": "shared-threshold", "value": 0.01}]

@@ -6,6 +6,7 @@ import doctest
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from math import inf
 from pathlib import Path
 
@@ -116,6 +117,13 @@ def test_a_round(folder):
     assert sets["n"] == found["n"] == 60
     assert found["low"] <= found["rate"] <= found["high"]
     assert len((folder / sets["sets"]).read_text().splitlines()) == 61
+    own = call_json("agent", "predictor", "--release", "release.json", "--round", "round.json",
+                    "--agent", "b", "--calibration", "b.npz", "--out", "own.json")  # fmt: skip
+    assert own["levels"][0]["thresholds"] == [[sets["threshold"][0]]]
+    assert call_json("predictor", "page", "sets.html")["files"] == ["sets.html"]
+    assert call_json("predictor", "vectors", "vectors.json")["files"] == ["vectors.json"]
+    if find_spec("onnx"):
+        assert call_json("predictor", "onnx", "own.json", "own.onnx")["files"] == ["own.onnx"]
 
 
 def test_a_round_that_goes_on_and_one_with_a_refusal(folder):
@@ -161,6 +169,8 @@ def test_a_monitor(folder):
     assert call_json("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.1)["agents"] == ["a"]
     (folder / "rows.csv").write_text("covered\n" + "1\n" * 20)
     assert call_json("monitor", "update", "m.json", "rows.csv", "--agent", "a")["alarms"] == 0
+    words = ("m.json", "rows.csv", "--agent", "a", "--column", "covered")
+    assert call_json("monitor", "inputs", *words)["input_alarms"] == 0
     (stream,) = call_json("monitor", "show", "m.json")["streams"]
     assert (stream["agent"], stream["n"]) == ("a", 20)
     assert call_json("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from rich.console import Console
 
 import fedwqcp as fw
+from changed import replace
 from command_line import OPEN, call, call_json, refusal
 from fedwqcp import methods
 from fedwqcp.api import calibrate

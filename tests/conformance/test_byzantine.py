@@ -6,7 +6,6 @@ refused by name, and the round goes on without it, as if it had never been there
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from math import inf
 
 import numpy as np
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
@@ -619,4 +619,4 @@ def test_this_reaches_the_server_and_this_the_other_agents(method, answers, ques
         server.close_step()
     sent = server.release().public()
     assert (up, down, sent.received) == (answers, questions, {})
-    assert {field.name for each in sent.outcomes for field in fields(each)} == outcome
+    assert {name for each in sent.outcomes for name in each.__struct_fields__} == outcome

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from changed import replace
 from fedwqcp import scores
 from fedwqcp.scores import IntervalScore, LabelScore, Score
 from fedwqcp.scores._base import RankedScore
@@ -135,7 +136,7 @@ def test_sets_grow_with_the_threshold_and_the_rule(
 def test_until_reads_labels_in_order_to_the_first_that_reaches_q(
     score: RankedScore, case: Labelled, q: float
 ) -> None:
-    whole = dataclasses.replace(score, randomized=False)
+    whole = replace(score, randomized=False)
     orders = np.argsort(whole._places(case.probs).rank, axis=1)
     inclusive = whole.of_every_label(case.probs)
     for threshold in thresholds(inclusive, q):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+from changed import replace
 from fedwqcp import calibrate, methods
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.agent import Agent
@@ -104,7 +105,6 @@ def test_data_that_do_not_fit_the_round_stay_unsent(cal, says):
         Agent("a", ROUND, cal)
 
 
-@dataclass(frozen=True)
 class Raw(Summary):
     reveals = "samples"
     values: tuple[float, ...]

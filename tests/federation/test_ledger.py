@@ -6,7 +6,6 @@ import shutil
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,19 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import DisclosureError, InputError, RecordError
 from fedwqcp.federation import approval
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.envelope import Request
 from fedwqcp.federation.transport.settings import round_of
 from fedwqcp.federation.transport.site import RefusedError, Site, accept_release, answer
 from fedwqcp.methods import Calibration
+from fedwqcp.outputs import Outputs
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Choice, Round
 

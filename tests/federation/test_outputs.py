@@ -5,25 +5,25 @@ from __future__ import annotations
 import io
 import json
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp import calibrate
 from fedwqcp._io import FILE_BYTES
 from fedwqcp.errors import ClassesError, InputError, RecordError
-from fedwqcp.federation.outputs import (
-    Outputs,
+from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.temperature import (
     Temperature,
     for_calibration,
     for_prediction,
     held_out,
-    load_outputs,
     load_temperature,
 )
-from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.outputs import Outputs
+from fedwqcp.readers import load_outputs
 from fedwqcp.wire.messages import Choice, Round
 from refusals import raises
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -11,15 +10,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp import APS, preset
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan, Roster, load_roster
 from fedwqcp.federation.predict import calibration_of, predict, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
+from fedwqcp.outputs import Outputs
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
 from refusals import raises

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from decimal import Decimal
 from math import nextafter
 
@@ -15,6 +13,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp import _io
 from fedwqcp.errors import BudgetError, InputError, RecordError
 from fedwqcp.federation import spending_log
@@ -331,13 +330,13 @@ def test_an_answer_that_comes_while_the_folder_is_read_is_no_damage(tmp_path, mo
 def test_a_number_that_another_process_took_is_counted_first(total, tmp_path, monkeypatch):
     asked = []
 
-    def taken(path, data, *, replace=True):
+    def taken(path, data, **options):
         if path.name == "count.json":
-            return _io.write_atomic(path, data, replace=replace)
+            return _io.write_atomic(path, data, **options)
         asked.append(path.name)
         if len(asked) == 1:
-            agent(tmp_path, total, dataclasses.replace(ROUND, id="other")).answer()
-        return _io.write_atomic(path, data, replace=replace)
+            agent(tmp_path, total, replace(ROUND, id="other")).answer()
+        return _io.write_atomic(path, data, **options)
 
     monkeypatch.setattr(spending_log, "write_atomic", taken)
     if total == 1.0:

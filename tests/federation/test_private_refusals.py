@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
 import pytest
 
+from changed import replace
 from fedwqcp.errors import BudgetError, InputError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.privacy_budget import LEAST_EPSILON, Budget
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
+from fedwqcp.outputs import Outputs
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Choice, Round
 

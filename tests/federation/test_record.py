@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import pytest
 
+from changed import replace
 from fedwqcp import Calibration, calibrate, load, save
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.predict import check_same_round, thresholds

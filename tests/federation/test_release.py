@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from copy import copy
-from dataclasses import replace
 from fractions import Fraction
 from math import inf
 
@@ -14,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.predict import calibration_of, predict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import InputError, OutOfRangeError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id

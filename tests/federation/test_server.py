@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp import methods
 from fedwqcp.errors import (
     ImplausibleValueError,
@@ -209,12 +210,10 @@ def test_a_refused_agent_may_still_send_a_valid_answer():
     assert server.release().used == ("a", "b")
 
 
-@dataclass(frozen=True)
 class Said(Summary):
     value: int
 
 
-@dataclass(frozen=True)
 class Next(Question):
     value: int
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import json
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import InputError, MissingExtraError, QuorumError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score

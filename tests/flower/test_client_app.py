@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from inprocess import InProcessGrid
 from rounds import QUICK, calibrations, terms
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.federation.plan import choose_score
 from fedwqcp.federation.transport.envelope import ASK, RELEASE, Request
 from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app

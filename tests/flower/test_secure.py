@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from rounds import NAMES, QUICK, calibrations, events, terms
 from scipy import stats
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import InputError, QuorumError, RoundError
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, new_id

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import replace
 from hashlib import sha256
 from math import inf
 
@@ -15,6 +14,7 @@ from inprocess import InProcessGrid, lost, sites, with_fields
 from rounds import NAMES, QUICK, calibrations, events, terms
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import QuorumError, RoundError
 from fedwqcp.federation import agent as agent_side
 from fedwqcp.federation.agent import Agent

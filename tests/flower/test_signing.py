@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 from inprocess import sites, with_fields
 from rounds import NAMES, QUICK, calibrations, terms
 
+from changed import replace
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.record import Ledger

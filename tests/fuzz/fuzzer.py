@@ -32,7 +32,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import product
@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 
 import fedwqcp as fw
+from changed import replace
 from engine import hold
 from fedwqcp.errors import (
     FedwqcpError,

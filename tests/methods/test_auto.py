@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import force_setattr
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
@@ -29,7 +30,7 @@ OFFERS = st.floats(-1e308, 1e308) | st.just(inf) | st.just(-inf) | st.just(float
 def taken(offer: float, sample: object, alpha: float, **settings: object) -> float:
     """What an agent makes of a borrowed threshold."""
     outcome = Borrowed((), 0.0)
-    object.__setattr__(outcome, "pooled", offer)  # as no codec would let it pass
+    force_setattr(outcome, "pooled", offer)  # as no codec would let it pass
     cal = fw.Calibration(np.asarray(sample, dtype=float))
     return float(Auto(**settings).localize(outcome, cal, None, alpha))  # type: ignore[arg-type]
 
@@ -187,8 +188,8 @@ def test_masked_and_risk_rounds_are_refused() -> None:
 def test_a_release_with_a_shared_threshold_does_not_move_the_floor(value: float) -> None:
     sites = {"a": np.arange(1.0, 61), "b": np.arange(1.0, 9), "c": np.arange(1.0, 500)}
     release = fw.calibrate(sites, method="auto", alpha=0.1)
-    object.__setattr__(release, "outcomes", (SharedThreshold(value),))
-    object.__setattr__(release, "local", {})
+    force_setattr(release, "outcomes", (SharedThreshold(value),))
+    force_setattr(release, "local", {})
     assert thresholds(release, "a", calibration=fw.Calibration(sites["a"])) == 55
     assert thresholds(release, "b", calibration=fw.Calibration(sites["b"])) >= 8
     with pytest.raises(InputError):

@@ -309,20 +309,19 @@ def test_agents_must_share_their_features():
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"),
+    ("name", "value"),
     [
-        ({"target": "others"}, "target must be 'own', 'mixture' or numbers from density_of"),
-        ({"target": (1.0, 1.0)}, "density: must hold k weights"),
-        ({"scope": "all"}, "scope must be one of"),
-        ({"solver": "newton"}, "solver must be one of"),
-        ({"clip_weights": 0.0}, "clip_weights must be above 0"),
-        ({"start": inf}, "start must be a finite number"),
-        ({"local_steps": 0}, "local_steps: must be"),
+        *(("target", value) for value in ("others", (1.0, 1.0))),
+        ("scope", "all"),
+        ("solver", "newton"),
+        ("clip_weights", 0.0),
+        ("start", inf),
+        ("local_steps", 0),
     ],
 )
-def test_settings_are_checked(setting, words):
-    with pytest.raises(InputError, match=words):
-        CPhet(**setting)
+def test_settings_are_checked(name, value):
+    with pytest.raises(InputError):
+        CPhet(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -575,5 +574,5 @@ def test_numbers_and_back():
     ],
 )
 def test_numbers_that_are_no_mixture_are_refused(numbers):
-    with pytest.raises(InputError, match=r"^density: "):
+    with raises(InputError, field="density"):
         read_mixture(numbers)

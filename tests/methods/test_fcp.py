@@ -136,18 +136,12 @@ def test_splitting_an_agent_raises_the_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_settings", "match"),
-    [
-        ({"sketch": "ddsketch"}, "sketch must be one of bisection, order"),
-        ({"points": 0}, "points: must be an integer from 1 to 100000, got 0"),
-        ({"probes": True}, "probes must be an integer, got True"),
-        ({"min_gap": 1}, "min_gap must be an integer of at least 2, got 1"),
-        ({"points": 2.5}, "points must be an integer, got 2.5"),
-    ],
+    ("name", "value"),
+    [("sketch", "ddsketch"), ("points", 0), ("points", 2.5), ("probes", True), ("min_gap", 1)],
 )
-def test_settings_that_cannot_be(given_settings: dict, match: str) -> None:
-    with pytest.raises(InputError, match=match):
-        fw.methods.get("fcp", **given_settings)
+def test_settings_that_cannot_be(name: str, value: object) -> None:
+    with pytest.raises(InputError):
+        FCP(**{name: value})
 
 
 @pytest.mark.parametrize("values", [(), (0.2, 0.1), (0.1, 0.1), (float("nan"),)])
@@ -193,7 +187,7 @@ def test_an_answer_to_another_question_is_named_by_its_place(method, answers, po
     next(talk)
     for step in answers[:-1]:
         talk.send(step)
-    with pytest.raises(UnfitAnswerError, match="must") as unfit:
+    with pytest.raises(UnfitAnswerError) as unfit:
         talk.send(answers[-1])
     assert unfit.value.position == position
 

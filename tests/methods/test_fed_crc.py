@@ -141,35 +141,25 @@ def test_other_bounds_and_infinite_scores():
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("name", "value"),
     [
-        ({"correction": "none"}, "one of mixture, pooled, site"),
-        ({"n0": -1.0}, "n0 must"),
-        ({"n0": inf}, "n0 must"),
-        ({"points": 0}, "points: must"),
-        ({"points": 10**12}, "points: must"),
-        ({"bounds": (0.0,)}, "two finite numbers"),
-        ({"bounds": (0.0, inf)}, "two finite numbers"),
-        ({"bounds": (1.0, 0.0)}, "two finite numbers, the smaller first"),
+        ("correction", "none"),
+        *(("n0", value) for value in (-1.0, inf)),
+        *(("points", value) for value in (0, 10**12)),
+        *(("bounds", value) for value in ((0.0,), (0.0, inf), (1.0, 0.0))),
     ],
 )
-def test_wrong_settings_are_refused(settings, says):
-    with pytest.raises(InputError, match=says):
-        FedCRC(**settings)
+def test_wrong_settings_are_refused(name, value):
+    with pytest.raises(InputError):
+        FedCRC(**{name: value})
 
 
 @pytest.mark.parametrize(
-    ("losses", "n", "says"),
-    [
-        ((1.0, 2.0), 3, "never increase"),
-        ((4.0, 2.0), 3, "range from 0 to n"),
-        ((1.0, -1.0), 3, "range from 0 to n"),
-        ((1.0,), -1, "integer from 0"),
-        ((float("nan"),), 1, "number"),
-    ],
+    ("losses", "n"),
+    [((1.0, 2.0), 3), ((4.0, 2.0), 3), ((1.0, -1.0), 3), ((1.0,), -1), ((float("nan"),), 1)],
 )
-def test_a_curve_that_cannot_be_is_refused(losses, n, says):
-    with pytest.raises(InputError, match=says):
+def test_a_curve_that_cannot_be_is_refused(losses, n):
+    with pytest.raises(InputError):
         LossCurve(losses, n)
 
 

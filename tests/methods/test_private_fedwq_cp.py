@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from scipy import stats
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import InputError, MalformedMessageError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf, log2, nan, nextafter
 
 import numpy as np
@@ -99,7 +98,6 @@ def test_numpy_agrees_on_the_order() -> None:
 # --- many weighted quantiles at once -------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Probes(Question):
     """Where the search wants the sums of all agents."""
 

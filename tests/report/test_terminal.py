@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.methods import RobustThreshold
 from fedwqcp.report.terminal import Scale, always_left_out, guarantee_line, released, scale
 from fedwqcp.wire.messages import SharedThreshold

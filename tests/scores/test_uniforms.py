@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
 from refusals import raises
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import accumulate, permutations, product
 from math import ceil, inf
+from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import force_setattr
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.methods.auto import Auto, Borrowed
@@ -90,10 +92,11 @@ def test_the_enumeration_tells_a_floor_from_wrong_ones(n, alpha):
 
 def forged(kind: type[Outcome], value: float) -> Outcome:
     """Return an outcome with a value that its own checks may refuse."""
-    outcome = object.__new__(kind)
-    fields = {"values": (value, value), "value": value, "pooled": value, "unseen": ()}
-    for name in kind.__dataclass_fields__:
-        object.__setattr__(outcome, name, fields[name])
+    names = kind.__struct_fields__
+    sound: dict[str, Any] = {"values": (0.5, 0.5), "value": 0.5, "pooled": 0.5}
+    outcome = kind(**{name: sound[name] for name in names if name in sound})
+    for name in (name for name in names if name in sound):
+        force_setattr(outcome, name, (value, value) if name == "values" else value)
     return outcome
 
 

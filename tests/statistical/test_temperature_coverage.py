@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import betabinom
 
 import fedwqcp as fw
-from fedwqcp.federation.outputs import Outputs, calibrated, fitted, probabilities
 from fedwqcp.federation.predict import calibration_of
+from fedwqcp.federation.temperature import calibrated, fitted, probabilities
+from fedwqcp.outputs import Outputs
 from fedwqcp.wire.messages import Choice, Round
 
 ROUND = Round("r", Choice("split-cp"), Choice("lac"), (0.1,), ("a",), 1, key="k")

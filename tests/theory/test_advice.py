@@ -49,6 +49,8 @@ def test_for_a_new_site_the_number_of_agents_decides(alpha: float, method: str) 
 
 
 def test_what_a_round_promises_to_a_new_site() -> None:
-    assert len(promised_to_new_site(fw.calibrate(SITES, alpha=0.1), 0.1)) == 2
+    found = promised_to_new_site(fw.calibrate(SITES, alpha=0.1), 0.1)
+    assert (found["kind"], found["shared"], found["needed"]) == ("agent-floor", False, 9)
     release = fw.calibrate(SITES, method="new-agent-cp", alpha=0.2)
-    assert len(promised_to_new_site(release, 0.2)) == 1
+    found = promised_to_new_site(release, 0.2)
+    assert (found["kind"], found["infinite"]) == ("new-agent-marginal", False)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from math import inf, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changed import replace
 from fedwqcp.errors import InputError, MalformedMessageError, MessageError, RecordError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
@@ -97,11 +97,10 @@ def test_only_a_summary_can_leave_an_agent(private):
 
 
 def test_a_calibration_has_no_way_to_become_bytes():
-    @dataclass(frozen=True)
     class Leak(Summary):
         data: Calibration
 
-    with pytest.raises(TypeError):
+    with pytest.raises(InputError):
         encode(replace(ANSWER, answers=(Leak(Calibration([0.1, 0.2])),)))
 
 

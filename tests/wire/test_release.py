@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import numpy as np
 import pytest
 
+from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.wire.messages import (
     Choice,

@@ -11,6 +11,10 @@ from fedwqcp.words import findings as words
 PART = {"by": "label", "part": "2"}
 INFINITE = {"alphas": (0.1,), "by": None, "parts": ()}
 
+NEW = {"kind": "none", "alpha": 0.1, "confidence": 0.9, "shared": True, "infinite": True,
+       "assumption": "sites are alike", "needed": 9, "roster": 3}  # fmt: skip
+KINDS = ("none", "new-agent-marginal", "new-agent-confident")
+
 EXAMPLES = [
     Finding.of("unseen-labels", "a", share=0.25),
     Finding.of("proves-less", "a", by=None, part=None, n=8, alpha=0.1, needed=9, proved=8 / 9),
@@ -29,6 +33,11 @@ EXAMPLES = [
     Finding.of("servers-record", file="record.json"),
     Finding.of("replaced", file="sets.csv"),
     Finding.of("useless", file="release.json"),
+    Finding.of("empty-sets"),
+    *(Finding.of("coverage-low", part="label 1", level=0.9, chance=chance) for chance in (0, 1)),
+    Finding.of("risk-high", part=None, level=0.1),
+    *(Finding.of("new-site", **{**NEW, "kind": kind}) for kind in KINDS),
+    Finding.of("new-site", **{**NEW, "shared": False}),
     Finding.of("infinite-threshold", "a", **INFINITE, agents_needed=19, roster=3),
     Finding.of("infinite-threshold", "a", **INFINITE, no_points=True),
     Finding.of("infinite-threshold", "a", **{**INFINITE, "by": "label", "parts": "2"}, empty=True),

@@ -240,7 +240,7 @@ class MethodPlan:
     components : int, optional
         How many of the principal components a method for covariate shift sees; 0 for all.
     samples : bool, optional
-        Whether scores of single people may leave an agent; the round is refused where they must.
+        Whether scores of single people may leave an agent, as results state it.
     settings : dict, optional
         Settings of the method; ``overflow`` comes from the preset.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from statistics import median
@@ -25,12 +24,11 @@ from fedwqcp.report.html.page import (
     name_list,
     number,
 )
-from fedwqcp.report.html.sections import (
+from fedwqcp.report.html.rounds import (
     AgentCoverage,
     coverage_cards,
     coverage_comparison,
     coverage_verdict,
-    messages_section,
 )
 from fedwqcp.theory import diagnose
 from fedwqcp.wire.messages import LocalQuantile
@@ -127,10 +125,9 @@ def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> Vi
         (method, agent, max(r.bytes_up for r in own), max(r.bytes_down for r in own))
         for (method, agent), own in by.items()
     ]
-    sent = messages_section([(agent, up, down) for _, agent, up, down in totals], {})
-    if len(methods) > 1:
-        sent = replace(sent, blocks=[traffic_chart(totals, method=methods[0])])
-    about += [sent, _diagnosis(results, len(seeds))]
+    lead = "The release itself is not counted. A method that shares nothing has no messages."
+    sent = [traffic_chart(totals, method=methods[0])]
+    about += [Section("sent", "What was sent", lead, sent), _diagnosis(results, len(seeds))]
     return View(
         title=f"{first.display_title}, {first.preset}",
         agents=agents,

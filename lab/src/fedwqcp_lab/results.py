@@ -19,7 +19,6 @@ import msgspec
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.files import LOG_BYTES, append_line, from_json, make_folder, read, write_atomic
-from fedwqcp.wire.messages import Number
 
 VERSION = 1
 """Version of both formats; a file of another version is refused."""
@@ -115,7 +114,7 @@ class Result(MethodRecord):
     model: Literal["strong", "weak"]
     n_cal: int
     local: float
-    threshold: Number
+    threshold: float | tuple[float, ...]
     n_test: int
     hits: int
     size: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -18,35 +18,33 @@ from fedwqcp._io import read as read_bytes
 from fedwqcp._validation import Bools, Floats, as_groups, as_labels, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation import approval, inspection
-from fedwqcp.federation import outputs as model_outputs
+from fedwqcp.federation import approval, inspection, temperature
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.outputs import Outputs, Temperature
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load_release
-from fedwqcp.federation.release import Release
+from fedwqcp.federation.release import Release, promise
+from fedwqcp.federation.serving import predictor_of
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
-from fedwqcp.report.terminal import guarantee_line, scale
+from fedwqcp.outputs import Outputs, in_file, named_by_line
+from fedwqcp.readers import load_outputs
+from fedwqcp.report.terminal import scale
+from fedwqcp.scores import LabelScore, Score, row_ids
 from fedwqcp.scores.multi_label import MultiLabel
+from fedwqcp.serve import Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.messages import Local, Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord
 
 app = typer.Typer(no_args_is_help=True)
-
-_EMPTY = (
-    "an empty set excludes every label, the true one too: it counts as missed. With "
-    "--no-allow-empty the most probable label is in every set"
-)
 
 LONGEST = 2000
 """Characters of an answer that are printed."""
@@ -57,6 +55,16 @@ Name = Annotated[
 Require = Annotated[
     str | None, typer.Option(help="The one method that this site takes part in, such as auto.")
 ]
+NewSite = Annotated[
+    bool,
+    typer.Option(
+        "--new-site", help="This site took no part: use the threshold that all agents share."
+    ),
+]
+ModelFile = Annotated[
+    Path | None, typer.Option("--model", help="File of the model; its SHA-256 names it.")
+]
+ModelName = Annotated[str | None, typer.Option(help="Name of the model, in place of --model.")]
 TemperatureFile = Annotated[
     Path | None,
     typer.Option(help="Where the temperature of logits is kept; by default AGENT-ID.temperature."),
@@ -121,9 +129,9 @@ def calibrate(
     terms = _required(folder.read_round(round), require)
     name = _name(agent, terms)
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    read = model_outputs.load_outputs(outputs, labels, None)
-    used, own = model_outputs.for_calibration(terms, name, read, temperature_share, kept)
-    with model_outputs.in_file(outputs, labels):
+    read = load_outputs(outputs, labels, None)
+    used, own = temperature.for_calibration(terms, name, read, temperature_share, kept)
+    with in_file(outputs, labels):
         cal = prediction.calibration_of(terms, used)
     budget = _budget(privacy_budget, privacy_folder, outputs)
     side = Agent(
@@ -233,17 +241,98 @@ def new_folder(
 
 
 @app.command()
-def predict(
+def predictor(
     context: typer.Context,
     release: Annotated[Path, typer.Option(help="The release, as the server sent it.")],
-    outputs: Annotated[Path, typer.Option(help="Model outputs on new inputs.")],
     agent: Name = None,
-    new_site: Annotated[
-        bool,
-        typer.Option(
-            "--new-site", help="This site took no part: use the threshold that all agents share."
-        ),
-    ] = False,
+    new_site: NewSite = False,
+    calibration: Annotated[
+        Path | None, typer.Option(help="Calibration outputs, for methods that need them again.")
+    ] = None,
+    calibration_labels: Annotated[
+        Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
+    ] = None,
+    round: Annotated[
+        Path | None, typer.Option(help="The round that was answered: refuse any other release.")
+    ] = None,
+    temperature_file: TemperatureFile = None,
+    require: Require = None,
+    model: ModelFile = None,
+    model_name: ModelName = None,
+    data_period: Annotated[
+        str | None, typer.Option(help="When the calibration data are from, in words.")
+    ] = None,
+    valid_until: Annotated[
+        str | None, typer.Option(help="Last day of its use, such as 2027-06-30; later ones warn.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where it is written; by default predictor-AGENT-ID.json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what this site predicts with to a file of its own: it holds no row, and stays here."""
+    terms, who = _release_of(
+        context, release, agent, round, require, new_site=new_site, named=new_site
+    )
+    name = who or "new-site"
+    kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
+    own = None
+    if calibration is not None:
+        read = load_outputs(calibration, calibration_labels, terms.round.classes)
+        own = temperature.for_prediction(terms.round, name, read, kept)
+    elif exists(kept):
+        own = temperature.load_temperature(kept, terms.round, name)
+    again = _read_again(terms.round, calibration, calibration_labels, own)
+    cal = None
+    if again is not None:
+        with in_file(calibration, calibration_labels):  # type: ignore[arg-type]  # it was read
+            cal = prediction.calibration_of(terms.round, again)
+    found = predictor_of(
+        terms,
+        who,
+        cal,
+        temperature=None if own is None else own.temperature,
+        model=model or model_name,
+        data_period=data_period,
+        valid_until=valid_until,
+    )
+    out = out or folder.default_name(terms.round, "predictor", agent=name, end=".json")
+    keep_apart(out, release, calibration, calibration_labels, round, kept)
+    level, findings = found.levels[0], []
+    if new_site:
+        findings.append(promised_to_new_site(terms, level.alpha))
+    if exists(out):
+        findings.append(Finding.of("replaced", file=out))
+    write_atomic(out, found.encoded())
+    output = Output(as_json)
+    output.say(
+        f"{out}: {len(found.levels)} levels; a threshold in it may be the score of one person: it "
+        "stays where calibration data may be"
+    )
+    output.tell(findings)
+    if not new_site:
+        output.say(f"guarantee: {promise(terms, who, level.alpha, level.proved)}")
+    output.done(
+        agent=name,
+        predictor=out,
+        levels=found.levels,
+        provenance=found.provenance,
+        findings=findings,
+    )
+
+
+@app.command()
+def predict(
+    context: typer.Context,
+    outputs: Annotated[Path, typer.Option(help="Model outputs on new inputs.")],
+    release: Annotated[
+        Path | None, typer.Option(help="The release, as the server sent it.")
+    ] = None,
+    predictor: Annotated[
+        Path | None, typer.Option(help="In place of the release: a file of `agent predictor`.")
+    ] = None,
+    agent: Name = None,
+    new_site: NewSite = False,
     alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,
     calibration: Annotated[
         Path | None,
@@ -262,28 +351,44 @@ def predict(
     temperature_file: TemperatureFile = None,
     require: Require = None,
     allow_empty: AllowEmpty = True,
+    model: ModelFile = None,
+    model_name: ModelName = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the sets are written; by default sets-AGENT-ID.csv.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
-    terms = load_release(release)
-    _check_agreed(terms, release, round, named=new_site or None not in (require, alpha))
-    if new_site and agent is not None:
-        _check_took_no_part(context, agent, terms.round)
-    who = None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
+    if predictor is not None:
+        _serve(
+            parse(read_bytes(predictor), str(predictor)),
+            outputs,
+            labels,
+            out,
+            Output(as_json),
+            alpha=alpha,
+            allow_empty=allow_empty,
+            model=model or model_name,
+            beside=(release, calibration, round),
+        )
+        return
+    if release is None or model or model_name:
+        raise InputError("must be given; a model is compared with --predictor", field="--release")
+    agreed = new_site or None not in (require, alpha)
+    terms, who = _release_of(
+        context, release, agent, round, require, new_site=new_site, named=agreed
+    )
     name = who or "new-site"
-    new = model_outputs.load_outputs(outputs, labels, terms.round.classes)
+    new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-    own = model_outputs.for_prediction(terms.round, name, new, kept)
+    own = temperature.for_prediction(terms.round, name, new, kept)
     again = _read_again(terms.round, calibration, calibration_labels, own)
     cal = None
     if calibration is not None and again is not None:
-        with model_outputs.in_file(calibration, calibration_labels):
+        with in_file(calibration, calibration_labels):
             cal = prediction.calibration_of(terms.round, again)
-    ready = new if own is None else model_outputs.probabilities(new, own)
-    with model_outputs.in_file(outputs):
+    ready = new if own is None else temperature.probabilities(new, own)
+    with in_file(outputs):
         prediction.check_classes(terms.round, ready)
     try:
         sets = prediction.predict(
@@ -291,52 +396,143 @@ def predict(
         )
     except InputError as error:  # a row is one of the outputs
         raise error if error.row is None else error.within(str(outputs)) from None
-    with model_outputs.in_file(outputs, labels):
-        found = _rates(name, terms.round, sets, new)
+    with in_file(outputs, labels):
+        found = _rates(terms.round, Plan.of(terms.round).score, sets, new)
     rows = prediction.calibration_rows(terms.round, ready, again) if found else None
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
     keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
     replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
-    output, size = Output(as_json), float(sets.sizes().mean()) if len(sets) else None
+    sizes, output = sets.sizes(), Output(as_json)
     empty = float(sets.empty().mean()) if len(sets) else None
-    said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
-    output.say(f"{len(sets)} sets in {out}{said}")
+    about = f"; mean size {sizes.mean():.4g}, {empty:.1%} empty" if len(sets) else ""
+    output.say(f"{len(sets)} sets in {out}{about}")
     group = new.groups if terms.round.by == "group" else None
     features = None if ready.features is None else np.asarray(ready.features, dtype=np.float64)
-    threshold = np.asarray(
-        prediction.thresholds(terms, who, alpha, cal, features, group=group), dtype=np.float64
-    )
+    threshold = np.atleast_1d(
+        prediction.thresholds(terms, who, alpha, cal, features, group=group)
+    ).astype(np.float64)
     if threshold.size:
         output.say(f"threshold {_span(threshold)}, {_source(terms, calibration, cal)}")
-    plan = Plan.of(terms.round)
-    findings = [
-        *([Finding.of("replaced", file=out)] if replaced else ()),
-        *([Finding.of("servers-record", file=release)] if terms.received else ()),
-        *inspection.of_columns(plan, new),
-        *(inspection.of_thresholds(terms.round, threshold, group) if len(sets) else ()),
-        *(inspection.of_agent(terms, who) if who else ()),
-        *([rows] if rows else ()),
-    ]
-    output.tell(findings)
     level = terms.round.alphas[0] if alpha is None else alpha
     proved = prediction.proved_at(terms.round, cal, level)
-    output.say(_promised(terms, level, proved, new_site=new_site))
-    if empty and isinstance(sets, LabelSets):
-        output.say(_EMPTY)
-    _say_rates(found, level, output, None if cal is None else cal.n)
-    ends = [threshold.min(), threshold.max()] if threshold.size else []
+    if not new_site:
+        output.say(f"guarantee: {promise(terms, who, level, proved)}")
+    _say_rates(found, level, output)
+    findings = [
+        *([promised_to_new_site(terms, level)] if new_site else ()),
+        *([Finding.of("replaced", file=out)] if replaced else ()),
+        *([Finding.of("servers-record", file=release)] if terms.received else ()),
+        *inspection.of_columns(Plan.of(terms.round), new),
+        *(inspection.of_thresholds(terms.round, threshold, group) if len(sets) else ()),
+        *(inspection.of_agent(terms, who) if who else ()),
+        *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
+        *([rows] if rows else ()),
+        *_missed(found, level, None if cal is None else cal.n),
+    ]
+    output.tell(findings)
     output.done(
         agent=name,
         sets=out,
         n=len(sets),
-        threshold=ends,
+        threshold=[threshold.min(), threshold.max()] if threshold.size else [],
         findings=findings,
         proved=proved,
-        size=size,
+        size=float(sizes.mean()) if len(sets) else None,
         empty=empty,
         measured=found,
         like_calibration=rows["rows"] if rows else 0,
+    )
+
+
+def _required(round: Round, method: str | None) -> Round:
+    """Return the terms, if they are of the method that the site requires."""
+    if method not in (None, round.method.name):
+        raise InputError(f"must be {method}, got {round.method.name}", field="method")
+    return round
+
+
+def _serve(
+    own: Predictor,
+    outputs: Path,
+    labels: Path | None,
+    out: Path | None,
+    output: Output,
+    *,
+    alpha: float | None,
+    allow_empty: bool,
+    model: Path | str | None,
+    beside: tuple[Path | None, ...],
+) -> None:
+    """Predict with a predictor."""
+    if any(beside):
+        raise InputError("stands alone, without release, calibration or round", field="--predictor")
+    read = load_outputs(outputs, labels, own.classes)
+    if read.logits != (own.temperature is not None):
+        wanted = "probabilities" if own.temperature is None else "logits, as the site calibrated"
+        raise InputError(f"must be {wanted}", field=str(outputs))
+    if own.temperature is not None:
+        kept = temperature.Temperature(own.round, own.agent or "new-site", own.temperature)
+        read = temperature.probabilities(read, kept)
+    randomized = isinstance(own.score_object, LabelScore) and own.score_object.randomized
+    own.check_model(model)
+    with in_file(outputs):
+        new = read.in_classes(own.classes)
+        ids = row_ids(new.values) if randomized and new.ids is None else new.ids
+        groups = new.groups if own.by == "group" else None
+        own.check_columns(new.values)
+        sets = own.apply(new.values, ids, groups, alpha, allow_empty)
+    name = own.agent or "new-site"
+    with in_file(outputs, labels):
+        found = _rates(own, own.score_object, sets, new)
+    out = out or Path(f"sets-{name}-{own.round}.csv")
+    keep_apart(out, outputs, labels)
+    level, table = own.level(alpha), own.thresholds(alpha)
+    findings = [
+        *([Finding.of("replaced", file=out)] if exists(out) else ()),
+        *_missed(found, level.alpha, None),
+    ]
+    write_atomic(out, as_csv(sets, new.ids).encode())
+    size = float(sets.sizes().mean()) if len(sets) else None
+    empty = float(sets.empty().mean()) if len(sets) else None
+    said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
+    output.say(f"{len(sets)} sets in {out}{said}")
+    output.say(f"threshold {_span(table)}, from the predictor")
+    output.tell(findings)
+    here = "" if level.proved is None else f"; proved here: at least {level.proved:.3g}"
+    output.say(f"guarantee: {own.promise}{here}")
+    _say_rates(found, level.alpha, output)
+    output.done(
+        agent=name,
+        sets=out,
+        n=len(sets),
+        threshold=[table.min(), table.max()],
+        findings=findings,
+        proved=level.proved,
+        size=size,
+        empty=empty,
+        measured=found,
+        like_calibration=0,
+    )
+
+
+def _release_of(
+    context: typer.Context,
+    path: Path,
+    agent: str | None,
+    round: Path | None,
+    require: str | None,
+    *,
+    new_site: bool,
+    named: bool,
+) -> tuple[Release, str | None]:
+    """Read a release, and tell which agent this is; None for a site that took no part."""
+    terms = load_release(path)
+    _check_agreed(terms, path, round, named=named)
+    if new_site and agent is not None:
+        _check_took_no_part(context, agent, terms.round)
+    return terms, (
+        None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
     )
 
 
@@ -350,21 +546,6 @@ def _check_agreed(release: Release, path: Path, round: Path | None, *, named: bo
             "and --alpha: a release by itself may hold any method and level",
             field="--round",
         )
-
-
-def _required(round: Round, method: str | None) -> Round:
-    """Return the terms, if they are of the method that the site requires."""
-    if method not in (None, round.method.name):
-        raise InputError(f"must be {method}, got {round.method.name}", field="method")
-    return round
-
-
-def _promised(release: Release, alpha: float, proved: float | None, *, new_site: bool) -> str:
-    """Say what is proved, and how much of it at this agent."""
-    if new_site:
-        return promised_to_new_site(release, alpha)[0]
-    here = "" if proved is None else f"\nproved at this agent: coverage of at least {proved:.3g}"
-    return guarantee_line(release) + here
 
 
 def _check_took_no_part(context: typer.Context, agent: str, round: Round) -> None:
@@ -399,24 +580,24 @@ def _source(release: ReleaseRecord, path: Path | None, cal: Calibration | None) 
 
 
 def _read_again(
-    round: Round, path: Path | None, labels: Path | None, own: Temperature | None
+    round: Round, path: Path | None, labels: Path | None, own: temperature.Temperature | None
 ) -> Outputs | None:
     """Read calibration points once more, as they were when the round was answered."""
     if path is None:
         if labels is not None:
             raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
         return None
-    outputs = model_outputs.load_outputs(path, labels, round.classes)
+    outputs = load_outputs(path, labels, round.classes)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     if own is None:
         return outputs
-    if int(model_outputs.held_out(round, outputs, own.share).sum()) != own.fitted_on:
+    if int(temperature.held_out(round, outputs, own.share).sum()) != own.fitted_on:
         raise InputError(
             f"--calibration must be the file that this agent calibrated with: its temperature was "
             f"fitted on {own.fitted_on} rows, and this file holds out another number"
         )
-    return model_outputs.calibrated(round, outputs, own)
+    return temperature.calibrated(round, outputs, own)
 
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
@@ -472,62 +653,62 @@ class SetRate:
     empty: float
 
 
-@model_outputs.named_by_line
+@named_by_line
 def _rates(
-    agent: str, round: Round, sets: LabelSets | Intervals, new: Outputs
+    terms: Round | Predictor, score: Score, sets: LabelSets | Intervals, new: Outputs
 ) -> tuple[SetRate, ...]:
     """Return how many sets hold their label, or how many labels they miss; also in each group."""
     if new.labels is None or not len(sets):
         return ()
-    groups = new.groups if round.by == "group" else None
-    if round.by == "label":
+    groups = new.groups if terms.by == "group" else None
+    if terms.by == "label":
         groups = as_labels(new.labels, len(sets), None)
     parts: list[tuple[str | None, Bools | slice]] = [(None, slice(None))]
     if groups is not None:
         names = as_groups(groups, len(sets))
-        shown = dict(enumerate(round.classes)) if round.by == "label" else {}
+        shown = dict(enumerate(terms.classes)) if terms.by == "label" else {}
         parts += [
-            (f"{round.by} {shown.get(int(name), name) if shown else name}", names == name)
+            (f"{terms.by} {shown.get(int(name), name) if shown else name}", names == name)
             for name in np.unique(names)
         ]
-    several = isinstance(Plan.of(round).score, MultiLabel)
     found = []
     for name, rows in parts:
         own, y = sets[rows], new.labels[rows]
         size = float(own.sizes().mean())
-        if several and isinstance(own, LabelSets):
-            risk = metrics.measure_risk(agent, own, y)
+        if isinstance(score, MultiLabel) and isinstance(own, LabelSets):
+            risk = metrics.measure_risk("", own, y)
             what, rates = "false-negative rate", (risk.risk, risk.low, risk.high)
         else:
-            rate = metrics.measure(agent, own, y)
+            rate = metrics.measure("", own, y)
             what, rates = "coverage", (rate.coverage, rate.low, rate.high)
         found.append(SetRate(name, what, len(own), *rates, size, float(own.empty().mean())))
     return tuple(found)
 
 
-def _say_rates(found: Sequence[SetRate], alpha: float, output: Output, points: int | None) -> None:
-    """Print rates, each with a bar; ``points`` are those that calibrated, where they are known."""
+def _say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
+    """Print rates, each with a bar."""
     if not found:
         return
     nominal = 1 - alpha if found[0].what == "coverage" else alpha
-    ends = (end for each in found for end in (each.low, each.high))
+    ends = (end for rate in found for end in (rate.low, rate.high))
     bars = scale(ends, nominal, ascii=output.console.options.ascii_only)
-    for each in found:
-        name = "" if each.group is None else f"{each.group}: "
-        of = f" of {each.n}, mean size {each.size:.4g}, {each.empty:.1%} empty" if name else ""
-        bar = bars.bar(each.low, each.rate, each.high)
-        kind = "exact" if each.what == "coverage" else "Chernoff"
+    for rate in found:
+        name = "" if rate.group is None else f"{rate.group}: "
+        of = f" of {rate.n}, mean size {rate.size:.4g}, {rate.empty:.1%} empty" if name else ""
+        bar = bars.bar(rate.low, rate.rate, rate.high)
+        kind = "exact" if rate.what == "coverage" else "Chernoff"
         output.say(
-            f"{name}{each.what} {each.rate:.4f}{of}, {kind} 95 % interval {each.low:.4f} to "
-            f"{each.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
+            f"{name}{rate.what} {rate.rate:.4f}{of}, {kind} 95 % interval {rate.low:.4f} to "
+            f"{rate.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
         )
-    for each in found:
-        of = "" if each.group is None else f" of {each.group}"
-        if each.what == "coverage" and each.high < nominal:
-            n = points if each.group is None else None
-            why = "too low"
-            if each.rate >= metrics.explained(each.n, n, alpha):
-                why = "watch: chance of the calibration points explains it"
-            output.say(f"the whole interval{of} lies below {nominal:g}: {why}")
-        if each.what != "coverage" and each.low > nominal:
-            output.say(f"the whole interval{of} lies above the {nominal:g} that was allowed")
+
+
+def _missed(found: Sequence[SetRate], alpha: float, points: int | None) -> Iterator[Finding]:
+    """Find rates beyond what was asked for; ``points`` calibrated, where they are known."""
+    for rate in found:
+        if rate.what == "coverage" and rate.high < 1 - alpha:
+            n = points if rate.group is None else None
+            chance = rate.rate >= metrics.explained(rate.n, n, alpha)
+            yield Finding.of("coverage-low", part=rate.group, level=1 - alpha, chance=chance)
+        if rate.what != "coverage" and rate.low > alpha:
+            yield Finding.of("risk-high", part=rate.group, level=alpha)

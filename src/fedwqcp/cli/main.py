@@ -21,7 +21,7 @@ from fedwqcp import __version__
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
 from fedwqcp._io import make_folder, to_toml
-from fedwqcp.cli import agent, engines, monitor, report, server
+from fedwqcp.cli import agent, engines, monitor, predictor, report, server
 from fedwqcp.cli.output import AsJson, Output, run, without_types
 from fedwqcp.demo import demo as four
 from fedwqcp.demo.hospitals import hospitals
@@ -54,6 +54,9 @@ app = typer.Typer(
 keys = typer.Typer(no_args_is_help=True)
 app.add_typer(server.app, name="server", help="Open and close rounds.")
 app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
+app.add_typer(
+    predictor.app, name="predictor", help="Graphs, test vectors and a page of predictors."
+)
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
 app.add_typer(report.app, name="report", help="Make figures and pages.")
 app.add_typer(

@@ -31,6 +31,8 @@ from fedwqcp.monitor import (
     save_monitor,
 )
 from fedwqcp.monitor.state import RoundEvent, check_days, claim_round, note_round, record_of
+from fedwqcp.scores import LabelScore
+from fedwqcp.serve import parse
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -68,8 +70,16 @@ BATCHES = 12
 @app.command("open")
 def open_state(
     state: State,
-    agent: Annotated[list[str], typer.Option(help="An agent to monitor; repeat for each.")],
-    alpha: Annotated[float, typer.Option(help="Miscoverage level that was promised.")],
+    agent: Annotated[
+        list[str] | None, typer.Option(help="An agent to monitor; repeat for each.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Miscoverage level that was promised.")
+    ] = None,
+    predictor: Annotated[
+        Path | None,
+        typer.Option(help="A site's predictor, which tells agent, level and number of classes."),
+    ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes, to monitor each one too.")] = 0,
     class_alpha: Annotated[
         float | None, typer.Option(help="Miscoverage accepted within a class; by default alpha.")
@@ -85,6 +95,14 @@ def open_state(
     as_json: AsJson = False,
 ) -> None:
     """Start to monitor agents after a release."""
+    if predictor is not None:
+        own = parse(read(predictor), str(predictor))
+        level, agent = own.level(alpha), agent or [own.agent or "new-site"]
+        alpha = max(level.alpha, 1 - (level.proved or 1.0))
+        several = isinstance(own.score_object, LabelScore)
+        classes = classes or (own.n_classes or 0 if several else 0)
+    if not agent or alpha is None:
+        raise InputError("must be given, or --predictor", field="--agent and --alpha")
     terms = MonitorTerms(
         alpha,
         tuple(agent),

@@ -75,6 +75,7 @@ def page(
     examples: Annotated[
         int, typer.Option(help="Show this many single rows; only for the owner of the data.")
     ] = 0,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Write one page that shows who is covered, how large the sets are and what was sent."""
@@ -82,7 +83,7 @@ def page(
 
     keep_apart(out, source, outputs, labels, calibration)
     agent = None if agent is None else unicodedata.normalize("NFC", agent)
-    options = pages.ReportOptions(examples, agent, outputs, labels, calibration)
+    options = pages.ReportOptions(examples, agent, outputs, labels, calibration, title)
     made = pages.load_page(source, options)
     notes = list(dict.fromkeys(note for view in made.views for note in view.notes))
     written = pages.save(made, out)

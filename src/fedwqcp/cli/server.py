@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -42,7 +42,8 @@ from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis
 from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds, mistaken_for
-from fedwqcp.wire.messages import Round, SharedThreshold
+from fedwqcp.wire.messages import MAX_N, SharedThreshold
+from fedwqcp.words import rounds as words
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -165,7 +166,7 @@ def open_(
         rule=rule or "leq",
         allow_empty=allow_empty,
         quorum=roster.quorum if quorum is None else quorum,
-        max_n=Round.max_n if roster.max_n is None else roster.max_n,
+        max_n=MAX_N if roster.max_n is None else roster.max_n,
         n_classes=roster.n_classes,
         classes=given,
         by=by,
@@ -259,30 +260,11 @@ def close(
 MOST_ROWS = 200
 """Agents in the table of `server close`."""
 
-_REFUSED = {
-    "round": "the answer is to another round",
-    **dict.fromkeys(
-        ("terms", "method", "score", "alpha"), "the site answered other terms than these"
-    ),
-    "step": "the answer is to another question of this round, or came after it was closed",
-    "agent": "the sender is not in the roster, or several files hold different answers of it",
-    "version": "the site runs another version of fedwqcp",
-    "signature": "the answer is not signed with the key that the roster names",
-    "message": "the file is no answer, or was changed on its way",
-    "file": "the file cannot be read",
-    "size": "the file is larger than an answer can be",
-    "n": "the number of points is beyond what the round allows (max_n in the roster)",
-    "threshold": "the threshold is outside the range of the score",
-    "internal": "a fault of fedwqcp: please report it",
-}
-"""What a refusal is for, by the part of the answer that is wrong."""
-
 
 def _refused_for(closed: folder.ClosedStep) -> list[str]:
     """Explain what answers were refused for, a line for each reason; and what can be done."""
     fields = dict.fromkeys(refusal.field for refusal in closed.refusals)
-    other = "what was sent is not what an answer to this round may hold"
-    lines = [f"refused for {field!r}: {_REFUSED.get(field, other)}" for field in fields]
+    lines = [words.refused(field) for field in fields]
     if closed.lost:
         goes_on = "goes on" if closed.release is None else "is closed"
         must = "it must" if len(closed.lost) == 1 else "they must"
@@ -505,6 +487,12 @@ def _say(record: Path, found: Audit, output: Output) -> None:
     status = statuses(release)
     for agent in release.agents:
         output.say(f"  {agent.name}: {status[agent.name]} {agent.reason}".rstrip())
+    for what, made in (
+        ("opened", release.round.provenance),
+        ("released", release.provenance),
+    ):
+        when, by = made.get("created", "at no stated time"), made.get("software", "unknown")
+        output.say(f"  {what} {when} with {by}, as the server states")
     if len(release.used) < len(release.agents):
         output.say("  who is missing or refused, why, and bytes received are the server's word")
 
@@ -521,4 +509,6 @@ def _facts(record: Path, found: Audit) -> dict[str, object]:
         "sums": found.sums,
         "signed": release is not None and release.round.signed,
         "agents": () if release is None else _agents(release),
+        "opened": {} if release is None else release.round.provenance,
+        "released": {} if release is None else release.provenance,
     }

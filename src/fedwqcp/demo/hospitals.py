@@ -15,7 +15,7 @@ import numpy.typing as npt
 from fedwqcp._io import make_folder, write_atomic
 from fedwqcp._validation import Floats, Labels
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs import Outputs
+from fedwqcp.outputs import Outputs
 
 CLASSES = ("no disease", "disease")
 """What the hospitals' models tell apart: no narrowed coronary artery, or at least one."""

@@ -152,9 +152,9 @@ class Agent:
             )
         last = (agents - round.quorum) * sum(often for _, often in schedule)
         steps = dict[type[Question], tuple[int, int]]()
-        for place, (kind, often) in enumerate(schedule[1:], start=1):
+        for step, (kind, often) in enumerate(schedule[1:], start=1):
             last += often
-            steps[kind] = place, last
+            steps[kind] = step, last
         ends = last if steps else 0
         for question in asked.questions:
             first, last = (1, ends) if question is None else steps.get(type(question), (1, 0))
@@ -223,16 +223,16 @@ class Agent:
         Where a round has none, it may name one class alone: it is refused after it was charged.
         """
         sized = [
-            (task.group, each)
-            for task, each in zip(self.plan.tasks, answers, strict=True)
-            if each is not None
+            (task.group, answer)
+            for task, answer in zip(self.plan.tasks, answers, strict=True)
+            if answer is not None
         ]
-        small = {group for group, each in sized if any(n < least for n in each.sizes())}
+        small = {group for group, answer in sized if any(n < least for n in answer.sizes())}
         if None in small:
             raise DisclosureError(f"this private round is of fewer than {least} points")
         return tuple(
-            None if task.group in small else each
-            for task, each in zip(self.plan.tasks, answers, strict=True)
+            None if task.group in small else answer
+            for task, answer in zip(self.plan.tasks, answers, strict=True)
         )
 
     def _summary(self, question: Question, task: Task) -> Summary | None:

@@ -5,9 +5,10 @@ An approval is of the terms, not of an id, since the server opens the round agai
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from fedwqcp._io import exists, in_folder, make_folder, move, read, write_atomic
 from fedwqcp.errors import InputError

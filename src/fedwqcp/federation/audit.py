@@ -6,10 +6,14 @@ import json
 import re
 import reprlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from fedwqcp._io import LOG_BYTES, from_json, is_file, read
 from fedwqcp.errors import FedwqcpError, RecordError
@@ -121,7 +125,7 @@ def _with_recorded_facts(ours: Release, kept: Release) -> Release:
         replace(our, bytes_up=their.bytes_up) if 0 <= their.bytes_up <= MAX_BYTES else our
         for our, their in agents
     )
-    return replace(ours, agents=tuple(bounded))
+    return replace(ours, agents=tuple(bounded), provenance=kept.provenance)
 
 
 def _lines(folder: Path, log: bytes) -> Iterator[LogLine]:
@@ -209,10 +213,18 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
         release = replay_sums(folder, round, kept, reasons)
     else:
         release = with_reasons(server.release(), reasons)
+    made = from_json(read(folder / "record.json"), _Made)
+    release = replace(release, provenance={} if made is None else made.provenance)
     for name, ours in (("record.json", release), ("release.json", release.public())):
         if other := difference(ours, read(folder / name)):
             return Audit(f"{name}: {other}", answers, release, sums)
     return Audit("", answers, release, sums)
+
+
+class _Made(msgspec.Struct):
+    """When and with which software a release was made: the server's word."""
+
+    provenance: dict[str, str] = {}
 
 
 def difference(ours: Release, kept: bytes) -> str:
@@ -228,10 +240,12 @@ def difference(ours: Release, kept: bytes) -> str:
 def _difference(ours: Any, theirs: Any, at: str) -> str:
     """Return the first place where two JSON values differ."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        if other := sorted(set(ours) ^ set(theirs)):
-            said = "is missing" if other[0] in ours else "must not be there"
-            return f"{at}.{other[0]}".lstrip(".") + f": {said}"
-        found = (_difference(ours[key], theirs[key], f"{at}.{key}") for key in ours)
+        both = [key for key in ours if key in theirs]
+        alone = dict.fromkeys(ours, "is missing") | dict.fromkeys(theirs, "must not be there")
+        found: Iterator[str] = chain(
+            (_difference(ours[key], theirs[key], f"{at}.{key}") for key in both),
+            (f"{at}.{key}".lstrip(".") + f": {alone[key]}" for key in alone if key not in both),
+        )
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         found = (
             _difference(o, t, f"{at}[{o.get('name', i) if isinstance(o, dict) else i}]")

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Floats, as_groups
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import lower_end
+from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, PerAgentThresholds, Round, SharedThreshold

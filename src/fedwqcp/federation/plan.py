@@ -7,6 +7,7 @@ import secrets
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +29,7 @@ from fedwqcp._validation import (
     several_columns,
     shown,
 )
+from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.methods import Calibration, Method, Terms, Traits
 from fedwqcp.quantile import Overflow
@@ -247,14 +249,14 @@ def with_target(method: Method[Any], target: Target) -> Method[Any]:
 
 def choose_method(method: str | Method[Any]) -> Choice:
     """Return a method as a round names it."""
-    found = methods.get(method) if isinstance(method, str) else method
-    return Choice(methods.name_of(found), _settings(found))
+    chosen = methods.get(method) if isinstance(method, str) else method
+    return Choice(methods.name_of(chosen), _settings(chosen))
 
 
 def choose_score(score: str | Score) -> Choice:
     """Return a score as a round names it."""
-    found = scores.get(score) if isinstance(score, str) else score
-    return Choice(scores.name_of(found), _settings(found))
+    chosen = scores.get(score) if isinstance(score, str) else score
+    return Choice(scores.name_of(chosen), _settings(chosen))
 
 
 def new_round(
@@ -284,8 +286,15 @@ def new_round(
         key=shared_key(agents) if key is None else key,
         classes=names,
         n_classes=count,
+        provenance=stamp(),
         **terms,
     )
+
+
+def stamp() -> dict[str, str]:
+    """Return when (in UTC) and with which software something is made."""
+    made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {"created": made, "software": f"fedwqcp {__version__}"}
 
 
 def as_alphas(
@@ -301,7 +310,7 @@ def as_alphas(
     if not levels:
         raise InputError("alpha must be at least one level, got none")
     return tuple(
-        as_usual_alpha(each, allow_large=allow_large, allowed_by=allowed_by) for each in levels
+        as_usual_alpha(level, allow_large=allow_large, allowed_by=allowed_by) for level in levels
     )
 
 
@@ -362,8 +371,10 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
             f"{len(round.target)}",
             field="target",
         )
-    own = isinstance(score, Custom) and score.columns == 1  # the caller's own sets may be of labels
-    if round.by == "label" and not (labels or own):
+    scores_alone = (
+        isinstance(score, Custom) and score.columns == 1
+    )  # the caller's own sets may be of labels
+    if round.by == "label" and not (labels or scores_alone):
         raise InputError(
             f"'label' is for {without}; use by='group', with groups that are known before y is",
             field="by",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Floats, as_floats, as_indicators, group_places
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
+from fedwqcp.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
@@ -109,7 +109,7 @@ def predict(
         rule = set_rule(round.rule, allow_empty)
         u = row_uniforms(round.key, outputs) if score.randomized else None
         sets = score.invert(outputs.values, threshold, rule, u)
-        return LabelSets(sets.mask, round.classes)
+        return LabelSets(sets.mask, round.classes) if round.classes else sets
     if not allow_empty:
         raise InputError(
             "empty sets can be avoided only in sets of labels of which one is true, which score "
@@ -152,16 +152,17 @@ def thresholds(
     """
     plan = Plan.of(release.round)
     resolved: dict[Any, float | Floats] = {}  # by agent and level, where nothing else decides
+    key = agent, release.tasks_of(alpha).start  # refuses what is no level
     if calibration is None and features is None and group is None:
         resolved = vars(release).setdefault(RESOLVED, {})
-        if (agent, alpha) in resolved:
-            return resolved[agent, alpha]
+        if key in resolved:
+            return resolved[key]
     if calibration is None:
         if plan.traits.floors and agent is not None and agent not in release.local:
             own_data(None, release.round.method.name)  # whatever the release holds
         shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
         if agent in release.local and (features is None or not plan.traits.needs_features):
-            resolved[agent, alpha] = shown
+            resolved[key] = shown
             return shown
     elif agent is None:
         raise InputError(
@@ -174,26 +175,26 @@ def thresholds(
     else:
         plan.check(calibration)
 
-    def _of_group(place: int) -> Floats:
+    def _of_group(part: int) -> Floats:
         values = [
-            localize(plan, release, agent, at, calibration, features=features)
-            for at in release.tasks_of(alpha, place)
+            localize(plan, release, agent, task, calibration, features=features)
+            for task in release.tasks_of(alpha, part)
         ]
         if len(values) == 1:
             return values[0]
         return np.concatenate([q if q.ndim else q[None] for q in values], axis=-1)
 
-    found = threshold_by(release.round, _of_group, group)
+    values = threshold_by(release.round, _of_group, group)
     low, high = plan.bounds
     if plan.traits.floors:  # what was borrowed may be anything
-        found = np.where(found > high, np.inf, found)
-    if not (((low <= found) & (found <= high)) | (found == np.inf)).all():
+        values = np.where(values > high, np.inf, values)
+    if not (((low <= values) & (values <= high)) | (values == np.inf)).all():
         raise InputError(
             f"the release's threshold must lie between {low:g} and {high:g} for "
             f"{release.round.score.name}, or be +inf: it was changed or is of another score"
         )
-    threshold = found if found.ndim else float(found)
-    resolved[agent, alpha] = threshold
+    threshold = values if values.ndim else float(values)
+    resolved[key] = threshold
     return threshold
 
 
@@ -202,9 +203,9 @@ def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | No
     if cal is None:
         return None
     plan = Plan.of(round)
-    sizes = (part_of(round, cal, at).n for at in range(len(round.group_names)) or (None,))
-    found = (plan.proved(n, alpha) for n in sizes if n or round.by is None)
-    return min((each for each in found if each is not None), default=None)
+    sizes = (part_of(round, cal, part).n for part in range(len(round.group_names)) or (None,))
+    levels = (plan.proved(n, alpha) for n in sizes if n or round.by is None)
+    return min((level for level in levels if level is not None), default=None)
 
 
 def localize(
@@ -226,10 +227,12 @@ def localize(
     gone = shared == np.inf or (shared is None and release.took_no_part(agent, task))
     if gone and not plan.traits.floors:
         return np.asarray(np.inf)
-    own = None
+    points = None
     if calibration is not None:
-        own = part_of(release.round, calibration.column(this.column), this.group)
-    return plan.method.localize(outcome, own, release.position(agent, task), this.alpha, features)
+        points = part_of(release.round, calibration.column(this.column), this.group)
+    return plan.method.localize(
+        outcome, points, release.position(agent, task), this.alpha, features
+    )
 
 
 _ENOUGH = 10
@@ -275,16 +278,16 @@ def calibration_rows(
     if isinstance(known, Outputs):
         known = known.in_classes(round.classes)
     there = known if isinstance(known, Fingerprints) else fingerprints(known)
-    own: Outputs | Calibration = new.in_classes(round.classes)
-    if there.of_scores and isinstance(own, Outputs):
-        own = scored(Plan.of(round).score, round.key, own)
-    here = fingerprints(own)
+    data: Outputs | Calibration = new.in_classes(round.classes)
+    if there.of_scores and isinstance(data, Outputs):
+        data = scored(Plan.of(round).score, round.key, data)
+    here = fingerprints(data)
     if here.ids is not None and there.ids is not None:
         pairs = here.values ^ here.ids.view(np.uint64), there.values ^ there.ids.view(np.uint64)
         count = int(np.count_nonzero(np.isin(*pairs)))
         how = "ids"
     else:
-        rows = _table(own).astype(np.float64, copy=False)
+        rows = _table(data).astype(np.float64, copy=False)
         long = (np.round(rows, 6) != rows).any(axis=1)
         count = len(np.intersect1d(_once(here.values[long]), _once(there.values)))
         count = count if count >= max(_ENOUGH, n / 2) else 0
@@ -306,8 +309,8 @@ def _multipliers(columns: int) -> npt.NDArray[np.uint64]:
 
 
 def _once(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    found, counts = np.unique(values, return_counts=True)
-    alone: npt.NDArray[np.uint64] = found[counts == 1]
+    different, counts = np.unique(values, return_counts=True)
+    alone: npt.NDArray[np.uint64] = different[counts == 1]
     return alone
 
 
@@ -337,7 +340,8 @@ def check_same_round(
 def other_terms(round: Round, answered: Round) -> list[str]:
     """Return which terms of a round are not those that agents answered."""
     ours, theirs = answered.brief(), round.brief()
-    return [f.name for f in fields(Round) if getattr(ours, f.name) != getattr(theirs, f.name)]
+    names = Round.__struct_fields__
+    return [name for name in names if getattr(ours, name) != getattr(theirs, name)]
 
 
 def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:
@@ -356,10 +360,10 @@ def check_ids(score: Score, outputs: Outputs, whose: str = "") -> None:
 
 def check_classes(round: Round, outputs: Outputs) -> None:
     """Refuse outputs with another number of classes than the round's."""
-    if not isinstance(Plan.of(round).score, LabelScore | MultiLabel):
+    if round.n_classes is None or not isinstance(Plan.of(round).score, LabelScore | MultiLabel):
         return
     classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
-    if round.n_classes is not None and classes != round.n_classes:
+    if classes != round.n_classes:
         row = outputs.values.ndim == 1 and len(outputs.values) == round.n_classes
         cure = "give one column for each class of the round"
         cures = (cure, f"{cure}, or ask the server for a round with the classes of this model")

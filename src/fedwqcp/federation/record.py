@@ -10,17 +10,17 @@ who acknowledged the release: that is the server's word.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from fedwqcp import methods
 from fedwqcp._io import append_line, exists, make_folder, read, to_json, write_atomic
-from fedwqcp._validation import check_arguments
+from fedwqcp._validation import checked
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
 from fedwqcp.federation.release import Release
@@ -36,6 +36,7 @@ START = "0" * 64
 """What the first line of a log says of the line before it."""
 
 
+@checked
 def save(release: Release, path: str | Path) -> None:
     """Write a release to a file, whole or not at all.
 
@@ -55,11 +56,11 @@ def save(release: Release, path: str | Path) -> None:
     InputError
         If the file cannot be written.
     """
-    check_arguments(save, locals())
     data = encode(replace(release, local={}))
     write_atomic(Path(path), data, shared=not release.received)
 
 
+@checked
 def load(path: str | Path) -> Any:
     """Read a release, or a site's predictor, from a file.
 
@@ -81,7 +82,6 @@ def load(path: str | Path) -> Any:
         If it is damaged, of another version or an unknown method, or holds what no round of its
         method ends with.
     """
-    check_arguments(load, locals())
     data = read(Path(path))
     return parse_predictor(data, str(path)) if is_predictor(data) else parse(data, str(path))
 
@@ -161,7 +161,7 @@ class Ledger:
         """Add a line that holds the digest of the one before."""
         if self.folder is None:
             return
-        data = line_bytes(msgspec.structs.replace(line, previous=self._last))
+        data = line_bytes(replace(line, previous=self._last))
         append_line(self.folder / LOG, data.removesuffix(b"\n"))
         self._last = sha256(data).hexdigest()
 

@@ -9,19 +9,17 @@ from importlib import import_module
 from math import floor
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_alpha, check_arguments, plain
+from fedwqcp._validation import as_alpha, checked, plain
 from fedwqcp.errors import InputError
 from fedwqcp.federation.inspection import of_release
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import (
-    RESOLVED,
     Fingerprints,
     calibration_of,
     calibration_rows,
@@ -33,15 +31,17 @@ from fedwqcp.federation.serving import predictor_of
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import AgentMetrics, AgentRisk
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores import LabelScore, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import PerAgentThresholds
+from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord
 from fedwqcp.words.findings import lines
 from fedwqcp.words.findings import warn as warn_of
+from fedwqcp.words.rounds import guarantee
 
 _NEW_SITE = "new site"
 """How measures call a site that took no part."""
@@ -78,7 +78,7 @@ class _MeasureOptions(_SetOptions, total=False):
     level: float
 
 
-class Release(ReleaseRecord):
+class Release(ReleaseRecord[O, S], Generic[O, S]):
     """What a round ends with, and what an agent predicts with.
 
     `calibrate`, a server and `load` make it; nobody else needs to. It knows the score, the key of
@@ -122,12 +122,13 @@ class Release(ReleaseRecord):
     >>> release = fw.calibrate({"a": cal, "b": cal}, score="lac", alpha=0.4)
     >>> print(release)
     auto with score lac, alpha 0.4; 1 round trip
-    guarantee: coverage at each agent of at least min(1 - alpha, n/(n + 1)), in
-      finite samples, if: its test points are exchangeable with its n calibration
-      points, which nobody knew when choosing score and key
+    guarantee: at each agent, at least 60 % (n of n + 1 with few points) of future
+      cases like those it calibrated on will have their label in the set, if: its
+      test points are exchangeable with its n calibration points, which nobody knew
+      when choosing score and key
     agent  status  threshold  proved  bytes up
-    a      used          0.6     0.6       224
-    b      used          0.6     0.6       224
+    a      used          0.6     0.6       213
+    b      used          0.6     0.6       213
     >>> print(release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]]))
     2 sets, of 2 possible labels; mean size 1.5
     size  1  2
@@ -172,6 +173,7 @@ class Release(ReleaseRecord):
         **options: Unpack[_SetOptions],
     ) -> dict[float, LabelSets]: ...
 
+    @checked
     def predict_set(
         self,
         agent: str | None,
@@ -223,7 +225,6 @@ class Release(ReleaseRecord):
             the release is of intervals, or ``calibration`` is what another agent brought to the
             `calibrate` that returned this release.
         """
-        check_arguments(Release.predict_set, locals())
         new = self._outputs(probs, ids=ids, features=features, groups=groups, classes=classes)
 
         def _at(level: float | None) -> LabelSets:
@@ -253,6 +254,7 @@ class Release(ReleaseRecord):
         **options: Unpack[_IntervalOptions],
     ) -> dict[float, Intervals]: ...
 
+    @checked
     def predict_interval(
         self,
         agent: str | None,
@@ -293,13 +295,12 @@ class Release(ReleaseRecord):
             If the agent or level is not of the round, the outputs do not fit it, the release is of
             sets of labels, or ``calibration`` is another agent's, as in `predict_set`.
         """
-        check_arguments(Release.predict_interval, locals())
         new = self._outputs(outputs, features=features, groups=groups)
 
         def _at(level: float | None) -> Intervals:
-            found = self._predicted(agent, new, level, calibration, labels=False)
-            assert isinstance(found, Intervals)
-            return found
+            intervals = self._predicted(agent, new, level, calibration, labels=False)
+            assert isinstance(intervals, Intervals)
+            return intervals
 
         return self._each(alpha, _at)
 
@@ -325,6 +326,7 @@ class Release(ReleaseRecord):
         **options: Unpack[_MeasureOptions],
     ) -> dict[float, AgentMetrics]: ...
 
+    @checked
     def measure(
         self,
         agent: str | None,
@@ -385,7 +387,6 @@ class Release(ReleaseRecord):
             If rows have the id and outputs of calibration rows, or without ids look the same. These
             are ``calibration``; or what `calibrate` was given, if it returned this release.
         """
-        check_arguments(Release.measure, locals())
         if isinstance(self.score, MultiLabel):
             raise InputError(
                 f"{self.round.method.name!r} controls the false-negative rate, not coverage: call "
@@ -400,10 +401,11 @@ class Release(ReleaseRecord):
             sets = self._predicted(agent, new, one, calibration, allow_empty, labels=None)
             return metrics.measure(_NEW_SITE if agent is None else agent, sets, truth, level)
 
-        found = self._each(alpha, _at)
+        measured = self._each(alpha, _at)
         self._warn_of_calibrated(agent, new, calibration)
-        return found
+        return measured
 
+    @checked
     def measure_risk(
         self,
         agent: str | None,
@@ -446,7 +448,6 @@ class Release(ReleaseRecord):
         InputError
             If the release is not of labels that occur together, or the rows do not fit it.
         """
-        check_arguments(Release.measure_risk, locals())
         if not isinstance(self.score, MultiLabel):
             raise InputError(f"score {self.round.score.name!r} has one true label: call measure")
         new = self._outputs(probs, labels=labels, groups=groups)
@@ -456,6 +457,7 @@ class Release(ReleaseRecord):
         self._warn_of_calibrated(agent, new, calibration)
         return metrics.measure_risk(_NEW_SITE if agent is None else agent, sets, truth, level)
 
+    @checked
     def predictor(
         self,
         agent: str | None,
@@ -493,7 +495,6 @@ class Release(ReleaseRecord):
             If the method needs calibration data that are not given, the score is the caller's own,
             or a text cannot be kept.
         """
-        check_arguments(Release.predictor, locals())
         cal = calibration
         if isinstance(cal, Outputs):
             check_ids(self.score, cal)
@@ -521,15 +522,20 @@ class Release(ReleaseRecord):
             points prove nothing, or their number is not known here.
         """
         answers, plan = self.received.get(agent), Plan.of(self.round)
-        found = []
+        if answers is None:
+            return None
+        levels = []
         for level in self.round.alphas if alpha is None else (alpha,):
-            for place in range(len(self.round.group_names) or 1):
-                sent = None if answers is None else answers[self.tasks_of(level, place)[0]]
+            for part in range(len(self.round.group_names) or 1):
+                sent = answers[self.tasks_of(level, part)[0]]
                 if sent is not None:
-                    found.append(plan.proved(sum(sent.sizes()), level))
-        return min((each for each in found if each is not None), default=None)
+                    levels.append(plan.proved(sum(sent.sizes()), level))
+        return min((share for share in levels if share is not None), default=None)
 
-    def report(self, path: str | Path, tests: Mapping[str, Outputs] | None = None) -> Path:
+    @checked
+    def report(
+        self, path: str | Path, tests: Mapping[str, Outputs] | None = None, title: str = ""
+    ) -> Path:
         """Write one HTML page: who is covered, how large the sets are, what was sent.
 
         Parameters
@@ -538,6 +544,8 @@ class Release(ReleaseRecord):
             Where; a file that is there is replaced.
         tests : mapping of str to Outputs, optional
             Labelled test points of agents, for their coverage.
+        title : str, optional
+            Title of the page; by default the method and the number of agents.
 
         Returns
         -------
@@ -551,10 +559,9 @@ class Release(ReleaseRecord):
         MissingExtraError
             If what the extra ``report`` brings is not installed.
         """
-        check_arguments(Release.report, locals())
         # report is a higher layer: it is imported by name, and only when this is called
         pages = import_module("fedwqcp.report.html")
-        written: Path = pages.write_release(self, Path(path), tests or {})
+        written: Path = pages.write_release(self, Path(path), tests or {}, title)
         for agent, test in (tests or {}).items():
             self._warn_of_calibrated(agent, test)
         return written
@@ -593,9 +600,9 @@ class Release(ReleaseRecord):
         """Return the labels of test points, as numbers where they are names of classes."""
         if new.labels is None:
             raise InputError("measures need the true labels: pass labels, one for each row")
-        found = new.in_classes(self.round.classes).labels
-        assert found is not None  # they came
-        return found
+        labels = new.in_classes(self.round.classes).labels
+        assert labels is not None  # they came
+        return labels
 
     def _predicted(
         self,
@@ -609,9 +616,9 @@ class Release(ReleaseRecord):
     ) -> LabelSets | Intervals:
         """Predict sets of labels, intervals, or (None) whichever the release is of."""
         score = self.score
-        own = isinstance(score, LabelScore | MultiLabel)
-        if labels is not None and own != labels and not isinstance(score, Custom):
-            kind, call = ("sets of labels", "set") if own else ("intervals", "interval")
+        of_labels = isinstance(score, LabelScore | MultiLabel)
+        if labels is not None and of_labels != labels and not isinstance(score, Custom):
+            kind, call = ("sets of labels", "set") if of_labels else ("intervals", "interval")
             raise InputError(
                 f"this release is of {kind} (score {self.round.score.name!r}): call predict_{call}"
             )
@@ -630,12 +637,12 @@ class Release(ReleaseRecord):
         self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
     ) -> T | dict[float, T]:
         """Return what `work` gives at one level; for several levels, a dict by level."""
-        given = plain(alpha)
+        given = None if alpha is None else plain(alpha)
         if not isinstance(given, tuple):
             self.tasks_of(given)  # refuses what is no level of the round
             return work(given)
         if not given:
-            levels = ", ".join(f"{each:g}" for each in self.round.alphas)
+            levels = ", ".join(f"{level:g}" for level in self.round.alphas)
             raise InputError(
                 f"alpha must name at least one level of the round ({levels}), got none"
             )
@@ -643,18 +650,13 @@ class Release(ReleaseRecord):
             self.tasks_of(as_alpha(level))
         return {float(level): work(float(level)) for level in given}
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave what is kept for calls of this process in this process."""
-        kept = (_FINGERPRINTS, _FINDINGS, RESOLVED)
-        return {name: part for name, part in vars(self).items() if name not in kept}
-
     def __repr__(self) -> str:
         head, *rows = self._rows()
-        widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+        widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
         lines = [
             "  ".join(
-                cell.ljust(width) if at < 2 else cell.rjust(width)
-                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+                cell.ljust(width) if column < 2 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
             for row in (head, *rows)
         ]
@@ -691,7 +693,7 @@ class Release(ReleaseRecord):
 
     def _promise(self) -> str:
         """Say what is proved."""
-        return proved(self) if self.guarantee else "none"
+        return promise(self) if self.guarantee else "none"
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """Return the table: who, threshold at each level, bytes."""
@@ -713,8 +715,8 @@ class Release(ReleaseRecord):
         for record in self.agents[:_MOST_SHOWN]:
             shown = [self._shown(record.name, alpha) for alpha in levels]
             if more:
-                found = self.proved(record.name)
-                shown.append("" if found is None else f"{floor(found * 1000 + 1e-9) / 1000:g}")
+                level = self.proved(record.name)
+                shown.append("" if level is None else f"{floor(level * 1000 + 1e-9) / 1000:g}")
             yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
 
     def _notes(self) -> Iterator[str]:
@@ -726,21 +728,35 @@ class Release(ReleaseRecord):
     def _shown(self, agent: str, alpha: float) -> str:
         """Return an agent's threshold as text: a range, where it has several."""
         try:
-            found = (
+            thresholds = (
                 self.threshold(agent, alpha)
                 if self.round.by != "group"
                 else np.concatenate([np.ravel(q) for q in self.by_group(agent, alpha).values()])
             )
         except InputError:
             return "none" if isinstance(self.outcomes[0], PerAgentThresholds) else "own data"
-        low, high = float(np.min(found)), float(np.max(found))
+        low, high = float(np.min(thresholds)), float(np.max(thresholds))
         return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
 
 
-def proved(release: ReleaseRecord) -> str:
+def promise(
+    release: Release,
+    agent: str | None = None,
+    alpha: float | None = None,
+    proved: float | None = None,
+) -> str:
     """Say what is proved of a release and under which assumption, or why nothing is."""
-    said, why = release.guarantee.in_words, release.assumption
-    return f"{said}, if: {why}" if release.guarantee else f"{said} ({why})"
+    kind, strength = release.guarantee.kind, release.guarantee.strength
+    text = guarantee(
+        kind,
+        strength,
+        release.round.alphas if alpha is None else (alpha,),
+        agent=agent,
+        proved=proved,
+        intervals=not isinstance(release.score, LabelScore | MultiLabel | Custom),
+    )
+    why = release.assumption
+    return f"{text}, if: {why}" if release.guarantee else f"{text} ({why})"
 
 
 def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:

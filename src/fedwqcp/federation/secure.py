@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from hashlib import shake_256
 from itertools import combinations
 from math import isfinite
@@ -21,13 +20,14 @@ from typing import Annotated, TypeAlias
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from fedwqcp import methods
 from fedwqcp._io import from_json, read
 from fedwqcp._validation import fits
 from fedwqcp.errors import InputError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.plan import Plan, stamp
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import TaskDialogue
 from fedwqcp.methods import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
@@ -226,6 +226,7 @@ class SecureServer:
             rounds=rounds,
             agents=tuple(_record(name) for name in self.plan.round.agents),
             outcomes=outcomes,
+            provenance=stamp(),
         )
 
     def _begin(self) -> None:

@@ -27,7 +27,7 @@ from fedwqcp.errors import (
     internal,
     traced,
 )
-from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.plan import Plan, stamp
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.signing import check_signature, ed25519
 from fedwqcp.methods import PerAgentQuestions, UnfitAnswerError
@@ -83,7 +83,9 @@ class Server:
         self.step = 0
         self.refusals: list[MessageError] = []
         self._states = {name: _AgentState() for name in self.round.agents}
-        self._positions = {name: at for at, name in enumerate(self.round.agents)}  # who takes part
+        self._positions = {
+            name: position for position, name in enumerate(self.round.agents)
+        }  # who takes part
         self._dialogue = _Dialogue(self.plan)
         self._encoded: tuple[int, tuple[Question | None, ...], bytes] | None = None
 
@@ -96,7 +98,7 @@ class Server:
     def lost(self) -> tuple[str, ...]:
         """The agents that take no further part because what they sent was refused."""
         states = self._states.items()
-        return tuple(n for n, own in states if own.refusal and n not in self._positions)
+        return tuple(n for n, state in states if state.refusal and n not in self._positions)
 
     def asks(self) -> dict[str, bytes]:
         """Return the encoded question for each agent that takes part.
@@ -174,7 +176,7 @@ class Server:
         anew = self.step > 0 and len(there) < len(self._positions)
         while True:
             if len(there) < len(self._positions):
-                self._positions = {name: at for at, name in enumerate(there)}
+                self._positions = {name: position for position, name in enumerate(there)}
             if len(there) < self.round.quorum:
                 raise QuorumError(f"{self._no_quorum()}. {self._what_to_do()}")
             if anew:
@@ -191,8 +193,8 @@ class Server:
                 raise
             except Exception as error:
                 first = anew or self.step == 0  # a later answer cannot be tried alone
-                for at in self._at_fault(states if first else (), error):
-                    self._lose(internal(there.pop(at), error))
+                for position in self._at_fault(states if first else (), error):
+                    self._lose(internal(there.pop(position), error))
                 anew = True
         self.step += 1
 
@@ -211,6 +213,7 @@ class Server:
             outcomes=self._dialogue.outcomes,
             received=received,
             absent=self._absent(),
+            provenance=stamp(),
             signatures={
                 name: self._states[name].signatures for name in self._positions if self.round.keys
             },
@@ -218,13 +221,13 @@ class Server:
 
     def _absent(self) -> dict[str, tuple[str, ...]]:
         """Return who took no part in each group, by its name."""
-        used, found = list(self._positions), {}
+        used, absent = list(self._positions), {}
         for number, task in enumerate(self.plan.tasks):
             there = self._dialogue.places[number]
             if there is not None and task.group is not None:
-                out = tuple(name for at, name in enumerate(used) if at not in there)
-                found[self.round.group_names[task.group]] = out
-        return found
+                out = tuple(name for position, name in enumerate(used) if position not in there)
+                absent[self.round.group_names[task.group]] = out
+        return absent
 
     def _check_sender(self, answer: Answer, sender: str) -> _AgentState:
         """Refuse an answer of another agent or other terms, or without its agent's signature."""
@@ -261,9 +264,9 @@ class Server:
         Where all or none do, no agent can be named, and the round ends.
         """
         _log.error("the answers could not be combined: %s", traced(error))
-        found = [at for at, state in enumerate(states) if self._fails_alone(state)]
-        if 0 < len(found) < len(states):
-            return found[::-1]
+        positions = [position for position, state in enumerate(states) if self._fails_alone(state)]
+        if 0 < len(positions) < len(states):
+            return positions[::-1]
         if isinstance(error, FedwqcpError):
             raise error
         raise RoundError(
@@ -301,16 +304,18 @@ class Server:
     def _no_quorum(self) -> str:
         """Say who is missing and why."""
         known, lost = self._states, self.lost
-        others = [each for each in self.refusals if each.from_file or each.agent not in known]
+        others = [
+            refusal for refusal in self.refusals if refusal.from_file or refusal.agent not in known
+        ]
         reasons = [*(known[name].refusal for name in lost), *others]
         refused = dict.fromkeys(f"{r.agent} ({r.field}: {r.reason})" for r in reasons if r)
         heard = {*self._positions, *lost}
         silent = [name for name in known if name not in heard]
         parts = [("refused", list(refused)), ("no answer", silent)]
-        said = "; ".join(f"{what}: {named(names, 12)}" for what, names in parts if names)
+        reasons_text = "; ".join(f"{what}: {named(names, 12)}" for what, names in parts if names)
         return (
             f"{len(self._positions)} of {len(self._states)} agents sent a valid answer, the round "
-            f"needs {self.round.quorum}; {said}"
+            f"needs {self.round.quorum}; {reasons_text}"
         )
 
     def _what_to_do(self) -> str:
@@ -360,13 +365,13 @@ def check_answers(
             answer.agent, "answers", "must hold one summary for each question"
         )
     bound = list(earlier) or [None] * len(answers)
-    for at, summary in enumerate(answers):
-        question = questions[at]
+    for task, summary in enumerate(answers):
+        question = questions[task]
         if summary is None or question is None:
             continue
         _check_claims(answer.agent, plan, summary)
         try:
-            bound[at] = plan.method.check(question, summary, bound[at], plan.task_terms[at])
+            bound[task] = plan.method.check(question, summary, bound[task], plan.task_terms[task])
         except InputError as error:
             field = error.field or "answers"
             raise ImplausibleValueError(answer.agent, field, error.reason) from None
@@ -445,11 +450,11 @@ class _Dialogue:
         """Return what one agent is asked now."""
         if self._same is not None:
             return self._same
-        return tuple(self._question(at, position) for at in range(len(self._tasks)))
+        return tuple(self._question(number, position) for number in range(len(self._tasks)))
 
-    def _question(self, at: int, position: int) -> Question | None:
+    def _question(self, number: int, position: int) -> Question | None:
         """Return what one agent is asked in one task."""
-        ask, places = self._tasks[at].question, self.places[at]
+        ask, places = self._tasks[number].question, self.places[number]
         if places is not None and position not in places:
             return None
         if isinstance(ask, PerAgentQuestions):
@@ -459,28 +464,27 @@ class _Dialogue:
     def _share(self) -> None:
         """Keep the questions once where all agents get the same: there may be a million agents."""
         asks = tuple(task.question for task in self._tasks)
-        each = any(isinstance(ask, PerAgentQuestions) for ask in asks)
-        each = each or any(places is not None for places in self.places)
-        self._same: tuple[Question | None, ...] | None = None if each else asks  # type: ignore[assignment]  # of all agents
+        differ = PerAgentQuestions in map(type, asks) or self.places.count(None) < len(asks)
+        self._same: tuple[Question | None, ...] | None = None if differ else asks  # type: ignore[assignment]  # of all agents
 
     def hear(self, answers: Sequence[tuple[Summary | None, ...]]) -> None:
         """Take the answers of all agents and go one step on."""
-        for at, task in enumerate(self._tasks):
+        for number, task in enumerate(self._tasks):
             if task.question is not None:
-                self._hear(at, [answer[at] for answer in answers])
+                self._hear(number, [answer[number] for answer in answers])
         self._share()
 
-    def _hear(self, at: int, answers: Sequence[Summary | None]) -> None:
+    def _hear(self, number: int, answers: Sequence[Summary | None]) -> None:
         """Go one step on in one task, with those who take part in it."""
-        task = self._tasks[at]
+        task = self._tasks[number]
         there: Sequence[int] = range(len(answers))
         if self._plan.round.by is not None and any(answer is None for answer in answers):
-            there = [place for place, answer in enumerate(answers) if answer is not None]
-            self.places[at] = {place: at for at, place in enumerate(there)}
+            there = [position for position, answer in enumerate(answers) if answer is not None]
+            self.places[number] = {position: number for number, position in enumerate(there)}
             if not there:  # nobody has a point of the group: nothing can be excluded
                 task.question, task.outcome = None, SharedThreshold(inf)
                 return
-        heard = [answers[place] for place in there]
+        heard = [answers[position] for position in there]
         absent = len(self._plan.round.agents) - len(heard)
         ask = task.question
         if absent and isinstance(ask, Question):

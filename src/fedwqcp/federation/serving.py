@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 from math import inf
 from pathlib import Path
 
 import numpy as np
 
-from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import Plan, choose_method, choose_score
+from fedwqcp.federation.plan import Plan, choose_method, choose_score, stamp
 from fedwqcp.federation.predict import proved_at, thresholds
 from fedwqcp.methods import Calibration
 from fedwqcp.scores.custom import Custom
@@ -66,12 +65,6 @@ def predictor_of(
         temperature=temperature,
         provenance=stamp() | bound_to(model, data_period, valid_until),
     )
-
-
-def stamp() -> dict[str, str]:
-    """Return when and with which software something is made."""
-    made = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    return {"created": made, "software": f"fedwqcp {__version__}"}
 
 
 def _columns(levels: list[Level], plan: Plan) -> int | None:

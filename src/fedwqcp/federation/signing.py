@@ -8,9 +8,10 @@ pass none off as the answer to another question.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from fedwqcp._io import read, write_key
 from fedwqcp.errors import InputError, MissingExtraError, WrongRoundError

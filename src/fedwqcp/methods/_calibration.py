@@ -19,7 +19,7 @@ from fedwqcp._validation import (
     as_labels,
     as_optional_classes,
     as_scores,
-    check_arguments,
+    checked,
     plain,
     real_array,
     unchecked,
@@ -69,6 +69,7 @@ class Calibration:
     weights: Floats | None
     classes: tuple[str, ...]
 
+    @checked
     def __init__(
         self,
         scores: npt.ArrayLike,
@@ -80,7 +81,6 @@ class Calibration:
         weights: npt.ArrayLike | None = None,
         classes: Sequence[str] | None = None,
     ) -> None:
-        check_arguments(Calibration.__init__, locals())
         values = real_array(scores, "scores")
         if values.ndim == 2 and values.shape[1]:
             values = np.stack([as_scores(column) for column in values.T], axis=1)

@@ -8,7 +8,6 @@ minimum lies within gamma of that quantile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Literal, TypeAlias
 
@@ -29,7 +28,6 @@ TAIL = sqrt(80)
 """Standard deviations that a normal number passes less than once in e^40 draws."""
 
 
-@dataclass(frozen=True)
 class Step(Summary):
     """How far an agent moved, and where it was on the way."""
 

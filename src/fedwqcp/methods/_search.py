@@ -20,10 +20,10 @@ import numpy as np
 
 from fedwqcp._validation import Bools, Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind, stacked, summed
+from fedwqcp.methods._answers import expect, of_kind, stacked, summed
 from fedwqcp.methods._base import Exchange, PerAgentQuestions
 from fedwqcp.wire.limits import NUMBER
-from fedwqcp.wire.messages import Question, Summary, check_scores, check_size, check_sizes
+from fedwqcp.wire.messages import Question, Real, Summary, check_scores, check_size, check_sizes
 
 _MAGNITUDE = 2**63 - 1
 
@@ -62,11 +62,10 @@ _LOWEST = to_key(-inf) + 1
 Q = TypeVar("Q")
 
 
-@dataclass(frozen=True)
 class CountAt(Question):
     """How many of your scores are at most each of these values, which increase strictly."""
 
-    values: tuple[float, ...]
+    values: tuple[Real, ...]
 
     def __post_init__(self) -> None:
         check_scores(self.values, "values")
@@ -74,7 +73,6 @@ class CountAt(Question):
             raise InputError("must be at least one, strictly increasing", field="values")
 
 
-@dataclass(frozen=True)
 class Counts(Summary):
     """An agent's sample size, and its counts at the values of a question."""
 
@@ -138,6 +136,15 @@ class CountClaims:
         return CountClaims(self.n, low, tuple(accumulate(least, max)), high, falling[::-1])
 
 
+def check_counts(question: Question, answer: Summary, earlier: Any, low: float) -> CountClaims:
+    """Check counts against the first answer, a size alone, and all counts given since."""
+    counts = expect(answer, Counts)
+    if not isinstance(question, CountAt):
+        return CountClaims.of_ranks(counts.n, low=low)
+    found: CountClaims = earlier.extended(question.values, counts)
+    return found
+
+
 ANSWER_SIZE = 512
 """An answer holds about this many numbers, where there are few problems."""
 
@@ -150,7 +157,6 @@ ROUNDING = 1e-9
 """Share of a whole mass by which sums of the same weights in another order may differ."""
 
 
-@dataclass(frozen=True)
 class Sums(Summary):
     """Masses of an agent's scores at or below each probe; with equal weights they are counts."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -11,14 +10,20 @@ import numpy as np
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._search import CountAt, Counts, check_probes
-from fedwqcp.wire.messages import Summary, check_increasing, check_scores, check_size, check_sizes
+from fedwqcp.wire.messages import (
+    Real,
+    Summary,
+    check_increasing,
+    check_scores,
+    check_size,
+    check_sizes,
+)
 
 
-@dataclass(frozen=True)
 class WeightedPoints(Summary):
     """One agent's sample as points, each standing for the scores just below it."""
 
-    values: tuple[float, ...]  # strictly increasing
+    values: tuple[Real, ...]  # strictly increasing
     weights: tuple[int, ...]  # how many scores each stands for, at least 1; they sum to n
     n: int
 
@@ -42,7 +47,6 @@ class WeightedPoints(Summary):
         return self.values
 
 
-@dataclass(frozen=True)
 class PooledScores(WeightedPoints):
     """Every score of an agent, with how often it occurs: what the exact form sends."""
 

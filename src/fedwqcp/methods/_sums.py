@@ -22,9 +22,11 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
+    SharedThreshold,
     SharedThresholdWithin,
     Summary,
 )
+from fedwqcp.wire.release import NO_GUARANTEE
 
 MODULUS = 2**32
 """Masked words are whole numbers modulo this."""
@@ -283,6 +285,12 @@ class SummedMean(Summed):
 
     weighted: ClassVar[bool] = True
     """Whether an agent counts by its sample size, or once."""
+    outcomes: ClassVar[tuple[type[Outcome], ...]] = (SharedThreshold, SharedThresholdWithin)
+    guarantee = NO_GUARANTEE
+    assumption = (
+        "in finite samples nothing is proved: the mean of local thresholds is a heuristic; "
+        "it lies between the extreme local thresholds"
+    )
 
     if TYPE_CHECKING:
         overflow: str

@@ -36,6 +36,7 @@ from fedwqcp.wire.messages import (
     Outcome,
     PerAgentThresholds,
     Question,
+    Real,
     SharedThreshold,
     Summary,
     Target,
@@ -55,7 +56,6 @@ REFERENCE = 0.1
 """The level at which the shrinkage is estimated; one for all levels, so that they are nested."""
 
 
-@dataclass(frozen=True)
 class PartSketches(ClassSketches):
     """Some scores of each class in order, and of all points whose class has too few or is unknown.
 
@@ -86,7 +86,6 @@ class PartSketches(ClassSketches):
         return (*zip(counts, self.values, strict=True), (rest, self.rest))
 
 
-@dataclass(frozen=True)
 class Borrowed(Outcome):
     """What each agent may raise its own threshold to, in the order of their answers.
 
@@ -100,8 +99,8 @@ class Borrowed(Outcome):
         Share of each agent's labels in classes of which no agent sent a score.
     """
 
-    values: tuple[float, ...]
-    pooled: float
+    values: tuple[Real, ...]
+    pooled: Real
     unseen: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:

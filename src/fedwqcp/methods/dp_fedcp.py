@@ -54,6 +54,7 @@ from fedwqcp.wire.messages import (
     Outcome,
     PerAgentThresholds,
     Question,
+    Real,
     SharedThreshold,
     Summary,
     Target,
@@ -70,7 +71,6 @@ BLOCK = 10
 """The first points that a server asks for are counted in blocks of so many."""
 
 
-@dataclass(frozen=True)
 class LabelCounts(Summary):
     """How many calibration points of an agent have each label."""
 
@@ -83,7 +83,6 @@ class LabelCounts(Summary):
         return (sum(self.counts),)
 
 
-@dataclass(frozen=True)
 class NoisyCounts(Summary):
     """Label counts with discrete Gaussian noise; their sum may pass the agent's size."""
 
@@ -103,7 +102,6 @@ class NoisyCounts(Summary):
         return (sum(max(0, count - _count_margin(self.noise)) for count in self.counts),)
 
 
-@dataclass(frozen=True)
 class CountFirst(Question):
     """How many of the agent's first ``size`` points have each label."""
 
@@ -113,11 +111,10 @@ class CountFirst(Question):
         check_size(self.size, "size")
 
 
-@dataclass(frozen=True)
 class CountsAt(Question):
     """How many points of each label have a score at or below each probe."""
 
-    probes: tuple[float, ...]  # increasing
+    probes: tuple[Real, ...]  # increasing
     size: int | None  # how many of the agent's points count; None for all
 
     def __post_init__(self) -> None:
@@ -126,7 +123,6 @@ class CountsAt(Question):
         check_increasing(self.probes, "probes")
 
 
-@dataclass(frozen=True)
 class DescendFrom(Question):
     """Where an agent gets to from q by its local steps."""
 

@@ -12,10 +12,10 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Bools, check_least
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import expect, of_kind, stacked
+from fedwqcp.methods._answers import of_kind, stacked
 from fedwqcp.methods._base import Exchange, Method, Schedule, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
+from fedwqcp.methods._search import CountAt, Counts, check_counts, count_steps, search_counts
 from fedwqcp.methods._sketches import (
     PooledScores,
     WeightedPoints,
@@ -154,9 +154,7 @@ class FCP(Summed, Method[Summary]):
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if self.sketch != "bisection":
             return super().check(question, answer, earlier, terms)
-        if isinstance(question, CountAt):
-            return earlier.extended(question.values, expect(answer, Counts))
-        return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
+        return check_counts(question, answer, earlier, terms.low)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         if self.sketch != "bisection":

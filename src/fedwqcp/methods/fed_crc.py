@@ -45,7 +45,6 @@ _ASSUMPTIONS = {
 }
 
 
-@dataclass(frozen=True)
 class LossCurve(Summary):
     """The sum of an agent's losses at each threshold of a grid, and its sample size."""
 

@@ -9,8 +9,7 @@ from fedwqcp.methods._averages import counted, weighted_mean
 from fedwqcp.methods._base import LocalThresholds
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.quantile import Overflow
-from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, SharedThresholdWithin
-from fedwqcp.wire.release import NO_GUARANTEE
+from fedwqcp.wire.messages import LocalQuantile, SharedThreshold
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,7 @@ class FedAvgQCP(SummedMean, LocalThresholds):
 
     overflow: Overflow = "propagate"
 
-    outcomes = (SharedThreshold, SharedThresholdWithin)
     weighted = False
-    guarantee = NO_GUARANTEE
-    assumption = (
-        "in finite samples nothing is proved: the mean of local thresholds is a heuristic; "
-        "it lies between the extreme local thresholds"
-    )
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:
         # alpha is inside every local threshold already

@@ -33,6 +33,7 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
+    Real,
     SharedThreshold,
     Summary,
     check_score,
@@ -63,7 +64,6 @@ Selection: TypeAlias = Literal["fixed_local", "truncate_min"]
 """How the local rank and the rank among agents are chosen."""
 
 
-@dataclass(frozen=True)
 class SampleSize(Summary):
     """How many scores an agent has."""
 
@@ -76,7 +76,6 @@ class SampleSize(Summary):
         return (self.n,)
 
 
-@dataclass(frozen=True)
 class RankOf(Question):
     """What your score of rank l is, among so many of your scores."""
 
@@ -88,7 +87,6 @@ class RankOf(Question):
             raise InputError(f"must be from 1 to {self.keep}, got {self.rank}", field="rank")
 
 
-@dataclass(frozen=True)
 class QuantileOfQuantiles(SharedThreshold):
     """The threshold, +inf where no choice of ranks suffices, and how it was chosen.
 
@@ -96,7 +94,7 @@ class QuantileOfQuantiles(SharedThreshold):
     calibration data reaches with probability 1 - delta. It is 1 for +inf.
     """
 
-    value: float
+    value: Real
     rank: int | None  # the local rank l; None where each agent has its own, or nothing suffices
     k: int  # the rank among agents; 0 where nothing suffices
     coverage: float

@@ -27,6 +27,7 @@ from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (
     PerAgentThresholds,
     Question,
+    Real,
     Summary,
     Target,
     check_scores,
@@ -63,14 +64,13 @@ PASSES = 4
 Ranks: TypeAlias = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
 class ClassSketches(Summary):
     """How many points an agent has of each class, and some of their scores in order."""
 
     exact_threshold = False
 
     counts: tuple[int, ...]
-    values: tuple[tuple[float, ...], ...]  # by class, at the ranks of `ranks_of`, rounded up
+    values: tuple[tuple[Real, ...], ...]  # by class, at the ranks of `ranks_of`, rounded up
 
     def __post_init__(self) -> None:
         if len(self.counts) != len(self.values):
@@ -92,7 +92,6 @@ class ClassSketches(Summary):
         return tuple(v - ROUNDING * abs(v) if v < inf else v for v in sent)
 
 
-@dataclass(frozen=True)
 class LabelShifted(PerAgentThresholds):
     """One threshold for each agent, and how far it rests on others.
 

@@ -20,10 +20,8 @@ from fedwqcp.wire.messages import (
     QuantileAndTail,
     Question,
     SharedThreshold,
-    SharedThresholdWithin,
     Summary,
 )
-from fedwqcp.wire.release import NO_GUARANTEE
 
 
 @dataclass(frozen=True)
@@ -76,12 +74,6 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     tail: int = 0
 
     summaries = (LocalQuantile, QuantileAndTail)
-    outcomes = (SharedThreshold, SharedThresholdWithin)
-    guarantee = NO_GUARANTEE
-    assumption = (
-        "in finite samples nothing is proved: the mean of local thresholds is a heuristic; "
-        "it lies between the extreme local thresholds"
-    )
 
     def __post_init__(self) -> None:
         if not 0 <= self.tail <= MOST_TAIL:

@@ -14,11 +14,10 @@ from fedwqcp.methods._averages import weighted_median
 from fedwqcp.methods._base import LocalThresholds, Traits
 from fedwqcp.methods._calibration import Calibration, own_data
 from fedwqcp.quantile import Overflow, conformal_quantile
-from fedwqcp.wire.messages import LocalQuantile, Outcome, check_score
+from fedwqcp.wire.messages import LocalQuantile, Outcome, Real, check_score
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
 
-@dataclass(frozen=True)
 class Proposal(Outcome):
     """A threshold that each agent takes as far as its own data allow.
 
@@ -28,7 +27,7 @@ class Proposal(Outcome):
         The threshold.
     """
 
-    value: float
+    value: Real
 
     same_for_all = True
 

@@ -17,7 +17,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind
 from fedwqcp.methods._base import Exchange, Method, Schedule, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure, one_score
-from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
+from fedwqcp.methods._search import CountAt, Counts, check_counts, count_steps, search_counts
 from fedwqcp.methods._sketches import WeightedPoints, counts_at, order_sketch, sketch_ranks
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level, least_sample
@@ -165,9 +165,7 @@ class NewAgentCP(Summed, Method[Summary]):
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if not self._counts:
             return super().check(question, answer, earlier, terms)
-        if isinstance(question, CountAt):
-            return earlier.extended(question.values, expect(answer, Counts))
-        return CountClaims.of_ranks(expect(answer, Counts).n, low=terms.low)
+        return check_counts(question, answer, earlier, terms.low)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         if not self._counts:

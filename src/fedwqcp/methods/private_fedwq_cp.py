@@ -12,11 +12,11 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import is_range
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect
-from fedwqcp.methods._averages import counted, weighted_mean
 from fedwqcp.methods._base import Exchange, Method, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
+from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import Overflow
 from fedwqcp.wire.limits import BINS, EPSILON
 from fedwqcp.wire.messages import (
@@ -24,11 +24,8 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Outcome,
     Question,
-    SharedThreshold,
-    SharedThresholdWithin,
     Summary,
 )
-from fedwqcp.wire.release import NO_GUARANTEE
 
 REPLACED = "one calibration sample replaced; n is public"
 ADDED = "one calibration sample added or removed"  # a replaced one may change two groups
@@ -36,7 +33,6 @@ _LEAST_GAMMA = 1e-6
 _MOST_EDGES = 10**6  # each costs a draw a microsecond
 
 
-@dataclass(frozen=True)
 class PrivateQuantile(LocalQuantile):
     """One agent's private threshold, its sample size, and what they cost."""
 
@@ -134,8 +130,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     overflow: Overflow = "propagate"
 
     summaries = (PrivateQuantile,)
-    outcomes = (SharedThreshold, SharedThresholdWithin)
-    guarantee = NO_GUARANTEE
     assumption = (
         "in finite samples nothing is proved: each agent's private threshold covers its own "
         "points, but their combination is a heuristic"
@@ -186,8 +180,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     def exchange(self, alpha: float) -> Exchange[PrivateQuantile, Outcome]:
         answers = yield Begin()
-        some = counted(answers, self.overflow)
-        return SharedThreshold(weighted_mean([s.threshold for s in some], [s.n for s in some]))
+        return FedWQCP(self.overflow).aggregate(answers, alpha)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         own = expect(answer, PrivateQuantile)

@@ -30,6 +30,7 @@ from fedwqcp.wire.messages import (
     Begin,
     Outcome,
     Question,
+    Real,
     SharedThreshold,
     Summary,
     check_score,
@@ -39,12 +40,11 @@ from fedwqcp.wire.messages import (
 from fedwqcp.wire.release import Guarantee
 
 
-@dataclass(frozen=True)
 class Span(Summary):
     """Where an agent's n scores lie: its alpha- and (1 - alpha)-quantile, +inf without scores."""
 
-    low: float
-    high: float
+    low: Real
+    high: Real
     n: int
 
     def __post_init__(self) -> None:
@@ -61,7 +61,6 @@ class Span(Summary):
         return (self.low, self.high)
 
 
-@dataclass(frozen=True)
 class RobustThreshold(SharedThreshold):
     """One threshold for every agent, and whose answers it does not rest on.
 
@@ -76,7 +75,7 @@ class RobustThreshold(SharedThreshold):
         share one distribution; 1 says nothing.
     """
 
-    value: float
+    value: Real
     left_out: tuple[int, ...]
     loss: float
 

@@ -16,13 +16,13 @@ import numpy as np
 from fedwqcp._io import write_atomic
 from fedwqcp.demo.demo import ALPHA, Spread
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import histogram
 from fedwqcp.quantile import conformal_quantile
+from fedwqcp.readers import load_outputs
 
 COLOURS = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which colour-blind readers tell apart; yellow is too faint on white."""

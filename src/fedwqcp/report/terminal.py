@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, floor, inf
+from math import ceil, floor
 from typing import Literal
 
-from fedwqcp.federation.release import Release, proved
+from fedwqcp.federation.release import Release, promise
 from fedwqcp.methods import Proposal, RobustThreshold
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.messages import Number, PerAgentThresholds
+from fedwqcp.words import rounds as words
 
 _SIGNS = ("·", "─", "●", "┃", "◂")
 
@@ -41,34 +42,17 @@ class LevelThresholds:
     thresholds: tuple[Number, ...] = ()
     proposed: tuple[float, ...] = ()
     left_out: tuple[str, ...] = ()
-    why: str = ""
+    why: Literal["", "outlier", "exclude"] = ""
     loss: float | None = None
     withstands: int | None = None
 
     def __str__(self) -> str:
-        group = "" if self.group is None else f", {self.group}"
-        return f"alpha={self.alpha:g}{group}: " + "; ".join((self._sentence(), *self.notes))
+        return words.thresholds(self)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Who was left out, what the loss means, how many Byzantine agents are withstood."""
-        out = [f"left out: {', '.join(self.left_out)} ({self.why})"] if self.left_out else []
-        if self.withstands is not None:
-            agents = "agent" if self.withstands == 1 else "agents"
-            out.append(f"withstands {self.withstands} Byzantine {agents}")
-        return (*out, *([] if self.loss is None else [_loss_note(self.loss)]))
-
-    def _sentence(self) -> str:
-        if self.whose == "each":
-            return "one threshold for each agent"
-        if self.thresholds:
-            return f"threshold {_joined(self.thresholds)} for all agents"
-        if self.proposed:
-            return (
-                f"each agent's own threshold: it takes the proposed {_joined(self.proposed)} only "
-                "as far as its own data allow"
-            )
-        return "each agent finds its threshold from its own calibration points"
+        return words.level_notes(self)
 
 
 def released(release: Release) -> tuple[LevelThresholds, ...]:
@@ -137,7 +121,7 @@ def _released(release: Release, alpha: float, group: str | None, tasks: range) -
     outcomes = [release.outcomes[task] for task in tasks]
     robust = [outcome for outcome in outcomes if isinstance(outcome, RobustThreshold)]
     out = dict.fromkeys(name for task in tasks for name in _left_out(release, task))
-    why = "unlike the others, or a copy of another" if robust else "sent +inf; overflow=exclude"
+    why: Literal["outlier", "exclude"] = "outlier" if robust else "exclude"
     values = [outcome.threshold(None) for outcome in outcomes if outcome.same_for_all]
     common = tuple(value for value in values if value is not None)
     return LevelThresholds(
@@ -168,30 +152,6 @@ def _left_out(release: Release, task: int) -> Iterator[str]:
     yield from excluded(release, task)
 
 
-def _joined(values: Sequence[Number]) -> str:
-    """Write thresholds: of several columns each, of several labels their range."""
-    return " and ".join(
-        f"{_number(min(value))} to {_number(max(value))}, by label,"
-        if isinstance(value, tuple)
-        else _number(value)
-        for value in values
-    )
-
-
-def _number(value: float) -> str:
-    return "+inf (it excludes nothing)" if value == inf else f"{value:.6g}"
-
-
-def _loss_note(loss: float) -> str:
-    """Say what the loss of a robust threshold means."""
-    if loss == 1:
-        return "loss 1: the bound on what Byzantine agents cost says nothing at this sample size"
-    return (
-        f"loss {loss:.3g}: if honest scores share one distribution, Byzantine agents cost at most "
-        "so much coverage, with probability 0.95"
-    )
-
-
 def guarantee_line(release: Release) -> str:
     """Say what is proved of a release and under which assumption, or why nothing is."""
-    return f"guarantee: {proved(release)}"
+    return f"guarantee: {promise(release)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_labels, check_arguments
+from fedwqcp._validation import Floats, as_floats, as_labels, checked
 from fedwqcp.errors import InputError
 
 _STEPS = 200
@@ -13,6 +13,7 @@ _STEEPEST = 2.0**40
 _UNFIT = "no temperature makes these labels most likely: {}; fit it on more rows, or leave it out"
 
 
+@checked
 def softmax(logits: npt.ArrayLike, temperature: float = 1.0) -> Floats:
     """Return class probabilities, exp(z/T) divided by its sum over the classes.
 
@@ -39,7 +40,6 @@ def softmax(logits: npt.ArrayLike, temperature: float = 1.0) -> Floats:
     array([[0.5  , 0.5  ],
            [0.731, 0.269]])
     """
-    check_arguments(softmax, locals())
     if not 0 < temperature < np.inf:
         raise InputError(f"temperature must be a positive number, got {temperature!r}")
     odds = np.exp(_below_top(logits) / temperature)

@@ -13,8 +13,8 @@ from fedwqcp._validation import (
     Floats,
     as_array,
     as_floats,
-    check_arguments,
     check_no_id_missing,
+    checked,
     fits,
     plain,
     shown,
@@ -25,6 +25,7 @@ from fedwqcp.kernels import dispatch
 _U64 = np.uint64
 
 
+@checked
 def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     """Return one number in [0, 1) per row id, always the same for the same key and id.
 
@@ -54,7 +55,6 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     >>> uniforms("ward-3", [4, 9]) == uniforms("ward-3", [9, 4])[::-1]
     array([ True,  True])
     """
-    check_arguments(uniforms, locals())
     array = as_array(ids, "ids")
     if isinstance(ids, list | tuple) and array.dtype.kind == "U":
         array = np.array(ids, dtype=object)  # NumPy would write 1 as "1", which is another id

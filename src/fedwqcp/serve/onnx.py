@@ -79,10 +79,9 @@ def write(
         ir_version=IR,
         producer_name="fedwqcp",
     )
-    level = next(each for each in predictor.levels if alpha in (None, each.alpha))
     facts = {
         "agent": predictor.agent or "",
-        "alpha": repr(level.alpha),
+        "alpha": repr(predictor.level(alpha).alpha),
         "key": predictor.key,
         "promise": predictor.promise,
         "classes": "\n".join(predictor.classes),

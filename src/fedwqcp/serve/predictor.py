@@ -23,9 +23,9 @@ from fedwqcp._validation import (
     as_array,
     as_class_labels,
     as_classes,
-    check_arguments,
     check_printable,
     check_same_classes,
+    checked,
     group_places,
     plain,
     shown,
@@ -360,6 +360,16 @@ class Predictor(
         truth = as_class_labels(labels, self.classes) if isinstance(sets, LabelSets) else labels
         return metrics.measure(name, sets, truth, level)
 
+    def level(self, alpha: float | None = None) -> Level:
+        """Return one level; it may be left out where there is one."""
+        if alpha is None and len(self.levels) == 1:
+            return self.levels[0]
+        found = next((each for each in self.levels if each.alpha == plain(alpha)), None)
+        if found is None:
+            levels = ", ".join(f"{each.alpha:g}" for each in self.levels)
+            raise InputError(f"must be one of {levels}, got {shown(alpha)}", field="alpha")
+        return found
+
     def thresholds(self, alpha: float | None = None) -> Floats:
         """Return the thresholds of a level: a row for each group, or one row.
 
@@ -378,14 +388,7 @@ class Predictor(
         InputError
             If there is no such level.
         """
-        tables = self._tables
-        if alpha is None and len(tables) == 1:
-            return next(iter(tables.values()))
-        found = tables.get(plain(alpha))
-        if found is None:
-            levels = ", ".join(f"{each:g}" for each in tables)
-            raise InputError(f"must be one of {levels}, got {shown(alpha)}", field="alpha")
-        return found
+        return self._tables[self.level(alpha).alpha]
 
     def apply(
         self,
@@ -423,6 +426,7 @@ class Predictor(
 
     # ---- files
 
+    @checked
     def save(self, path: str | Path) -> None:
         """Write the predictor to a file for its owner alone, whole or not at all.
 
@@ -436,9 +440,13 @@ class Predictor(
         InputError
             If the file cannot be written.
         """
-        check_arguments(Predictor.save, locals())
-        write_atomic(Path(path), to_json(self, indent=1))
+        write_atomic(Path(path), self.encoded())
 
+    def encoded(self) -> bytes:
+        """Return the bytes of the file."""
+        return to_json(self, indent=1)
+
+    @checked
     def to_onnx(
         self,
         path: str | Path,
@@ -473,7 +481,6 @@ class Predictor(
         is randomised (``scores.uniforms(key, ids)``) and ``group`` (its place among the groups)
         where thresholds are by group. Outputs are ``set`` and ``size``, or ``lower`` and ``upper``.
         """
-        check_arguments(Predictor.to_onnx, locals())
         from fedwqcp.serve import onnx
 
         onnx.write(self, Path(path), alpha, allow_empty, dtype)
@@ -561,10 +568,14 @@ class Predictor(
             classes = columns if set(columns) == set(self.classes) and self.classes else None
         if classes is not None:
             check_same_classes(as_classes(classes), self.classes)
+        self.check_columns(values)
+        return values
+
+    def check_columns(self, values: npt.NDArray[Any]) -> None:
+        """Refuse another number of classes."""
         wanted = self.n_classes if isinstance(self.score_object, LabelScore | MultiLabel) else None
         if wanted is not None and values.shape[1:] != (wanted,):
             raise InputError(f"must have shape (n, {wanted}), got {values.shape}", field="outputs")
-        return values
 
     def _of_classes(self, sets: LabelSets) -> LabelSets:
         """Give sets the names of the classes, which were checked when the predictor was made."""

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._validation import Floats, output_columns
-from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate
+from fedwqcp.readers.parquet import opened_table
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids, text_ids, uniforms
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
@@ -69,7 +70,8 @@ class Arrays:
             if part is not None and len(part) != len(self.values):
                 raise InputError(
                     f"{what} must have one entry for each of the {len(self.values)} rows, "
-                    f"got {len(part)}"
+                    f"got {len(part)}",
+                    field=what,
                 )
 
     def __len__(self) -> int:
@@ -157,15 +159,7 @@ class ParquetFile:
 
     def _open(self) -> Any:
         """Open the file; its rows are read later."""
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise MissingExtraError("reading .parquet", "parquet") from None
-        try:
-            return pyarrow.parquet.ParquetFile(self.path)
-        except (pyarrow.ArrowInvalid, OSError):
-            raise InputError(f"{self.path} must be a Parquet file; it cannot be read") from None
+        return opened_table(self.path, self.path)
 
 
 def as_batch(item: object) -> Batch:
@@ -406,4 +400,4 @@ def _uniforms(score: LabelScore, batch: Batch, key: str) -> Floats | None:
     if not score.randomized:
         return None
     ids = row_ids(batch.values) if batch.ids is None else batch.ids
-    return uniforms(key, text_ids(ids))  # as `federation.outputs.row_uniforms` draws them
+    return uniforms(key, text_ids(ids))  # as `outputs.row_uniforms` draws them

@@ -8,27 +8,21 @@ from typing import Literal, TypeAlias, get_args
 from fedwqcp.errors import InputError
 from fedwqcp.methods.new_agent_cp import NewAgentCP
 from fedwqcp.registry import Setting, typed
+from fedwqcp.words.rounds import advice
 
 Situation: TypeAlias = Literal[
     "own", "mixture", "new-site", "few-sites", "private", "masked", "safe", "risk"
 ]
 
-_TABLE: dict[Situation, tuple[str, str]] = {
-    "own": (
-        "auto",
-        "Each agent is covered at least min(1 - alpha, n/(n + 1)) by its own n calibration points, "
-        "whatever the others send.",
-    ),
-    "mixture": ("fcp", "It covers patients of all agents together, in proportion to their points."),
-    "new-site": ("new-agent-cp", "It covers a new agent that is exchangeable with these."),
-    "few-sites": (
-        "max-cp",
-        "There are too few agents to promise a new one coverage; no threshold of these is larger.",
-    ),
-    "private": ("private-fedwq-cp", "Every other method would send numbers that are not private."),
-    "masked": ("fedwq-cp", "Masks let the server see sums alone, and nothing is proved of a mean."),
-    "safe": ("fedwq-cp", "Every agent's miscoverage is shown to be at most 1.5 alpha."),
-    "risk": ("fed-crc", "It bounds the expected loss over the mixture of agents."),
+_METHODS: dict[Situation, str] = {
+    "own": "auto",
+    "mixture": "fcp",
+    "new-site": "new-agent-cp",
+    "few-sites": "max-cp",
+    "private": "private-fedwq-cp",
+    "masked": "fedwq-cp",
+    "safe": "fedwq-cp",
+    "risk": "fed-crc",
 }
 
 
@@ -55,7 +49,7 @@ class Advice:
 
     def __str__(self) -> str:
         named = ", ".join(f"{name}={typed(value)}" for name, value in self.settings.items())
-        return f"use {self.method}{f' with {named}' if named else ''}. {_TABLE[self.code][1]}"
+        return advice(self.method, named, self.code)
 
 
 def advise(situation: Situation = "own", *, agents: int = 0, alpha: float = 0.1) -> Advice:
@@ -95,4 +89,4 @@ def advise(situation: Situation = "own", *, agents: int = 0, alpha: float = 0.1)
         numbers = {"agents": agents, "needed": needed or 0}
         situation = "new-site" if needed is not None and agents >= needed else "few-sites"
     settings: dict[str, Setting] = {"sketch": "order"} if situation == "mixture" else {}
-    return Advice(_TABLE[situation][0], situation, settings, numbers)
+    return Advice(_METHODS[situation], situation, settings, numbers)

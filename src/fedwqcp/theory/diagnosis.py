@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import methods
-from fedwqcp._validation import Bools, as_alpha, named
+from fedwqcp._validation import Bools, as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.metrics import lower_end
@@ -27,6 +27,7 @@ from fedwqcp.quantile import (
 )
 from fedwqcp.wire.messages import LocalQuantile, QuantileAndTail
 from fedwqcp.wire.release import ReleaseRecord
+from fedwqcp.words.rounds import averaging
 
 Verdict: TypeAlias = Literal["safe", "unsafe", "unknown"]
 
@@ -121,15 +122,7 @@ class Diagnosis:
     infinite: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        said = f"averaging at alpha={self.alpha:g}: {self.verdict}"
-        if self.short:
-            low = min(self.coverage[name][1] for name in self.short)
-            return f"{said}; {named(self.short)} covered at most {low:.3f}"
-        if self.threshold == inf:
-            by = f", sent by {named(self.infinite)}" if self.infinite else ""
-            return f"{said}; the threshold is +inf{by}"
-        least = min((low for low, _ in self.coverage.values()), default=0.0)
-        return f"{said}; every agent covered at least {least:.3f} (95 % confidence)"
+        return averaging(self)
 
 
 def diagnose(
@@ -252,20 +245,6 @@ def diagnose_release(
         if each:
             found[group] = min(each, key=lambda one: VERDICTS.index(one.verdict))
     return found
-
-
-ENDLESS = {
-    None: "every set holds everything",
-    "label": "that label is in every set",
-    "group": "every set of that group holds everything",
-}
-"""What a threshold of +inf means, by what it is of."""
-
-ALL_ENDLESS = {
-    "label": "these labels are in every set",
-    "group": "every set of these groups holds everything",
-}
-"""The same of several."""
 
 
 def excluded(release: ReleaseRecord, task: int) -> tuple[str, ...]:

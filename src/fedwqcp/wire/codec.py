@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-import types
 from collections import Counter
-from dataclasses import replace
-from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b, sha256
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union
 
 import msgspec
+from msgspec.structs import replace
 
 from fedwqcp._io import parse_json, reason_and_place
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
@@ -24,152 +21,24 @@ from fedwqcp.wire.messages import (
     Answer,
     Ask,
     Census,
-    Outcome,
+    Message,
     Payload,
-    Question,
     Round,
     Summary,
     other_version,
+    read_real,
 )
 from fedwqcp.wire.release import ReleaseRecord
 
 Kinds: TypeAlias = tuple[type[Payload], ...]
 """The kinds of payload that may occur in a message."""
 
-_PLAIN = frozenset({str, int, bool, type(None)})
-"""Types that are the same in JSON and in a message."""
-_SCALARS = _PLAIN | {float}
-"""The same, but for the float +inf."""
-
-
-class _Infinity(Enum):
-    """How +inf travels, which JSON has no number for."""
-
-    INF = "inf"
-
-
-def _to_wire(thing: object) -> object:
-    """Turn a message or a part of it into what JSON knows; NaN and -inf are refused."""
-    if type(thing) in _PLAIN:
-        return thing
-    if isinstance(thing, float):
-        if thing == inf:
-            return _Infinity.INF
-        if not -inf < thing < inf:
-            raise InputError(f"only numbers and +inf can travel, got {thing}")
-        return float(thing)
-    if isinstance(thing, tuple):
-        # long lists of numbers are most of a long message
-        if set(map(type, thing)) == {float} and all(map(isfinite, thing)):
-            return list(thing)
-        return [_to_wire(part) for part in thing]
-    if isinstance(thing, dict):
-        return {key: _to_wire(part) for key, part in thing.items()}
-    if dataclasses.is_dataclass(thing):
-        cls: Any = type(thing)
-        fields: dict[str, object] = {"kind": thing.kind} if isinstance(thing, Payload) else {}
-        optional = _optional(cls)
-        for name in _hints(cls):
-            value = getattr(thing, name)
-            if name not in optional or value:
-                fields[name] = value if type(value) in _PLAIN else _to_wire(value)
-        return fields
-    return thing
-
-
-def _from_wire(read: Any) -> Any:
-    """Turn what msgspec read into a message; dataclasses check themselves as they are built."""
-    kind = type(read)
-    if kind in _SCALARS:
-        return read
-    if kind is tuple:
-        if _SCALARS.issuperset(map(type, read)):  # long lists of numbers are most of a long message
-            return read
-        return tuple([_from_wire(part) for part in read])
-    if kind is dict:
-        return {key: _from_wire(part) for key, part in read.items()}
-    if kind is _Infinity:
-        return inf
-    if kind is _NoKind:
-        raise InputError("must be one that the round's method sends", field="kind")
-    values = list(msgspec.structs.astuple(read))
-    for at in read.compound:
-        values[at] = _from_wire(values[at])
-    return read.message_class(*values)
-
 
 class _NoKind(msgspec.Struct, tag_field="kind", tag="-"):
     """Never sent: msgspec asks for the kind only where there are several to choose from."""
 
-
-@lru_cache(maxsize=256)
-def _wire_type(cls: Any, kinds: Kinds) -> Any:
-    """Return what msgspec reads strictly for a dataclass of ours, or for the type of a field.
-
-    ``kinds`` are the kinds of payload that may occur in it.
-    """
-    if cls is float:
-        return _union(float, _Infinity)
-    if cls in (Summary, Question, Outcome):
-        found = [_wire_type(kind, kinds) for kind in kinds if issubclass(kind, cls)]  # type: ignore[arg-type]  # a class is hashable
-        return _union(*found, _NoKind, None) if found else None
-    if dataclasses.is_dataclass(cls):
-        return _struct(cls, kinds)
-    origin, parts = get_origin(cls), get_args(cls)
-    if origin is tuple:
-        return tuple[(_wire_type(parts[0], kinds), ...)]  # type: ignore[misc]  # built at run time
-    if origin is dict:
-        return dict[(str, _wire_type(parts[1], kinds))]  # type: ignore[misc]  # built at run time
-    if origin in (Union, types.UnionType):
-        texts = str in parts  # "inf" is then a text like any other
-        return _union(*(p if texts and p is float else _wire_type(p, kinds) for p in parts))
-    return cls
-
-
-def _struct(cls: Any, kinds: Kinds) -> Any:
-    """Return the strict struct with the fields of a dataclass."""
-    optional = _optional(cls)
-    fields: list[Any] = [
-        (name, _wire_type(hint, kinds), *([optional[name]] if name in optional else []))
-        for name, hint in _hints(cls).items()
-    ]
-    tag = cls.kind if issubclass(cls, Payload) else None
-    return msgspec.defstruct(
-        cls.__name__,
-        fields,
-        forbid_unknown_fields=True,
-        omit_defaults=True,  # so that what `encode` wrote reads back to the same bytes
-        tag_field=tag and "kind",
-        tag=tag,
-        namespace={
-            "message_class": cls,
-            "compound": tuple(at for at, field in enumerate(fields) if field[1] not in _SCALARS),
-        },
-    )
-
-
-@lru_cache(maxsize=256)
-def _optional(cls: Any) -> dict[str, Any]:
-    """Return the fields that may be left out, with their defaults."""
-    found = (f for f in dataclasses.fields(cls) if f.metadata.get("optional"))
-    return {
-        f.name: msgspec.field(default_factory=dict)
-        if f.default is dataclasses.MISSING
-        else f.default
-        for f in found
-    }
-
-
-def _union(*members: Any) -> Any:
-    """Return the union of types that are known only at run time."""
-    return Union[members]  # noqa: UP007
-
-
-@lru_cache(maxsize=256)
-def _hints(cls: Any) -> dict[str, Any]:
-    """Return the types of a dataclass's fields."""
-    hints = get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+    def __post_init__(self) -> None:
+        raise InputError("must be one that the round's method sends", field="kind")
 
 
 M = TypeVar("M", bound=Round | Ask | Answer | ReleaseRecord)
@@ -180,7 +49,6 @@ MAX_BYTES = int(MESSAGE_BYTES.most)
 """A larger message is refused unread."""
 _FEW = 10_000
 """Lists in a message that is read a second time although it is wrong already."""
-_ENCODER = msgspec.json.Encoder()
 
 
 class _Version(msgspec.Struct):
@@ -224,7 +92,38 @@ def encode(message: Round | Ask | Answer | ReleaseRecord) -> bytes:
         for part in message.answers:
             if part is not None and not isinstance(part, Summary):
                 raise InputError(f"only a Summary can leave an agent, got {type(part).__name__}")
-    return _ENCODER.encode(_to_wire(message)) + b"\n"
+    return _bytes(message) + b"\n"
+
+
+def _bytes(message: object) -> bytes:
+    """Write a message; only one that may hold an infinite number, or none at all, is looked at."""
+    data = _ENCODER.encode(message)
+    return _ENCODER.encode(_with_infinity(message)) if b"null" in data else data
+
+
+def _with_infinity(thing: Any) -> Any:
+    """Return a message as JSON knows it, with ``"inf"`` for +inf; NaN and -inf are refused."""
+    thing = msgspec.to_builtins(thing, enc_hook=_float) if isinstance(thing, Message) else thing
+    if isinstance(thing, float) and not isfinite(thing):
+        if thing != inf:
+            raise InputError(f"only numbers and +inf can travel, got {thing}")
+        return "inf"
+    if isinstance(thing, tuple | list):  # long lists of numbers are most of a long message
+        finite = set(map(type, thing)) == {float} and all(map(isfinite, thing))
+        return thing if finite else [_with_infinity(part) for part in thing]
+    if isinstance(thing, dict):
+        return {key: _with_infinity(part) for key, part in thing.items()}
+    return thing
+
+
+def _float(number: object) -> float:
+    """Return a number of NumPy as Python's own."""
+    if isinstance(number, float):
+        return float(number)
+    raise InputError(f"cannot travel: {type(number).__name__}")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_float)
 
 
 def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "unknown") -> M:
@@ -236,11 +135,13 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "u
     try:
         check_extent(data, release=issubclass(cls, ReleaseRecord))
         kind: Any = cls  # to a cache, a type is a key like any other
-        message: M = _from_wire(_read(data, _decoder(kind, kinds)))
+        message: M = _read(data, _decoder(kind, kinds))
     except msgspec.ValidationError as error:
         if (version := _version(data)) not in (None, VERSION):  # which has other fields, too
             raise MalformedMessageError(source, "version", other_version(version)) from None
         reason, place = reason_and_place(error)
+        if isinstance(wrong := error.__cause__, InputError):
+            reason, place = wrong.reason, wrong.field
         raise MalformedMessageError(source, place or "message", reason) from None
     except InputError as error:
         raise MalformedMessageError(source, error.field or "message", error.reason) from None
@@ -338,7 +239,9 @@ def method_of(data: bytes, source: str) -> str:
 @lru_cache(maxsize=64)
 def _decoder(cls: Any, kinds: Kinds) -> msgspec.json.Decoder[Any]:
     """Return what reads a type; a server reads many messages of each."""
-    return msgspec.json.Decoder(_wire_type(cls, kinds))
+    wanted = [part.__bound__ for part in getattr(cls, "__parameters__", ())]
+    parts = [Union[(*(k for k in kinds if issubclass(k, part)), _NoKind)] for part in wanted]
+    return msgspec.json.Decoder(cls[*parts] if parts else cls, dec_hook=read_real)
 
 
 def _version(data: bytes) -> int | None:
@@ -358,7 +261,7 @@ def _read(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """
     try:
         struct = decoder.decode(data)
-        if _ENCODER.encode(struct) == data.removesuffix(b"\n"):
+        if _bytes(struct) == data.removesuffix(b"\n"):
             return struct
     except (msgspec.MsgspecError, ValueError):
         if data.count(b"[") < _FEW:  # name a repeated key first, where that is cheap

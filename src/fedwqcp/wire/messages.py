@@ -6,14 +6,16 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
 from math import inf, isfinite
-from typing import ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, dataclass_transform
 
+import msgspec
 import numpy as np
+from msgspec import field
+from msgspec.structs import force_setattr, replace
 
 from fedwqcp._validation import (
     as_alpha,
@@ -38,12 +40,63 @@ from fedwqcp.wire.limits import (
     check_tasks,
 )
 
+MAX_N = 10_000_000
+"""Largest sample size that an agent may claim, unless a round sets another."""
 LONG_ROSTER = 256
 """A longer roster is not sent to its agents: bytes would grow with the square of their number."""
 
 
-@dataclass(frozen=True)
-class RosterDigest:
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Base of all records that travel: frozen, read strictly, fields at their default left out."""
+
+
+class _RealType(type):
+    """Floats are instances of `Real`, floats and tuples of `Number`, as msgspec asks of a hook."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, float | tuple if cls.__name__ == "Number" else float)
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Real = float
+    Number = float | tuple[float, ...]
+else:
+    from typing import TypeVar as _TypeVar
+
+    def TypeVar(name, *, default, **options):
+        del default  # which Python 3.11 does not know
+        return _TypeVar(name, **options)
+
+    class Real(metaclass=_RealType):
+        """A number or +inf, which travels as ``"inf"``; any other ``float`` is finite."""
+
+    class Number(metaclass=_RealType):
+        """One threshold, or one for each label."""
+
+
+def read_real(kind: Any, value: object) -> Number:
+    """Return what was read for a `Real` or a `Number`: msgspec's hook for types of our own."""
+    if kind is Number and isinstance(value, list):
+        return tuple([_real(part) for part in value])
+    return _real(value)
+
+
+def _real(value: object) -> float:
+    """Return what was read for a number, which JSON has only where it is finite."""
+    try:
+        if type(value) in (float, int):
+            return float(value)  # type: ignore[arg-type]  # it is one
+    except OverflowError:
+        raise ValueError("Expected a number of fewer digits") from None
+    if value == "inf":
+        return inf
+    raise ValueError('Expected a number or "inf"')
+
+
+class RosterDigest(Message):
     """What stands for the names of a long roster.
 
     Parameters
@@ -68,8 +121,7 @@ class RosterDigest:
         return cls(len(agents), sha256("".join(lines).encode()).hexdigest(), bool(keys))
 
 
-@dataclass(frozen=True)
-class Census:
+class Census(Message):
     """What stands for the entries of a long roster in the release that agents are sent.
 
     Parameters
@@ -86,34 +138,30 @@ class Census:
     sha256: str
 
 
-Number: TypeAlias = float | tuple[float, ...]
-"""One threshold, or one for each label."""
-
-
-OPTIONAL = {"optional": True}
-"""Metadata of a field, text or object, that is left out of a message where it is empty."""
 PROVENANCE = ("created", "software", "model", "data_period", "valid_until")
 """What a round or a release may say of where it comes from: times in UTC, versions, names."""
 MOST_TAIL = 16
 """Most order statistics that an agent sends beside its threshold."""
 
 
-class Payload:
+def _kind(name: str) -> str:
+    """Return how a class is known on the wire: ``LocalQuantile`` is ``local-quantile``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+
+
+class Payload(Message, tag_field="kind", tag=_kind):
     """Base of all payloads; on the wire a payload is known by its ``kind``."""
 
-    __slots__ = ()
     kind: ClassVar[str]
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if "kind" not in cls.__dict__:
-            cls.kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.kind = _kind(cls.__name__)
 
 
 class Summary(Payload):
     """What an agent answers. The only thing that can leave it."""
 
-    __slots__ = ()
     reveals: ClassVar[Literal["statistic", "samples"]] = "statistic"
     """Whether it holds a few statistics, or scores of single people."""
     exact_threshold: ClassVar[bool] = True
@@ -153,12 +201,15 @@ class Outcome(Payload):
         return None
 
 
-@dataclass(frozen=True)
+Q = TypeVar("Q", bound=Question, default=Question, covariant=True)
+S = TypeVar("S", bound=Summary, default=Summary, covariant=True)
+O = TypeVar("O", bound=Outcome, default=Outcome, covariant=True)  # noqa: E741
+
+
 class Begin(Question):
     """The first question of every exchange: what the round's terms alone let an agent answer."""
 
 
-@dataclass(frozen=True, slots=True)  # a server may hold a million
 class LocalQuantile(Summary):
     """One agent's conformal threshold and sample size: all that FedWQ-CP sends.
 
@@ -170,7 +221,7 @@ class LocalQuantile(Summary):
         n_k, at least 0.
     """
 
-    threshold: float
+    threshold: Real
     n: int
 
     def __post_init__(self) -> None:
@@ -186,7 +237,6 @@ class LocalQuantile(Summary):
         return (self.threshold,)
 
 
-@dataclass(frozen=True)
 class QuantileAndTail(LocalQuantile):
     """One agent's threshold and size with a few more order statistics of its scores.
 
@@ -199,7 +249,7 @@ class QuantileAndTail(LocalQuantile):
     """
 
     ranks: tuple[int, ...] = ()
-    values: tuple[float, ...] = ()
+    values: tuple[Real, ...] = ()
 
     def __post_init__(self) -> None:
         LocalQuantile.__post_init__(self)
@@ -224,7 +274,6 @@ class QuantileAndTail(LocalQuantile):
         return (self.threshold, *self.values)
 
 
-@dataclass(frozen=True)
 class SharedThreshold(Outcome):
     """One threshold for every agent.
 
@@ -246,7 +295,6 @@ class SharedThreshold(Outcome):
         return self.value
 
 
-@dataclass(frozen=True)
 class PerAgentThresholds(Outcome):
     """One threshold for each agent, in the order of their answers.
 
@@ -272,7 +320,6 @@ class PerAgentThresholds(Outcome):
         return len(self.values)
 
 
-@dataclass(frozen=True)
 class Local(Outcome):
     """Nothing is sent: each agent uses its own threshold."""
 
@@ -336,8 +383,7 @@ NAME_BYTES = 64
 """Most bytes of an agent's name in UTF-8."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Message, omit_defaults=False):  # consumers outside read the settings
     """A method or score by name, with its settings.
 
     Parameters
@@ -349,7 +395,7 @@ class Choice:
     """
 
     name: str
-    settings: dict[str, Setting] = field(default_factory=dict)
+    settings: dict[str, Setting] = {}
 
     def __post_init__(self) -> None:
         TEXT.count(self.name, "name")
@@ -369,8 +415,7 @@ class Choice:
                 )
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(Message, dict=True):
     """The terms of one round, the same for server and agents.
 
     Parameters
@@ -423,7 +468,7 @@ class Round:
     alphas: tuple[float, ...]
     agents: tuple[str, ...]
     quorum: int
-    max_n: int = 10_000_000
+    max_n: int = MAX_N
     rule: str = "leq"
     key: str = ""
     n_classes: int | None = None
@@ -432,10 +477,10 @@ class Round:
     target: Target = "own"
     roster: RosterDigest | None = None
     secure: tuple[float, ...] | None = None
-    version: int = VERSION
-    keys: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
-    classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
-    provenance: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    version: int = field(default_factory=lambda: VERSION)  # which is always written
+    keys: dict[str, str] = {}
+    classes: tuple[str, ...] = ()
+    provenance: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
@@ -705,7 +750,7 @@ def _check_target(round: Round) -> None:
         real = (isinstance(x, int | float | np.number) and x is not True for x in target)
         if all(real) and all(isfinite(x) for x in target):
             # as numbers are read back, so that the digest of the terms stays the same
-            object.__setattr__(round, "target", tuple(map(float, target)))
+            force_setattr(round, "target", tuple(map(float, target)))
             return
     if not isinstance(target, str) or target not in TARGETS:
         raise InputError(
@@ -715,7 +760,6 @@ def _check_target(round: Round) -> None:
         )
 
 
-@dataclass(frozen=True)
 class SharedThresholdWithin(SharedThreshold):
     """One threshold for every agent, found from masked sums.
 
@@ -736,8 +780,7 @@ class SharedThresholdWithin(SharedThreshold):
             raise InputError(f"must be a number of at least 0, got {self.margin}", field="margin")
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(Message, Generic[Q]):
     """A question of the server, one for each task of the round (None: that task has ended).
 
     Parameters
@@ -752,11 +795,10 @@ class Ask:
 
     round: str
     step: int
-    questions: tuple[Question | None, ...]
+    questions: tuple[Q | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Message, Generic[S]):
     """What one agent answers in one step.
 
     Parameters
@@ -786,6 +828,6 @@ class Answer:
     method: str
     score: str
     alphas: tuple[float, ...]
-    answers: tuple[Summary | None, ...]
-    version: int = VERSION
-    signature: str = field(default="", metadata=OPTIONAL)
+    answers: tuple[S | None, ...]
+    version: int = field(default_factory=lambda: VERSION)  # which is always written
+    signature: str = ""

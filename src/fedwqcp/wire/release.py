@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import Literal, Self, TypeAlias
+from typing import Generic, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from fedwqcp._validation import Floats, Labels, fits, group_places, named, plain, shown
 from fedwqcp.errors import InputError
 from fedwqcp.wire.limits import SIZE, TEXT
 from fedwqcp.wire.messages import (
-    OPTIONAL,
     Census,
+    Message,
     Number,
-    Outcome,
+    O,
     PerAgentThresholds,
     Round,
-    Summary,
+    S,
     check_provenance,
     unknown_agent,
 )
@@ -102,8 +102,7 @@ _HOW_FIRMLY: dict[Strength, str] = {
 }
 
 
-@dataclass(frozen=True, repr=False)
-class Guarantee:
+class Guarantee(Message):
     """What is proved of a released threshold, under the assumption that its release states.
 
     Parameters
@@ -165,8 +164,7 @@ NO_GUARANTEE = Guarantee("none", "none")
 """Nothing is proved."""
 
 
-@dataclass(frozen=True)
-class AgentRecord:
+class AgentRecord(Message):
     """What became of one agent of the roster.
 
     Parameters
@@ -193,8 +191,7 @@ class AgentRecord:
         SIZE.whole(self.bytes_down, "bytes_down")
 
 
-@dataclass(frozen=True)
-class ReleaseRecord:
+class ReleaseRecord(Message, Generic[O, S], dict=True):
     """What a round ends with, as it is stored and sent.
 
     `fedwqcp.federation.release.Release` says what its fields hold.
@@ -205,13 +202,13 @@ class ReleaseRecord:
     assumption: str
     rounds: int
     agents: tuple[AgentRecord, ...]
-    outcomes: tuple[Outcome, ...]
-    local: dict[str, tuple[Number, ...]] = field(default_factory=dict)
-    received: dict[str, tuple[Summary | None, ...]] = field(default_factory=dict)
-    absent: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    outcomes: tuple[O, ...]
+    local: dict[str, tuple[Number, ...]] = {}
+    received: dict[str, tuple[S | None, ...]] = {}
+    absent: dict[str, tuple[str, ...]] = {}
     census: Census | None = None
-    signatures: dict[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
-    provenance: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    signatures: dict[str, tuple[str, ...]] = {}
+    provenance: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         SIZE.whole(self.rounds, "rounds")

@@ -51,7 +51,7 @@ def excludes_nothing(by: str | None, several: bool = False) -> str:
     if by == "group":
         whose = "these groups" if several else "this group"
         return f"the sets of {whose} exclude nothing"
-    return "its sets exclude nothing"
+    return "sets with it exclude nothing"
 
 
 def _whose(finding: Finding) -> str:
@@ -130,6 +130,36 @@ _ROWS = {
 }
 
 Text = Callable[[Finding], str]
+
+
+def _new_site(finding: Finding) -> str:
+    kind = finding["kind"]
+    if kind == "new-agent-marginal":
+        level = 1 - finding["alpha"]
+        return f"A point of a new site is covered with probability at least {level:g}"
+    if kind == "new-agent-confident":
+        return (
+            f"With probability at least {finding['confidence']:g} over sites, a new site's own "
+            "threshold would have been no larger; of its coverage nothing is promised"
+        )
+    if not finding["shared"]:
+        return "A site that took no part has no threshold: each agent has its own"
+    return "Nothing is promised to a site that took no part: the threshold is for those that did"
+
+
+def _new_site_more(finding: Finding) -> str:
+    if finding["kind"].startswith("new-agent"):
+        more = " Here the threshold is +inf: more agents are needed." if finding["infinite"] else ""
+        return f"Assumed: {finding['assumption']}.{more}"
+    return (
+        "new-agent-cp promises coverage at a new site that is exchangeable with the others. At "
+        f"alpha={finding['alpha']:g} it needs at least {finding['needed']} agents; this round has "
+        f"{finding['roster']}."
+    )
+
+
+def _part(finding: Finding) -> str:
+    return f" of {finding['part']}" if finding["part"] else ""
 
 
 def _nothing(finding: Finding) -> str:
@@ -213,6 +243,26 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
         lambda f: f"closed, but no threshold is finite: no set of {f['file']} excludes anything",
         _nothing,
     ),
+    "empty-sets": (
+        lambda _: "an empty set excludes every label, the true one too: it counts as missed",
+        lambda _: "With --no-allow-empty the most probable label is in every set.",
+    ),
+    "coverage-low": (
+        lambda f: (
+            f"the whole interval{_part(f)} lies below {f['level']:g}"
+            + (
+                ", within what chance explains: watch it"
+                if f["chance"]
+                else ": coverage is too low"
+            )
+        ),
+        _nothing,
+    ),
+    "risk-high": (
+        lambda f: f"the whole interval{_part(f)} lies above the {f['level']:g} that was allowed",
+        _nothing,
+    ),
+    "new-site": (_new_site, _new_site_more),
     "refused": (lambda f: f"{named(f.agents)} was refused: {f['reason']}", _nothing),
     "missing": (lambda f: f"no answer from {named(f.agents, 10)}", _nothing),
     "servers-record": (

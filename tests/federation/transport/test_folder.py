@@ -9,13 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Thread
 
 import numpy as np
 import pytest
 
+from changed import replace
 from fedwqcp import _io, calibrate, methods
 from fedwqcp.errors import (
     InputError,

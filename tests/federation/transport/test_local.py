@@ -56,39 +56,31 @@ def test_the_inputs_are_not_changed():
 
 
 @pytest.mark.parametrize(
-    ("agents", "options", "says"),
+    ("agents", "options"),
     [
-        ({}, {}, "at least one"),
-        ({"a b": [0.1]}, {}, "letters of any script, digits"),
-        ({"a": [0.1, np.nan]}, {}, "row 1: scores must be numbers or .inf, got NaN"),
-        ({"a": [[[0.1]]]}, {}, "shape"),
-        ({"a": ["x"]}, {}, "array of numbers"),
-        ({"a": [0.1]}, {"alpha": 5}, "for 95 % coverage write 0.05"),
-        ({"a": [0.1]}, {"alpha": ()}, "at least one"),
-        ({"a": [0.1]}, {"method": "fedwqcp"}, r"unknown method 'fedwqcp'; known: .*fedwq-cp"),
-        ({"a": [0.1]}, {"score": "lacc"}, "unknown score"),
-        ({"a": [1.5]}, {"score": "lac"}, "scores must lie between 0 and 1"),
-        ({"a": [0.1]}, {"rule": "top5"}, "rule must be one of"),
-        (
-            {"a": [0.1]},
-            {"alpha": 0.9},
-            "for 90 % coverage write 0.1.; for 10 % coverage pass allow_large",
-        ),
-        ({"a": [0.1]}, {"alpha": [0.1, 0.9]}, "alpha must be at most 0.5, got 0.9"),
-        ({"a": [0.1]}, {"method": "FedWQ-CP"}, "did you mean 'fedwq-cp'"),
-        ({"a": [0.1], "b": [[0.1, 0.2]]}, {}, r"'b': scores .* per row, got shape \(1, 2\)"),
-        ({"a": np.full((9, 2), 0.5)}, {}, r"look like probabilities; pass score.of\(probs, labels"),
-        ({"a": np.full((9, 2), 0.5)}, {"score": "lac"}, "these look like probabilities"),
-        ({"a": [0.1]}, {"score": fw.CQR(symmetric=False)}, r"has 2 column\(s\), the calibration 1"),
-        (
-            {"a": [0.1]},
-            {"rng": "x"},
-            "rng must be None, an integer of at least 0, a Seed.* got 'x'",
-        ),
+        ({}, {}),
+        (None, {}),
+        ([[0.1, 0.2]], {}),
+        ({"a b": [0.1]}, {}),
+        *(({"a": odd}, {}) for odd in ([0.1, np.nan], [[[0.1]]], ["x"], [[0.1], [0.1, 0.2]], [1j])),
+        *(({"a": odd}, {}) for odd in (np.ma.masked_array([0.1], [True]), np.empty((3, 0)))),
+        *(({"a": [0.1]}, {"alpha": odd}) for odd in (5, (), [], 0.9, [0.1, 0.9], "0.1", b"0.1")),
+        *(({"a": [0.1]}, {"alpha": odd}) for odd in (None, 1j, {0.1}, [0.1, "x"], 10**400, True)),
+        ({"a": [0.1]}, {"alpha": float("nan")}),
+        ({"a": [0.1]}, {"method": "fedwqcp"}),
+        ({"a": [0.1]}, {"score": "lacc"}),
+        ({"a": [1.5]}, {"score": "lac"}),
+        ({"a": [0.1]}, {"rule": "top5"}),
+        ({"a": [0.1], "b": [[0.1, 0.2]]}, {}),
+        ({"a": np.full((9, 2), 0.5)}, {}),
+        ({"a": np.full((9, 2), 0.5)}, {"score": "lac"}),
+        ({"a": [0.1]}, {"score": fw.CQR(symmetric=False)}),
+        ({"a": [0.1]}, {"rng": "x"}),
+        ({"a": [0.1]}, {"rng": -1}),
     ],
 )
-def test_bad_input_is_refused(agents, options, says):
-    with pytest.raises(InputError, match=says):
+def test_bad_input_is_refused(agents, options):
+    with pytest.raises(InputError):
         fw.calibrate(agents, **{"alpha": 0.1, **options})
 
 
@@ -112,33 +104,6 @@ def test_a_registered_method_of_ones_own_class_is_needed():
 
     with pytest.raises(InputError):
         fw.calibrate({"a": [0.1]}, alpha=0.1, method=Mine())
-
-
-@pytest.mark.parametrize(
-    "alpha", ["0.1", b"0.1", None, 1j, {0.1}, [0.1, "x"], 10**400, float("nan"), True]
-)
-def test_a_level_that_is_no_level_is_refused(alpha):
-    with pytest.raises(InputError):
-        fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=alpha)
-
-
-def test_levels_may_come_as_an_array():
-    release = fw.calibrate({"A": A}, method="fedwq-cp", alpha=np.array([0.2, 0.4]))
-    assert release.threshold("A", 0.2) == 0.9
-
-
-@pytest.mark.parametrize(
-    "scores", [[[0.1], [0.1, 0.2]], np.ma.masked_array([0.1], [True]), np.empty((3, 0)), [1j]]
-)
-def test_scores_that_are_no_scores_are_refused(scores):
-    with pytest.raises(InputError, match="scores must"):
-        fw.calibrate({"a": scores}, method="fedwq-cp", alpha=0.1)
-
-
-@pytest.mark.parametrize("agents", [None, [[0.1, 0.2]], 3])
-def test_agents_must_have_names(agents):
-    with pytest.raises(InputError):
-        fw.calibrate(agents, method="fedwq-cp", alpha=0.1)
 
 
 def test_a_large_level_needs_an_allowance():
@@ -282,22 +247,17 @@ def test_a_secure_quantile_needs_three_agents():
 
 
 @pytest.mark.parametrize(
-    ("values", "q", "says"),
+    ("values", "q"),
     [
-        ({"a": [1.0]}, 0, "q must be strictly between 0 and 1, got 0"),
-        ({"a": [1.0]}, [0.5, 1.0], "q must be strictly between 0 and 1, got 1.0"),
-        ({"a": [1.0]}, True, "q must be a number or a list of numbers, got True"),
-        ({"a": [1.0]}, "half", "q must be a number or a list of numbers, got 'half'"),
-        ({"a": [1.0]}, [], "q must be at least one number, got none"),
-        ({"a": [1.0]}, 1e-17, "q must be at least 1e-15, got 1e-17: take the smallest value"),
-        ({"a": [], "b": []}, 0.5, "at least one value, got none of any agent"),
-        ({"a": [1.0], "b": [np.nan]}, 0.5, "agent 'b': row 0: values must be finite numbers"),
-        ({"a": [[1.0]]}, 0.5, r"agent 'a': values must have shape \(n,\)"),
-        ([1.0], 0.5, "values must map names to values"),
+        *(({"a": [1.0]}, q) for q in (0, [0.5, 1.0], True, "half", [], 1e-17)),
+        ({"a": [], "b": []}, 0.5),
+        ({"a": [1.0], "b": [np.nan]}, 0.5),
+        ({"a": [[1.0]]}, 0.5),
+        ([1.0], 0.5),
     ],
 )
-def test_a_quantile_of_nothing_sound_is_refused(values, q, says):
-    with pytest.raises(InputError, match=says):
+def test_a_quantile_of_nothing_sound_is_refused(values, q):
+    with pytest.raises(InputError):
         fw.federated_quantile(values, q)
 
 
@@ -534,18 +494,6 @@ def test_columns_found_by_name_are_held_against_labels_in_the_rounds_order():
         fw.calibrate({"a": wrong}, **terms)
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"rng": -1}, "^rng must be None, an integer of at least 0.*, got -1"),
-        ({"alpha": []}, "^alpha must be at least one level, got none"),
-    ],
-)
-def test_a_refusal_names_the_argument_and_what_came(options, says):
-    with pytest.raises(InputError, match=says):
-        fw.calibrate({"a": A}, **{"alpha": 0.2, **options})
-
-
 def test_terms_come_as_any_numbers_of_numpy():
     sites = {
         name: fw.Calibration(np.linspace(0, 1, 30), np.arange(30) % 3, n_classes=np.int64(3))
@@ -566,24 +514,16 @@ LINE = np.linspace(0, 1, 20)
 
 
 @pytest.mark.parametrize(
-    ("data", "options", "says"),
+    ("data", "options"),
     [
-        (
-            fw.Outputs(np.stack([LINE, LINE + 1], axis=1), LINE),
-            {},
-            "agent 'a': two numbers per row .* a regressor's: name its score, score='cqr'",
-        ),
-        (fw.Outputs(LINE, LINE[:, None]), {"score": "absolute-residual"}, "call .squeeze.. on it"),
-        (fw.Outputs(LINE[:, None], LINE), {"score": "absolute-residual"}, "call .squeeze.. on it"),
-        ((LINE, LINE), {"score": "absolute-residual"}, "go into fw.Outputs"),
-        (([[0.1], [0.2, 0.3]], [0, 1]), {}, "go into fw.Outputs"),
-        (
-            fw.Outputs(LINE, LINE),
-            {"score": "absolute-residual", "by": "label"},
-            "by: 'label' needs labels that are classes.*, or use by='group'",
-        ),
+        (fw.Outputs(np.stack([LINE, LINE + 1], axis=1), LINE), {}),
+        (fw.Outputs(LINE, LINE[:, None]), {"score": "absolute-residual"}),
+        (fw.Outputs(LINE[:, None], LINE), {"score": "absolute-residual"}),
+        ((LINE, LINE), {"score": "absolute-residual"}),
+        (([[0.1], [0.2, 0.3]], [0, 1]), {}),
+        (fw.Outputs(LINE, LINE), {"score": "absolute-residual", "by": "label"}),
     ],
 )
-def test_a_regressors_first_mistakes_are_refused_with_the_cure(data, options, says):
-    with pytest.raises(InputError, match=says):
+def test_a_regressors_first_mistakes_are_refused(data, options):
+    with pytest.raises(InputError):
         fw.calibrate({"a": data}, alpha=0.2, **options)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from engine import InMemoryCarrier
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.transport import session
 from fedwqcp.federation.transport.envelope import ASK, CODES, RELEASE
 from fedwqcp.federation.transport.session import Session, collect
 from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.federation.transport.site import Site, SiteSettings
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Round
 

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from hashlib import sha256
 from threading import Barrier
 
 import numpy as np
 import pytest
 
+from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.federation.site_folder import ROUNDS_KEPT, make_site_folder
 from fedwqcp.federation.transport.envelope import Request

@@ -10,15 +10,11 @@ from fedwqcp.report.html.charts import (
     coverage_chart,
     history_chart,
     score_chart,
-    threshold_chart,
 )
 from fedwqcp.report.html.page import (
     Bar,
     Card,
     Cards,
-    ExamplePoint,
-    ExampleSet,
-    Gallery,
     Page,
     Section,
     Table,
@@ -42,29 +38,17 @@ def every_block(name):
     """Return a page that has every block, with one name wherever a name can stand."""
     bar = Bar(0.8, 0.9, 1, 0.9, 0)
     card = Card(name, "good", name, "0.9", name, ((name, name),), name, bar, name)
-    point = {"method": name, "agent": name, "coverage": 0.9, "low": 0.8, "high": 1.0, "size": 2.0}
+    point = (name, name, 0.9, 0.8, 1.0, 2.0)
     blocks = [
         Text([name], "bad", name),
         Text([name], title=name),
         Cards({name: [card]}),
-        coverage_chart([point], nominal=0.9, size=name, method=name, title=name),
+        coverage_chart([point], nominal=0.9, size=name, title=name),
         score_chart(name, Histogram((0.0, 1.0), (12,)), 0.4, [0.5], name),
-        threshold_chart([(name, "", 12, 0.5, 0.6)], None),
-        threshold_chart([(name, name, 12, 0.5, 0.6)], "group"),
         history_chart(
             name, [HistoryStep(name, 1, 20, 18, 0.9, 0.6, 1.0, 0.9, 0.6, 1.0, name)], 0.9, 0.5
         ),
         Table(name, name, (name,), [(name,)], agents=0),
-        Gallery(
-            [
-                ExamplePoint(
-                    name,
-                    name,
-                    name,
-                    [ExampleSet((name,), [(name, True)])],
-                )
-            ]
-        ),
     ]
     sections = [Section("all", name, name, blocks)]
     verdicts = {name: ViewVerdict("bad", name, name), "b": ViewVerdict("good", "b", "b")}
@@ -83,7 +67,7 @@ def test_whatever_a_name_says_it_stays_text():
 def test_charts_hold_the_name_as_data_alone():
     read = Read(to_html(every_block(HOSTILE)))
     specs = [json.loads(text) for text in read.scripts if text.startswith("{")]
-    assert len(specs) == 10  # five charts in each of two views
+    assert len(specs) == 6  # five charts in each of two views
     assert any(
         HOSTILE in json.dumps(spec, ensure_ascii=False).replace('\\"', '"') for spec in specs
     )
@@ -102,10 +86,10 @@ def test_the_page_may_load_nothing_and_names_no_address():
 def test_every_chart_has_a_text_alternative_its_numbers_and_a_download():
     read = Read(to_html(every_block("st-mary")))
     plots = [found for _, found in read.tags if found.get("class") == "plot"]
-    assert len(plots) == 10
+    assert len(plots) == 6
     assert all(found["role"] == "img" and "st-mary" in found["aria-label"] for found in plots)
     saved = [found["download"] for _, found in read.tags if "download" in found]
-    assert len(saved) == 2 * (5 + 1)  # and the table
+    assert len(saved) == 2 * (3 + 1)  # and the table
 
 
 def test_a_page_of_three_megabytes_is_refused(monkeypatch):

@@ -20,7 +20,6 @@ from fedwqcp.wire.messages import LocalQuantile, SharedThreshold, check_size
 from fedwqcp.wire.release import NO_GUARANTEE
 
 
-@dataclass(frozen=True)
 class RobustSharedThreshold(SharedThreshold):
     """One threshold for every agent, and how many Byzantine agents it withstands.
 

@@ -29,7 +29,7 @@ from fedwqcp.files import write_atomic
 from fedwqcp.methods import Calibration
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.report.figures import method_style, new_figure, require_matplotlib, save
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.messages import MAX_N, Round
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.comparison import markdown_table
 from fedwqcp_lab.datasets.partition import Floats
@@ -322,7 +322,7 @@ class _Trial:
         self._honest = {name: limited(cal, self._highest, COMPONENTS) for name, cal in cals}
         self._known: dict[tuple[str, bytes], SetMetrics] = {}
         self._slow = traits.corrects_shift_of == "features"  # densities
-        self._truth = self._round(self._honest, (), Round.max_n)
+        self._truth = self._round(self._honest, (), MAX_N)
 
     def records(self, most: int) -> list[AttackResult]:
         """Return what every attack did."""
@@ -364,7 +364,7 @@ class _Trial:
         sent = self._honest
         if byzantine:
             sent = attacked(attack, sent, byzantine, alpha=self._alpha, highest=self._highest)
-        max_n = max(1, *(cal.n for cal in self._honest.values())) if bounded else Round.max_n
+        max_n = max(1, *(cal.n for cal in self._honest.values())) if bounded else MAX_N
         thresholds, refused = self._round(sent, byzantine, max_n) if byzantine else self._truth
         names = [name for name in self._honest if name not in byzantine]
         under_attack = [self._measured(name, thresholds[name]) for name in names]

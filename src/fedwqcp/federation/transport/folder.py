@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from fedwqcp._io import (
     check_file_name,
     exists,
@@ -352,16 +354,16 @@ def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> 
     Nothing in the record is believed: whoever can write it can write the release too.
     """
     record = record_file(path)
-    kept = load_release(record).round
-    if kept != server.round:
+    kept = load_release(record)
+    if kept.round != server.round:
         raise InputError(
-            f"{record} is the record of round {kept.id}, not of {server.round.id}: move it away, "
-            "and close this round with its own answers"
+            f"{record} is the record of round {kept.round.id}, not of {server.round.id}: move it "
+            "away, and close this round with its own answers"
         )
     try:
         asks = _take_steps(path, server, replies, [])
         if asks is None:
-            release = server.release()
+            release = replace(server.release(), provenance=kept.provenance)
             why = difference(release, read(record))
             if not why:
                 return release

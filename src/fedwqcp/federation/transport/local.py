@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
@@ -26,7 +27,6 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation import inspection
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.plan import (
     Plan,
     new_round,
@@ -42,15 +42,13 @@ from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
+from fedwqcp.outputs import Outputs
 from fedwqcp.scores import Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.wire.messages import Number, Target
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
 """What `numpy.random.default_rng` takes."""
-
-OnExchange: TypeAlias = Callable[[int, str, int, int], None]
-"""Called with every question and its answer: step, agent, bytes down and bytes up."""
 
 
 def one_round(
@@ -94,7 +92,7 @@ def one_round(
     plan = Plan.of(round)
     _check_private_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
-        sized = replace(round, max_n=round.max_n + plan.traits.size_noise)
+        sized = msgspec.structs.replace(round, max_n=round.max_n + plan.traits.size_noise)
         plan = Plan.of(secure_round(sized, secure))
     sides = {
         name: Agent(name, plan, cal, allow_samples=True, limit=None, rng=stream)
@@ -103,7 +101,7 @@ def one_round(
     if secure:
         return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides)
-    return replace(release, local=_localized(plan, release, cals))
+    return msgspec.structs.replace(release, local=_localized(plan, release, cals))
 
 
 def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
@@ -120,7 +118,6 @@ def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
 def run(
     server: Server,
     agents: Mapping[str, Agent],
-    on_exchange: OnExchange | None = None,
     *,
     strict: bool = True,
 ) -> Release:
@@ -130,10 +127,7 @@ def run(
     """
     while not server.ended:
         for name, ask in server.asks().items():
-            answer = agents[name].answer(ask if server.step else None)
-            server.receive(answer, name)
-            if on_exchange is not None:
-                on_exchange(server.step, name, len(ask), len(answer))
+            server.receive(agents[name].answer(ask if server.step else None), name)
         try:
             server.close_step()
         except QuorumError:
@@ -151,11 +145,11 @@ def _localized(
     """Return the thresholds that agents find for themselves, where the server has none."""
     if all(outcome.threshold(0) is not None for outcome in release.outcomes):
         return {}
-    found: dict[str, tuple[Number, ...]] = {}
+    thresholds: dict[str, tuple[Number, ...]] = {}
     for name, cal in cals.items():
-        own = [localize(plan, release, name, task, cal) for task in range(len(plan.tasks))]
-        found[name] = tuple(tuple(q.tolist()) if q.ndim else float(q) for q in own)
-    return found
+        values = [localize(plan, release, name, task, cal) for task in range(len(plan.tasks))]
+        thresholds[name] = tuple(tuple(q.tolist()) if q.ndim else float(q) for q in values)
+    return thresholds
 
 
 def _streams(rng: SeedLike | None, agents: int) -> list[Generator]:
@@ -251,7 +245,7 @@ def calibrations(
     classes: tuple[str, ...],
 ) -> dict[str, Calibration]:
     """Check what each agent brings, and score what a model put out; an error names the agent."""
-    found, chosen = {}, scores.get(score) if isinstance(score, str) else score
+    cals, chosen = {}, scores.get(score) if isinstance(score, str) else score
     if not classes:  # else their names are compared
         tables = {n: d.values for n, d in agents.items() if isinstance(d, Outputs)}
         _check_same_number({n: v.shape[1] for n, v in tables.items() if v.ndim == 2}, "columns")
@@ -259,18 +253,18 @@ def calibrations(
         try:
             if isinstance(data, Outputs):
                 assert chosen is not None  # outputs have a default one
-                found[name] = scored(chosen, key, data.in_classes(classes))
+                cals[name] = scored(chosen, key, data.in_classes(classes))
             elif isinstance(data, tuple) and _are_parts(data):
                 raise InputError("a model's outputs and labels go into fw.Outputs(probs, labels)")
             else:
-                found[name] = data if isinstance(data, Calibration) else Calibration(data)
-            if chosen is None and found[name].columns > 1:  # these need a score that is named
-                raise InputError(several_columns(found[name].scores))
-            if classes and found[name].classes:
-                check_same_classes(found[name].classes, classes)
+                cals[name] = data if isinstance(data, Calibration) else Calibration(data)
+            if chosen is None and cals[name].columns > 1:  # these need a score that is named
+                raise InputError(several_columns(cals[name].scores))
+            if classes and cals[name].classes:
+                check_same_classes(cals[name].classes, classes)
         except InputError as error:
             raise error.within(f"agent {name!r}") from None
-    same = _same_classes(found, classes)
+    same = _same_classes(cals, classes)
     for name, data in agents.items():  # last, so that no other mistake hides behind it
         if isinstance(data, Outputs) and chosen is not None:
             check_ids(chosen, data, whose=f"agent {name!r}: ")
@@ -296,8 +290,8 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
             )
     known = {name: cal.n_classes for name, cal in cals.items() if cal.n_classes is not None}
     _check_same_number(known, "n_classes")
-    found = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
-    n_classes = len(classes) or next(iter(known.values()), max(found, default=None))
+    least = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
+    n_classes = len(classes) or next(iter(known.values()), max(least, default=None))
     agreed = n_classes, classes
     return {
         name: cal
@@ -307,15 +301,15 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
     }
 
 
-def _check_same_number(found: Mapping[str, int], field: str) -> None:
+def _check_same_number(numbers: Mapping[str, int], field: str) -> None:
     """Refuse agents of different numbers of classes; those that most have come first."""
     alike: dict[int, list[str]] = {}
-    for name, number in found.items():
+    for name, number in numbers.items():
         alike.setdefault(number, []).append(name)
     if len(alike) > 1:
-        each = sorted(alike.items(), key=lambda one: -len(one[1]))
-        said = "; ".join(f"{number} at {listed(names, 5)}" for number, names in each)
-        raise ClassesError(f"must be the same at all agents, got {said}", field=field)
+        largest_first = sorted(alike.items(), key=lambda one: -len(one[1]))
+        listing = "; ".join(f"{number} at {listed(names, 5)}" for number, names in largest_first)
+        raise ClassesError(f"must be the same at all agents, got {listing}", field=field)
 
 
 def _group_names(cals: Mapping[str, Calibration]) -> tuple[str, ...]:

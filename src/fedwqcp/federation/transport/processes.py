@@ -32,10 +32,10 @@ from fedwqcp._io import (
     write_atomic,
 )
 from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.outputs import load_outputs
 from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.site_folder import make_site_folder
+from fedwqcp.readers import load_outputs
 
 PROGRAMS = Path(sys.executable).parent
 """Where the engines' programs are, in the environment of this Python."""

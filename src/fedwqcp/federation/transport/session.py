@@ -205,14 +205,14 @@ class Session:
                 yield reply.agent, reply.status == OK and (not first or is_sound(reply))
 
         collect(_receive, self.round.agents, self.round.quorum, self.timeouts)
-        found = []
+        identified = []
         for name in self.round.agents:
             replies = list(claims.get(name, {}).values())
             if len(replies) > 1:
                 self._refuse(name, CLAIMED_TWICE)
             else:
-                found += replies
-        return found
+                identified += replies
+        return identified
 
     def _later_step(self, terms: bytes, asks: Mapping[str, bytes]) -> None:
         """Ask the agents that still take part, each at the node that answered for it."""
@@ -304,10 +304,10 @@ class Session:
         try:
             answer = decode(reply.body, Answer, plan.kinds, reply.agent)
             check_signature(answer, plan)
-            own = answer.agent == reply.agent
+            is_own = answer.agent == reply.agent
         except FedwqcpError:  # refused like any other that has no name
-            own = False
-        if own:
+            is_own = False
+        if is_own:
             return False
         self._refuse_node(reply.node, "signature" if reply.status == OK else reply.status)
         return True

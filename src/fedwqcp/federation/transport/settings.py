@@ -19,7 +19,7 @@ from fedwqcp.federation.plan import (
     new_round,
 )
 from fedwqcp.registry import Setting
-from fedwqcp.wire.messages import Round
+from fedwqcp.wire.messages import MAX_N, Round
 
 N = TypeVar("N")
 
@@ -80,7 +80,7 @@ class RunConfig(msgspec.Struct, frozen=True, rename="kebab"):
     groups: _Names = ""
     target: _Numbers = "own"
     quorum: _Whole = 0
-    max_n: _Whole = Round.max_n
+    max_n: _Whole = MAX_N
     n_classes: _Whole = 0
     classes: _Names = ""
     keys: _Names = ""
@@ -178,19 +178,19 @@ def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[
 
     `node_of` reads how the engine names a node. None where the configuration names none.
     """
-    found: dict[str, N] = {}
+    nodes: dict[str, N] = {}
     entries = _split(RunConfig.of(config).nodes)
     for entry in entries:
         name, equals, node = entry.partition("=")
         try:
-            found[name.strip()] = node_of(node.strip())
+            nodes[name.strip()] = node_of(node.strip())
         except ValueError:
             equals = ""
         if not equals or not node.strip():
             raise InputError(f"nodes must be written NAME=ID, got {entry!r}")
-    if len(set(found.values())) != len(entries):  # a name or a node occurs twice
+    if len(set(nodes.values())) != len(entries):  # a name or a node occurs twice
         raise InputError("nodes: each agent and each node may occur once")
-    return found or None
+    return nodes or None
 
 
 def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:

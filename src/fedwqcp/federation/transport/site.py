@@ -50,7 +50,6 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import is_approved
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan, as_target
 from fedwqcp.federation.predict import calibration_of, check_same_round
 from fedwqcp.federation.privacy_budget import Budget
@@ -67,6 +66,8 @@ from fedwqcp.federation.site_folder import (
 )
 from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
 from fedwqcp.methods import Calibration
+from fedwqcp.outputs import Outputs
+from fedwqcp.readers import load_outputs
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Ask, Round, check_names
 

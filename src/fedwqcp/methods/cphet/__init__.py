@@ -62,6 +62,7 @@ from fedwqcp.wire.messages import (
     Outcome,
     PerAgentThresholds,
     Question,
+    Real,
     SharedThreshold,
     Summary,
     Target,
@@ -83,25 +84,22 @@ _WEIGHT_ROUNDING = 1e-6
 # An agent keeps nothing from one question to the next, so each repeats the densities of all agents.
 
 
-@dataclass(frozen=True)
 class Weigh(Question):
     """How much the agent's points weigh at each target."""
 
     densities: FeatureDensities
 
 
-@dataclass(frozen=True)
 class SumsAt(Question):
     """How much weight lies at or below each probe."""
 
-    probes: tuple[float, ...]  # increasing
+    probes: tuple[Real, ...]  # increasing
     densities: FeatureDensities
 
     def __post_init__(self) -> None:
         check_increasing(self.probes, "probes")
 
 
-@dataclass(frozen=True)
 class DescendToward(Question):
     """Where an agent gets to from q, one number for each target, by its local steps."""
 
@@ -113,13 +111,12 @@ class DescendToward(Question):
             raise InputError(f"must hold numbers of at most {NUMBER.most:g}", field="q")
 
 
-@dataclass(frozen=True)
 class Weighed(Summary):
     """Sums of an agent's weights and of their squares at each target."""
 
     totals: tuple[float, ...]
     squares: tuple[float, ...]
-    quantiles: tuple[float, ...] = ()  # its own weighted ones, where the descent starts from them
+    quantiles: tuple[Real, ...] = ()  # its own weighted ones, where the descent starts from them
 
     def __post_init__(self) -> None:
         if len(self.totals) != len(self.squares):
@@ -137,13 +134,12 @@ class Weighed(Summary):
         return self.quantiles
 
 
-@dataclass(frozen=True)
 class WeightedScores(Summary):
     """All scores of an agent, with their weights at each target."""
 
     reveals: ClassVar[Literal["statistic", "samples"]] = "samples"
 
-    values: tuple[float, ...]
+    values: tuple[Real, ...]
     weights: tuple[tuple[float, ...], ...]  # for each target, one for each score
 
     def __post_init__(self) -> None:
@@ -159,18 +155,16 @@ class WeightedScores(Summary):
         return self.values
 
 
-@dataclass(frozen=True)
 class ReweightedSharedThreshold(SharedThreshold):
     """One threshold for all agents, with its effective sample size, (sum w)^2 / sum w^2."""
 
-    effective: float
+    effective: Real
 
 
-@dataclass(frozen=True)
 class ReweightedPerAgentThresholds(PerAgentThresholds):
     """A threshold for each agent, with their effective sample sizes."""
 
-    effective: tuple[float, ...]
+    effective: tuple[Real, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,7 +172,6 @@ class ReweightedPerAgentThresholds(PerAgentThresholds):
             raise InputError("must be as many as thresholds", field="effective")
 
 
-@dataclass(frozen=True)
 class SharedDensities(Outcome):
     """The feature densities of all agents, with which each reweights its own scores."""
 

@@ -184,7 +184,6 @@ def _component(features: Floats, chosen: Bools, common: float) -> tuple[float, F
     return len(x) / len(features), mean, covariance + eps * np.eye(x.shape[1])
 
 
-@dataclass(frozen=True)
 class FittedDensity(Summary):
     """An agent's size N_i and the density of its features."""
 
@@ -200,8 +199,7 @@ class FittedDensity(Summary):
         return (self.n,)
 
 
-@dataclass(frozen=True)
-class FeatureDensities(Payload):
+class FeatureDensities(Payload, dict=True):
     """Sizes N_i and feature densities of all agents, as they go to every agent."""
 
     sizes: tuple[int, ...]

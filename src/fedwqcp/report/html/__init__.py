@@ -12,8 +12,8 @@ from pathlib import Path
 
 from fedwqcp._io import exists, is_file, read, write_atomic
 from fedwqcp.errors import InputError
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.release import Release
+from fedwqcp.outputs import Outputs
 from fedwqcp.report.html import monitor, rounds
 from fedwqcp.report.html.charts import require_report, unchecked
 from fedwqcp.report.html.page import Page, ReportOptions
@@ -54,10 +54,12 @@ def write(source: Path, out: Path, options: ReportOptions | None = None) -> Path
     return save(load_page(source, options or ReportOptions()), out)
 
 
-def write_release(release: Release, out: Path, tests: Mapping[str, Outputs]) -> Path:
+def write_release(
+    release: Release, out: Path, tests: Mapping[str, Outputs], title: str = ""
+) -> Path:
     """Write the report of a release that a process holds, with coverage on labelled test points."""
     with unchecked():
-        page = rounds.release_page(release, tests)
+        page = rounds.release_page(release, tests, title)
     return save(page, out)
 
 

@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, fields
-from itertools import combinations, pairwise
-from math import floor, isfinite, log
+from itertools import pairwise
+from math import floor, isfinite
 from typing import Any
 
 from fedwqcp.errors import MissingExtraError
 from fedwqcp.metrics import Histogram
-from fedwqcp.report.html.page import Chart, counted, name_list, number, threshold_range
+from fedwqcp.report.html.page import Chart, counted, number, threshold_range
 
 SHAPES = {
     "circle": "M6 1a5 5 0 1 0 0 10a5 5 0 1 0 0-10z",
@@ -43,71 +43,67 @@ METHOD_FILTER = "datum.method == method"
 """Keeps the chosen method."""
 
 
-_HEIGHT = 360
-"""Pixels of the picture of coverage against size."""
-
-
-LOWEST = 0.5
-"""Lower coverages are named in the note, not drawn: they would squeeze all others into a line."""
-
-
-LINE = 14.0
-"""Pixels from one name to the next below it."""
-
-
-_MARK, LETTER = 0.03, 0.02
-"""Shares of the picture's width that a mark and a letter take on a phone."""
-
-
-MOST = 12
-"""Agents that are all named; of more, those with the lowest and the highest coverage are."""
-
-
 def coverage_chart(
-    rows: Sequence[dict[str, Any]], *, nominal: float, size: str, method: str, title: str
+    points: Sequence[tuple[str, str, float, float, float, float]],
+    *,
+    nominal: float,
+    size: str,
+    title: str,
 ) -> Chart:
-    """Draw coverage against size for every method and agent.
+    """Draw the coverage of every agent under every method, with the chosen one's interval.
 
-    ``rows`` hold method, agent, coverage, low, high and size, and are all in the chart's data; what
-    would squeeze the others is named in the note and not drawn.
+    ``points`` are method, agent, coverage, low, high and mean size.
     """
     import altair as alt
 
-    drawn = [row for row in rows if isfinite(row["size"]) and row["coverage"] >= LOWEST]
+    columns = ("method", "agent", "coverage", "low", "high", "size")
+    rows: list[dict[str, Any]] = [
+        {"method": name, "agent": agent, "size": number(mean)}
+        | {key: round(value, 5) for key, value in zip(columns[2:5], shares, strict=True)}
+        for name, agent, *shares, mean in points
+    ]
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    bottom = floor(20 * min([nominal, *(row["low"] for row in drawn)])) / 20
-    base = chart_of(place_names(drawn, bottom, _HEIGHT)).transform_filter(AGENT_FILTER)
-    x = alt.X("size:Q", title=f"mean {size}", scale=_size_scale([row["size"] for row in drawn]))
+    agents = list(dict.fromkeys(row["agent"] for row in rows))
+    bottom = max(0.0, floor(20 * min([nominal, *(row["low"] for row in rows)])) / 20)
     scale = alt.Scale(domain=[bottom, 1], nice=False, zero=False)
-    y = alt.Y("coverage:Q", title="coverage", scale=scale)
-    places = range(len(methods))
-    colours = alt.Scale(domain=methods, range=[f"var(--m{at % COLOURS})" for at in places])
-    shapes = alt.Scale(domain=methods, range=[shape(at) for at in places])
-    colour = alt.Color("method:N", scale=colours, sort=methods, legend=None)
-    points = base.mark_point(filled=True, size=110, cursor="pointer", clip=False).encode(
+    x = alt.X("coverage:Q", title="coverage", scale=scale)
+    y = alt.Y("agent:N", sort=None, title=None)
+    colours = [f"var(--m{at % COLOURS})" for at in range(len(methods))]
+    colour_scale = alt.Scale(domain=methods, range=colours)
+    shapes = alt.Scale(domain=methods, range=[shape(at) for at in range(len(methods))])
+    colour = alt.Color("method:N", scale=colour_scale, sort=methods, legend=None)
+    base = chart_of(rows).transform_filter(AGENT_FILTER)
+    marks = base.mark_point(filled=True, size=110, cursor="pointer").encode(
         x=x,
         y=y,
         color=colour,
         shape=alt.Shape("method:N", scale=shapes, sort=methods, legend=None),
-        opacity=alt.condition(METHOD_FILTER, alt.value(1), alt.value(0.4)),
+        opacity=alt.condition(METHOD_FILTER, alt.value(1), alt.value(0.3)),
         tooltip=[alt.Tooltip(f"{name}:N") for name in ("method", "agent")]
         + [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("coverage", "low", "high")]
-        + [alt.Tooltip("size:Q", format=".3f", title=f"mean {size}")],
+        + [alt.Tooltip("size:N", title=f"mean {size}")],
     )
-    chosen = base.transform_filter(METHOD_FILTER)
-    whiskers = chosen.mark_rule(strokeWidth=1.5).encode(
-        x=x, y=alt.Y("low:Q", title="coverage"), y2="high:Q", color=colour
+    whiskers = (
+        base.transform_filter(METHOD_FILTER)
+        .mark_rule(strokeWidth=2)
+        .encode(x=alt.X("low:Q", title="coverage", scale=scale), x2="high:Q", y=y, color=colour)
     )
     level = chart_of([{"nominal": nominal}]).mark_rule(strokeDash=[5, 4], color="var(--muted)")
-    layers = alt.layer(level.encode(y="nominal:Q"), whiskers, points, *_names(chosen, x, scale))
+    layers = alt.layer(level.encode(x="nominal:Q"), whiskers, marks)
+    said = []
+    for name in methods:
+        own = [row for row in rows if row["method"] == name]
+        worst = min(own, key=lambda row: row["coverage"])
+        mean = sum(row["coverage"] for row in own) / len(own)
+        lowest = f"lowest {worst['coverage']:.3f} at {worst['agent']}"
+        said.append(f"{name}: mean coverage {mean:.3f}, {lowest}")
     return Chart(
-        name="coverage-and-size",
-        title="Coverage against size",
-        alt=_scatter_words(rows, nominal, size, title),
-        spec=spec_of(layers, height=_HEIGHT, method=method),
-        columns=("method", "agent", "coverage", "low", "high", "size"),
-        rows=[tuple(row.values()) for row in rows],
-        note=_not_drawn(rows, drawn),
+        name="coverage",
+        title="Coverage by agent",
+        alt=f"Coverage on {title}, nominal {nominal:g}. {'. '.join(said)}.",
+        spec=spec_of(layers, height=40 + 30 * len(agents), method=methods[0]),
+        columns=columns,
+        rows=points,
     )
 
 
@@ -167,62 +163,6 @@ def score_chart(
         columns=("from", "to", "people"),
         rows=bins,
     )
-
-
-def threshold_chart(rows: Sequence[tuple[str, str, int, float, float]], by: str | None) -> Chart:
-    """Draw own thresholds beside those in use: agent, label or group, points, own, in use.
-
-    Without ``by``, the second is empty.
-    """
-    import altair as alt
-
-    values = [
-        {"agent": agent, "line": _line(agent, part), "points": n, "own": own, "in use": used}
-        for agent, part, n, own, used in rows
-        if isfinite(own) and isfinite(used)
-    ]
-    base = chart_of(values).transform_filter(AGENT_FILTER)
-    scale = alt.Scale(zero=False, padding=14)
-    place = alt.Y("line:N", sort=None, title=None)
-    who = alt.Tooltip("line:N", title="agent" + (f", {by}" if by else ""))
-    tooltip = [who, alt.Tooltip("points:Q", format=","), "own:Q", "in use:Q"]
-    lines = base.mark_rule(color="var(--soft)", strokeWidth=2).encode(
-        x=alt.X("own:Q", title="threshold", scale=scale), x2="in use:Q", y=place
-    )
-    own = base.mark_circle(color="var(--ink)", opacity=1, cursor="pointer").encode(
-        x=alt.X("own:Q", scale=scale),
-        y=place,
-        tooltip=tooltip,
-        size=alt.Size("points:Q", legend=None, scale=alt.Scale(range=[50, 400], zero=True)),
-    )
-    used = base.mark_tick(color="var(--accent)", thickness=3, height=22).encode(
-        x=alt.X("in use:Q", scale=scale), y=place, tooltip=tooltip
-    )
-    lost = sorted(
-        {_line(who, part) for who, part, _, own, used in rows if not isfinite(own + used)}
-    )
-    said = "; ".join(
-        f"{_line(agent, part)} {number(own)}, in use {number(used)}"
-        for agent, part, _, own, used in rows
-    )
-    return Chart(
-        name="thresholds",
-        title="Own threshold (dot) and threshold in use (bar)",
-        alt=f"Own thresholds and those in use: {said}.",
-        spec=spec_of(alt.layer(lines, own, used), height=40 * len(rows)),
-        columns=(
-            "agent",
-            *((by,) if by else ()),
-            *("calibration points", "own threshold", "threshold in use"),
-        ),
-        rows=rows if by else [(agent, *numbers) for agent, _, *numbers in rows],
-        note=f"Not drawn, because infinite: {', '.join(lost)}." if lost else "",
-    )
-
-
-def _line(agent: str, part: str) -> str:
-    """Name a line of the chart: an agent, and its label or group where there are any."""
-    return f"{agent}, {part}" if part else agent
 
 
 @dataclass(frozen=True)
@@ -379,102 +319,3 @@ def _shared(drawn: dict[str, Any]) -> dict[str, Any]:
             name = names.setdefault(repr(values), f"data{len(names)}")
             found[name], part["data"] = values, {"name": name}
     return found
-
-
-def _names(chosen: Any, x: Any, scale: Any) -> list[Any]:
-    """Write the agents beside the marks of the chosen method, on a halo."""
-    import altair as alt
-
-    text = {"dx": 11, "align": "left", "fontWeight": 600}
-    y = alt.Y("at:Q", scale=scale, title="coverage")
-    halo = {"stroke": "var(--surface)", "strokeWidth": 3, "strokeJoin": "round"}
-    return [chosen.mark_text(**text, **more).encode(x=x, y=y, text="name:N") for more in (halo, {})]
-
-
-def _not_drawn(rows: Sequence[dict[str, Any]], drawn: Sequence[dict[str, Any]]) -> str:
-    """Say what the picture leaves out."""
-    lost: dict[str, list[str]] = {}
-    for row in rows:
-        if row not in drawn:
-            lost.setdefault(row["method"], []).append(row["agent"])
-    agents = {row["agent"] for row in rows}
-    said = [
-        f"{method} at {'every agent' if len(own) == len(agents) > 1 else name_list(own)}"
-        for method, own in lost.items()
-    ]
-    return (
-        f"Not drawn, sets infinite or coverage below {LOWEST}: {'; '.join(said)}." if said else ""
-    )
-
-
-def _size_scale(sizes: Sequence[float]) -> Any:
-    """Return an axis that no filter moves; logarithmic where sizes differ by much."""
-    import altair as alt
-
-    low, high = min(sizes, default=0.0), max(sizes, default=1.0)
-    if 0 < 4 * low < high:
-        return alt.Scale(type="log", domain=[0.92 * low, 1.08 * high], nice=False)
-    room = 0.06 * (high - low) or 0.5
-    return alt.Scale(domain=[max(0.0, low - room), high + room], nice=False, zero=False)
-
-
-def _scatter_words(rows: Sequence[dict[str, Any]], nominal: float, size: str, title: str) -> str:
-    """Say what the picture of coverage against size shows."""
-    said = []
-    for name in dict.fromkeys(row["method"] for row in rows):
-        own = [row for row in rows if row["method"] == name]
-        worst = min(own, key=lambda row: row["coverage"])
-        mean = sum(row["coverage"] for row in own) / len(own)
-        width = sum(row["size"] for row in own) / len(own)
-        said.append(
-            f"{name}: mean coverage {mean:.3f}, lowest {worst['coverage']:.3f} at "
-            f"{worst['agent']}, mean {size} {number(width)}"
-        )
-    return f"Coverage against {size} on {title}, nominal {nominal:g}. {'. '.join(said)}."
-
-
-def place_names(rows: Sequence[dict[str, Any]], bottom: float, height: int) -> list[dict[str, Any]]:
-    """Add to each mark the name that is written beside it, and at which coverage."""
-    pixel = (1 - bottom) / height
-    sizes = [log(max(row["size"], 1e-9)) for row in rows]  # they differ by factors
-    wide = max(sizes, default=0.0) - min(sizes, default=0.0) or 1.0
-    found = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        own = sorted(
-            (row for row in rows if row["method"] == method), key=lambda row: -row["coverage"]
-        )
-        labelled = own if len(own) <= MOST else own[: MOST // 2] + own[-(MOST // 2) :]
-        near = _MARK + LETTER * max(len(row["agent"]) for row in labelled)
-        marks = [
-            (log(max(row["size"], 1e-9)) / wide, (1 - row["coverage"]) / pixel) for row in labelled
-        ]
-        down = push_apart(marks, near, height)
-        places = {
-            row["agent"]: round(1 - y * pixel, 5) for row, y in zip(labelled, down, strict=True)
-        }
-        for row in own:
-            name = row["agent"] if row["agent"] in places else ""
-            found.append({**row, "name": name, "at": places.get(row["agent"], row["coverage"])})
-    return found
-
-
-def push_apart(places: Sequence[tuple[float, float]], near: float, height: float) -> list[float]:
-    """Push names apart that would cover each other.
-
-    >>> push_apart([(0.5, 100.0), (0.5, 100.0), (0.9, 100.0)], 0.1, 360)
-    [93.0, 107.0, 100.0]
-    """
-    down = [y for _, y in places]
-    for _ in range(200):
-        moved = False
-        for a, b in combinations(range(len(places)), 2):
-            lacking = LINE - abs(down[b] - down[a])
-            if abs(places[a][0] - places[b][0]) < near and lacking > 1e-6:
-                sign = 1 if down[b] >= down[a] else -1
-                down[a] -= sign * lacking / 2
-                down[b] += sign * lacking / 2
-                moved = True
-        down = [min(max(y, 0.0), height - LINE / 2) for y in down]
-        if not moved:
-            break
-    return down

@@ -136,19 +136,16 @@ def _agents(agents: Sequence[Standing], monitor: Monitor) -> Section:
         *("agent", "state", "rows", "coverage", "95 % interval", "last 4 batches", "mean size"),
         *("limit", "dropped since", "inputs"),
     )
-    every = [_agent_row(one, monitor.sites[one.agent].batches) for one in agents]
-    filled = [at for at in range(len(columns)) if any(row[at] for row in every)]
-    rows = [[row[at] for at in filled] for row in every]  # a column that says nothing is left out
+    rows = [_agent_row(one, monitor.sites[one.agent].batches) for one in agents]
     lead = (
         "Alarm: coverage has fallen below the limit. Watch: a whole 95 % interval lies below it, "
         "of all rows or of the last four batches; that may still be chance. Too few: not even rows "
         "without a miss could show that coverage holds. The interval of all rows holds at all "
         "times together. Inputs are tested without labels and say nothing of coverage."
     )
-    names = [columns[at] for at in filled]
-    table = Table("agents", "All rows since the last calibration", names, rows, agents=0)
+    table = Table("agents", "All rows since the last calibration", columns, rows, agents=0)
     tones = [_TONES[one.state] for one in agents]
-    return Section("agents", "Agents", lead, [table.toned(tones, "state", "coverage")])
+    return Section("agents", "Agents", lead, [table.toned(tones, "state", "coverage").filled()])
 
 
 def _agent_row(one: Standing, batches: Sequence[BatchCounts]) -> tuple[str, ...]:

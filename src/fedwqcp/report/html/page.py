@@ -207,39 +207,14 @@ class Table:
         """Return the table with columns in the tone of their row."""
         return replace(self, tones=tones, coloured=columns)
 
-
-@dataclass(frozen=True)
-class Gallery:
-    """Single points with their prediction sets, one agent at a time."""
-
-    examples: Sequence[ExamplePoint]
-    kind: ClassVar[str] = "gallery"
+    def filled(self) -> Table:
+        """Return the table without the columns that say nothing."""
+        keep = [at for at in range(len(self.columns)) if any(row[at] for row in self.rows)]
+        rows = [tuple(row[at] for at in keep) for row in self.rows]
+        return replace(self, columns=[self.columns[at] for at in keep], rows=rows)
 
 
-@dataclass(frozen=True)
-class ExamplePoint:
-    """One point as one agent's model sees it."""
-
-    agent: str
-    title: str
-    text: str
-    sets: Sequence[ExampleSet]
-
-
-@dataclass(frozen=True)
-class ExampleSet:
-    """A prediction set, the methods that give it, and which of its members is the truth."""
-
-    methods: Sequence[str]
-    members: Sequence[tuple[str, bool]]
-
-    @property
-    def covered(self) -> bool:
-        """Whether the set holds the truth."""
-        return any(true for _, true in self.members)
-
-
-Block: TypeAlias = Text | Cards | Chart | Charts | Table | Gallery
+Block: TypeAlias = Text | Cards | Chart | Charts | Table
 """What a section is made of."""
 
 

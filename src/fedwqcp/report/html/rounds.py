@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
 from fedwqcp import metrics
 from fedwqcp._io import in_folder, is_file, is_folder
-from fedwqcp._io import read as read_file
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, named
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import advise_on, judged, promised_to_new_site
 from fedwqcp.federation.inspection import infinite_parts, of_agent, of_thresholds
-from fedwqcp.federation.outputs import Outputs, load_outputs
 from fedwqcp.federation.plan import Plan, part_of
-from fedwqcp.federation.predict import (
-    calibration_of,
-    check_ids,
-    predict,
-    proved_at,
-)
+from fedwqcp.federation.predict import calibration_of, check_ids, predict, proved_at
 from fedwqcp.federation.predict import thresholds as agents_thresholds
 from fedwqcp.federation.record import load_release
-from fedwqcp.federation.release import Release, known_rows, points_of, proved
+from fedwqcp.federation.release import Release, known_rows, points_of, promise
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics import MIN_COUNT, explained
+from fedwqcp.metrics import MIN_COUNT, Rate, explained
+from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import conformal_quantile, conformal_rank
-from fedwqcp.report.html.charts import score_chart, threshold_chart
+from fedwqcp.readers import load_outputs
+from fedwqcp.report.html.charts import coverage_chart, score_chart
 from fedwqcp.report.html.page import (
+    Bar,
+    Block,
     Card,
     Cards,
     Charts,
-    ExamplePoint,
-    ExampleSet,
-    Gallery,
     Page,
     ReportOptions,
     Section,
@@ -47,46 +42,184 @@ from fedwqcp.report.html.page import (
     Tone,
     View,
     ViewVerdict,
+    against_nominal,
     counted,
     interval,
     name_list,
     number,
     sentence,
     threshold_range,
+    verdict_rule,
 )
-from fedwqcp.report.html.sections import (
-    AgentCoverage,
-    coverage_cards,
-    coverage_comparison,
-    coverage_verdict,
-    diagnosis_section,
-    messages_section,
-    parts_verdict,
-)
-from fedwqcp.report.terminal import LevelThresholds, always_left_out, released
+from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, local_thresholds
-from fedwqcp.wire.codec import decode
-from fedwqcp.wire.messages import Answer, LocalQuantile, Round
+from fedwqcp.theory.diagnosis import VERDICTS, local_thresholds
+from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp.wire.release import AgentRecord
 from fedwqcp.words.findings import excludes_nothing
 from fedwqcp.words.findings import lines as told
 
-_EXCHANGED = "What each agent sent and received."
-
-
 LINES = 50
-"""Lines of a table or chart of classes or groups, at most: those that are covered least."""
+"""Lines about classes or groups, at most: those that are covered least."""
 
 
-_TONES: dict[str, Tone] = {
+_STATUS: dict[str, Tone] = {
     "used": "good",
     "not asked": "plain",
     "left out": "caution",
     "refused": "bad",
     "no answer": "caution",
 }
+
+
+_AVERAGING: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "good"}
+
+
+# Coverage, also of a benchmark -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AgentCoverage:
+    """What one method gave one agent: coverage with its interval (also in words) and mean size.
+
+    ``facts`` stand on the agent's card, beside a ``note``; ``rounds``, ``guarantee`` and, where it
+    is known, ``assumption`` are the method's; ``infinite`` is whether a threshold excludes nothing.
+    Chance of the calibration points explains a coverage of at least ``explained``: none, where the
+    interval counts it already.
+    """
+
+    method: str
+    agent: str
+    coverage: float
+    low: float
+    high: float
+    interval: str
+    size: float
+    facts: Sequence[tuple[str, str]]
+    rounds: int
+    guarantee: str
+    assumption: str = ""
+    infinite: bool = False
+    note: str = ""
+    explained: float = 1.0
+
+    def judged(self, nominal: float) -> tuple[Tone, str]:
+        """Return the tone and the word of `against_nominal`."""
+        return against_nominal(self.low, self.coverage, self.high, nominal, self.explained)
+
+
+_JUDGED: tuple[tuple[str, Tone], ...] = (
+    ("too low", "bad"),
+    ("watch", "caution"),
+    ("above nominal", "plain"),
+    ("too few cases to tell", "plain"),
+)
+"""The words of `against_nominal` that a verdict names, the gravest first, and its tones."""
+
+
+def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float) -> ViewVerdict:
+    """Judge a method by the coverages that were measured at its agents."""
+    worst = min(found, key=lambda m: m.coverage)
+    if len(found) == 1:
+        text = f"{method} covers {worst.coverage:.3f} of {worst.agent}'s test points "
+    else:
+        mean = fmean(m.coverage for m in found)
+        text = f"{method} covers {mean:.3f} on average, {worst.coverage:.3f} at {worst.agent} "
+    text += f"({worst.interval}); {nominal:g} was asked for."
+    verdict = ViewVerdict("good", "On target", text)
+    for word, tone in reversed(_JUDGED):
+        own = [m for m in found if m.judged(nominal)[1] == word]
+        if not own:
+            continue
+        if len(found) > 1:
+            text += f" {word.capitalize()}: {name_list(m.agent for m in own)}."
+        if word == "above nominal":
+            text += f" {sentence(_why_above(own), [m.agent for m in own])}"
+        where = "" if len(found) == 1 else f" at {len(own)} of {counted(len(found), 'agent')}"
+        verdict = ViewVerdict(tone, word.capitalize() + where, text)
+    return replace(verdict, text=text)
+
+
+def _why_above(above: Sequence[AgentCoverage]) -> str:
+    """Say what a coverage above the nominal one may come from."""
+    if infinite := [m.agent for m in above if m.infinite]:
+        return (
+            f"the threshold of {', '.join(infinite)} is infinite: its sets exclude nothing, and a "
+            "finite one needs more calibration points"
+        )
+    return "sets are larger than needed, or the calibration points gave a high threshold by chance"
+
+
+def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) -> Section:
+    """Return the agents as cards."""
+    groups: dict[str, list[Card]] = {}
+    for m in found:
+        start = max(0.0, min(nominal, *(o.low for o in found if o.method == m.method), 1.0) - 0.03)
+        tone, word = m.judged(nominal)
+        card = Card(
+            agent=m.agent,
+            tone=tone,
+            word=word,
+            figure=f"{m.coverage:.3f}",
+            label="coverage",
+            facts=m.facts,
+            interval=m.interval,
+            bar=Bar(m.low, m.coverage, m.high, nominal, start),
+            note=m.note,
+        )
+        groups.setdefault(m.method, []).append(card)
+    mark = f"The vertical mark is the {nominal:g} that was asked for, the band the interval named."
+    return Section("agents", "Agents", f"{lead} {mark} {verdict_rule(nominal)}", [Cards(groups)])
+
+
+def coverage_comparison(
+    found: Sequence[AgentCoverage], nominal: float, size: str, title: str
+) -> Section:
+    """Return coverage by agent, the size of the sets, and what each method promises."""
+    methods = list(dict.fromkeys(m.method for m in found))
+    chart = coverage_chart(
+        [(m.method, m.agent, m.coverage, m.low, m.high, m.size) for m in found],
+        nominal=nominal,
+        size=size,
+        title=title,
+    )
+    several = len(methods) > 1
+    return Section(
+        "methods",
+        "Every method" if several else "Coverage and size",
+        f"The dashed line is the {nominal:g} that was asked for; bars are the intervals that the "
+        "cards name. Point at a mark for its numbers"
+        + ("; click it to choose its method and filter its agent." if several else "."),
+        [chart, *_method_tables(found, methods, size)],
+    )
+
+
+def _method_tables(
+    found: Sequence[AgentCoverage], methods: Sequence[str], size: str
+) -> Iterable[Table]:
+    """Return the methods side by side, and what is proved of them where that is known."""
+    lines = []
+    for name in methods:
+        own = [m for m in found if m.method == name]
+        worst = min(own, key=lambda m: m.coverage)
+        lines.append(
+            (
+                name,
+                f"{fmean(m.coverage for m in own):.3f}",
+                f"{worst.coverage:.3f} at {worst.agent}",
+                number(fmean(m.size for m in own)),
+                str(own[0].rounds),
+                own[0].guarantee,
+            )
+        )
+    columns = ("method", "mean coverage", "worst", f"mean {size}", "rounds", "proved")
+    yield Table("methods", "Methods side by side", columns, lines)
+    if ifs := list(dict.fromkeys((m.method, m.assumption) for m in found if m.assumption)):
+        yield Table("proved", "Assumptions", ("method", "assumption"), ifs)
+
+
+# The page of a round ------------------------------------------------------------------------------
 
 
 def round_page(path: Path, options: ReportOptions) -> Page | None:
@@ -100,208 +233,264 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
         raise InputError(f"{path} must hold one record of a round, got {names}: name the file")
-    (file,) = files
-    release = load_release(file)
-    round = release.round
-    if options.agent is not None and options.agent not in round.agents:
+    release = load_release(files[0])
+    round, agent = release.round, options.agent
+    if agent is not None and agent not in round.agents:
         known = ", ".join(round.agents)
         raise InputError(
-            f"agent {options.agent!r} is not in the round; its agents: {known}",
+            f"agent {agent!r} is not in the round; its agents: {known}",
             cure=(
                 "release.measure(None, ...) measures a site that took no part",
                 "`fedwqcp agent predict --new-site` measures a site that took no part, with labels "
                 "in the outputs",
             ),
         )
-    if options.examples and options.agent is None:
-        raise InputError("--examples are for an agent's own report: pass --agent and --outputs too")
-    whose = f"{options.agent}'s own report" if options.agent else "the server's report"
-    if options.agent is None:
-        return _page(release, whose, [_server_view(release, file.parent, a) for a in round.alphas])
-    test, again = _read_outputs(round, options)
-    cases = [_case(release, options.agent, alpha, test, again) for alpha in round.alphas]
-    return _page(release, whose, [_agent_view(case, options.examples) for case in cases])
+    if agent is None:
+        if options.examples:
+            raise InputError(
+                "--examples are for an agent's own report: pass --agent and --outputs too"
+            )
+        views = [_view(release, alpha, []) for alpha in round.alphas]
+        return _page(release, "the server's report", views, options.title)
+    if options.outputs is None:
+        raise InputError("an agent's own report needs --agent and --outputs with labels")
+    test = load_outputs(options.outputs, options.labels, round.classes)
+    _check_test(test, "--outputs")
+    again = options.calibration and load_outputs(options.calibration, classes=round.classes)
+    cases = [_case(release, agent, test, alpha, again or None) for alpha in round.alphas]
+    views = [_own_view(case, options.examples) for case in cases]
+    return _page(release, f"{agent}'s own report", views, options.title)
 
 
-def release_page(release: Release, tests: Mapping[str, Outputs]) -> Page:
+def release_page(release: Release, tests: Mapping[str, Outputs], title: str = "") -> Page:
     """Return the page of a release, with coverage at the agents whose labelled tests are given."""
     for agent, test in tests.items():
         release.record(agent)  # refuses an agent that is not of the round
-        if test.labels is None:
-            raise InputError(f"tests of {agent!r} must be labelled: coverage needs true labels")
-        if not len(test.values):
-            raise InputError(f"tests of {agent!r} must have at least one row, got none")
+        _check_test(test, f"tests of {agent!r}")
         check_ids(release.score, test)
-    named = {agent: test.in_classes(release.round.classes) for agent, test in tests.items()}
-    views = [_tested_view(release, named, alpha) for alpha in release.round.alphas]
-    return _page(release, "from Python", views)
+    named_tests = {agent: test.in_classes(release.round.classes) for agent, test in tests.items()}
+    views = [
+        _view(release, alpha, [_case(release, *one, alpha) for one in named_tests.items()])
+        for alpha in release.round.alphas
+    ]
+    return _page(release, "from Python", views, title)
 
 
-def _page(release: Release, whose: str, views: Sequence[View]) -> Page:
+def _check_test(test: Outputs, what: str) -> None:
+    """Refuse test points that tell no coverage."""
+    if test.labels is None:
+        raise InputError(f"{what} must be labelled: coverage needs true labels")
+    if not len(test.values):
+        raise InputError(f"{what} must have at least one row, got none")
+
+
+def _page(release: Release, whose: str, views: Sequence[View], title: str) -> Page:
     """Return a page that says which round it is of."""
     round = release.round
     return Page(
         kind=f"fedwqcp round, {whose}",
-        title=f"{round.method.name} with {len(round.agents)} agents",
+        title=title or f"{round.method.name} with {len(round.agents)} agents",
         facts=(
             ("Round", round.id),
             ("Score", round.score.name),
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
-            ("Guarantee", proved(release)),
+            ("Guarantee", promise(release)),
         ),
         views=list(views),
     )
 
 
-def _tested_view(release: Release, tests: Mapping[str, Outputs], alpha: float) -> View:
-    """Return what the caller knows at one level: the server's view, and coverage where tested."""
-    view = _server_view(release, None, alpha)
-    if not tests:
-        return view
-    cases = [_case(release, agent, alpha, test, None) for agent, test in tests.items()]
-    found = [_coverage(case) for case in cases]
-    tested = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
-    about = [
-        coverage_cards(found, 1 - alpha, _with_notes(tested, cases)),
-        coverage_comparison(found, 1 - alpha, cases[0].size, f"alpha = {alpha:g}"),
-        *_classes_section(cases),
-        replace(view.sections[0], key="roster", title="What the server knows", lead=_EXCHANGED),
-        *view.sections[1:],
-    ]
-    return replace(view, sections=about, verdicts={view.method: _judged(found, cases)})
+def _files(path: Path) -> list[Path]:
+    """Return the files that may be meant: the server's records, else the release."""
+    if not is_folder(path):
+        return [path] if path.suffix == ".json" and _holds_release(path) else []
+    release = path / "release.json"
+    return in_folder(path, "*record.json") or ([release] if is_file(release) else [])
 
 
-def _with_notes(text: str, cases: Sequence[_Case]) -> str:
-    """Add the notes on the agents' test points."""
-    return " ".join([text, *(note for case in cases for note in case.notes)])
+def _holds_release(file: Path) -> bool:
+    """Tell a record or a release from other files."""
+    try:
+        load_release(file)
+    except InputError:
+        return False
+    except FedwqcpError:  # refused with a reason when it is read
+        return file.name.endswith(("record.json", "release.json"))
+    return True
 
 
-def _judged(found: Sequence[AgentCoverage], cases: Sequence[_Case]) -> ViewVerdict:
-    """Return the verdict on coverage; a caution where test rows look like calibration rows."""
-    nominal = 1 - cases[0].alpha
-    verdict = coverage_verdict(found[0].method, found, nominal)
-    if by := cases[0].release.round.by:
-        verdict = parts_verdict(verdict, by, _parts(cases), nominal)
-    for case in cases:
-        by = case.release.round.by
-        if infinite_parts(case.release.round, case.threshold, case.test.groups):
-            infinite = told(of_thresholds(case.release.round, case.threshold, case.test.groups))
-            verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {infinite[0]}")
-    said = told(f for case in cases for f in case.findings if f.code == "calibration-rows")
-    if not said:
-        return verdict
-    text = " ".join([verdict.text, *said])
-    return ViewVerdict("caution", "Test rows like calibration rows", text)
+# What the server knows ----------------------------------------------------------------------------
 
 
-def _parts(cases: Sequence[_Case]) -> list[tuple[str, metrics.Rate, float]]:
-    """Return the coverage in each label or group that has thresholds of its own, at each agent.
-
-    With the least that chance explains; lines of merged parts, or of unknown sizes, count as small.
-    """
-    parts = []
-    for case in cases:
-        whose = f"{case.agent}'s " if len(cases) > 1 else ""
-        terms, cal = case.release.round, case.calibration
-        rates = _class_rates(case) if terms.by == "label" else _group_rates(case)
-        sizes = (
-            {}
-            if cal is None
-            else {name: part_of(terms, cal, at).n for at, name in enumerate(terms.group_names)}
-        )
-        parts += [
-            (whose + name, rate, explained(rate.n, sizes.get(name), case.alpha))
-            for name, rate in rates
-        ]
-    return parts
+def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
+    """Return what the server knows at one level, and coverage at the agents that were tested."""
+    round, method = release.round, release.round.method.name
+    out = always_left_out([one for one in released(release) if one.alpha == alpha])
+    sections = [_exchanged(release, alpha, out, tested=bool(cases))]
+    if text := _diagnosis(release, alpha):
+        lead = "Computed from what the agents sent: it knows no test data."
+        sections.append(Section("diagnosis", "Diagnosis, and what to do next", lead, text))
+    promised = [Text(told([promised_to_new_site(release, alpha)]))]
+    sections.append(Section("new-site", "What is promised to a new site", "", promised))
+    if not cases:
+        verdict = _verdict(release, alpha, len(release.used) - len(out))
+    else:
+        verdict, own = _coverage_sections(cases)
+        sections = [*own, *sections]
+    title = f"alpha = {alpha:g}"
+    return View(title, round.agents, method, {method: verdict}, sections)
 
 
-def _server_view(release: Release, folder: Path | None, alpha: float) -> View:
-    """Return what the server knows at one level: no coverage, it has no test data."""
-    round = release.round
-    plan = Plan.of(round)
-    sent = _own_thresholds(release, alpha)
-    found, infinite = judged(release, alpha), _infinite(release, alpha)
-    here = [each for each in released(release) if each.alpha == alpha]
-    method = round.method.name
-    about = [_agents_section(release, plan, alpha, sent, always_left_out(here))]
-    if sent and here[0].whose != "own":
-        about.append(_thresholds_section(release, sent))
-    totals = [(a.name, a.bytes_up, a.bytes_down) for a in release.agents if a.status != "refused"]
-    each = {} if folder is None else _message_bytes(release, plan, folder)
-    about.append(messages_section(totals, each))
-    absent = release.absent if release.rounds else {}
-    if found or infinite or any(absent.values()):
-        advice = str(advise_on(release))
-        about.append(diagnosis_section(found, round.by, infinite, absent, advice))
-    promised = Text(promised_to_new_site(release, alpha))
-    about.append(Section("new-site", "What is promised to a new site", "", [promised]))
-    return View(
-        title=f"alpha = {alpha:g}",
-        agents=round.agents,
-        method=method,
-        verdicts={method: _verdict(release, alpha, found, infinite, here)},
-        sections=about,
+def _verdict(release: Release, alpha: float, used: int) -> ViewVerdict:
+    """Say who was used, what came out, and what is not known here."""
+    round, by, agents = release.round, release.round.by, len(release.agents)
+    who = f"{used} of {counted(agents, 'agent')} were used"
+    given = [_thresholds(release, name, alpha) for name in release.used]
+    values = [q for own in given for q in own or ()]
+    what = "every agent finds its own threshold"
+    if None not in given and values:
+        what = "the threshold is " if min(values) == max(values) else "thresholds are "
+        what += f"{threshold_range(values, None)}, for a coverage of {1 - alpha:g}"
+    said = (
+        f"{who if release.rounds else 'No agent was asked'}; {what}. What it covers is not known "
+        "here: the server has no test data."
     )
-
-
-@dataclass(frozen=True)
-class _OwnThreshold:
-    """What an agent sent for one outcome of a level; ``part`` is its label or group, or empty."""
-
-    agent: str
-    part: str
-    task: int
-    first: bool  # of the score's columns
-    sent: LocalQuantile
-
-
-def _own_thresholds(release: Release, alpha: float) -> list[_OwnThreshold]:
-    """Return the thresholds that agents sent at one level, in each label or group."""
-    found = []
-    for place, part in enumerate(release.round.group_names or ("",)):
-        tasks = release.tasks_of(alpha, place)
-        for task in tasks:
-            local = local_thresholds(release, task)
-            found += [
-                _OwnThreshold(name, part, task, task == tasks[0], sent)
-                for name, sent in local.items()
-            ]
-    return found
+    for one in released(release):
+        group = f"{one.group}, " if one.group else ""
+        notes = one.notes if one.alpha == alpha else ()
+        said += "".join(f" {sentence(group + note)}" for note in notes)
+    found, infinite = judged(release, alpha), _infinite(release, alpha)
+    worst = min((one.verdict for one in found.values()), key=VERDICTS.index, default="")
+    alike = [part for part, own in found.items() if own.verdict == worst]
+    where = f" in {len(alike)} of {counted(len(found), by)}" if by else ""
+    of = f"{by} {alike[0]}: " if by and alike else ""
+    why = f" {sentence(f'{of}{found[alike[0]]}')}" if alike else ""
+    if worst == "unsafe":
+        return ViewVerdict("bad", f"Averaging is unsafe{where}", said + why)
+    if used < agents:
+        return ViewVerdict("caution", f"{agents - used} left out", said)
+    if infinite and by:
+        every = all(set(release.used) <= set(at) for at in infinite.values())
+        whose = "The threshold is" if every else "Thresholds of some agents are"
+        means = excludes_nothing(by, len(infinite) > 1)
+        text = f"{said} {whose} +inf in {by} {name_list(infinite)}: {means}."
+        word = f"Infinite in {len(infinite)} of {counted(len(round.group_names), by)}"
+        return ViewVerdict("caution", word, text)
+    if worst == "unknown":
+        return ViewVerdict("caution", f"Unknown whether averaging is safe{where}", said + why)
+    if release.rounds and any(release.absent.values()):
+        return ViewVerdict("caution", "Read the cautions", said)
+    return ViewVerdict("plain", "Closed", said)
 
 
 def _infinite(release: Release, alpha: float) -> dict[str, tuple[str, ...]]:
     """Return by group the agents whose threshold is known to be +inf."""
-    found = {}
-    for place, group in enumerate(release.round.group_names):
-        if at := tuple(name for name in release.used if release.is_infinite(name, alpha, place)):
-            found[group] = at
-    return found
+    found = {
+        group: tuple(name for name in release.used if release.is_infinite(name, alpha, place))
+        for place, group in enumerate(release.round.group_names)
+    }
+    return {group: names for group, names in found.items() if names}
 
 
-def _agent_view(case: _Case, examples: int) -> View:
-    """Return what an agent knows at one level: coverage on its own labelled test points."""
-    method = case.release.round.method.name
-    found = [_coverage(case)]
-    tested = f"{case.agent}'s sets on its {len(case.sets):,} labelled test points."
-    about = [coverage_cards(found, 1 - case.alpha, _with_notes(tested, [case]))]
-    if case.calibration is not None and case.calibration.columns == 1:
-        about.append(_scores_section(case, case.calibration.scores))
-    if examples:
-        about.append(_examples_section(case, examples))
-    record = case.release.record(case.agent)
-    totals = [(case.agent, record.bytes_up, record.bytes_down)]
-    about += [*_classes_section([case]), _sizes_section(case), messages_section(totals, {})]
-    return View(
-        title=f"alpha = {case.alpha:g}",
-        agents=[case.agent],
-        method=method,
-        verdicts={method: _judged(found, [case])},
-        sections=about,
-        notes=case.notes,
+def _thresholds(release: Release, name: str, alpha: float) -> list[float] | None:
+    """Return an agent's thresholds, one or more for each group; None where it finds its own."""
+    try:
+        if release.round.by == "group":
+            of = release.by_group(name, alpha).values()
+            return [q for group in of for q in np.atleast_1d(group).tolist()]
+        return list(np.atleast_1d(release.threshold(name, alpha)).tolist())
+    except InputError:
+        return None
+
+
+def _exchanged(release: Release, alpha: float, out: frozenset[str], *, tested: bool) -> Section:
+    """Return a line for each agent: what it sent, what it was given, how many bytes that took."""
+    words = ["left out" if one.name in out else release.status(one.name) for one in release.agents]
+    rows = [
+        _agent_row(release, alpha, one, word)
+        for one, word in zip(release.agents, words, strict=True)
+    ]
+    columns = (
+        *("agent", "its answer", "calibration points", "own threshold", "threshold in use"),
+        *("bytes sent", "bytes received", "note"),
     )
+    lead = "The release itself is not counted, nor is an answer that was refused."
+    if not tested:
+        lead += (
+            " Only the agent can measure its coverage: fedwqcp report html with --agent and "
+            "--outputs, where its data are."
+        )
+    table = Table("exchanged", "What each agent sent and received", columns, rows, agents=0)
+    table = table.toned([_STATUS[word] for word in words], "its answer").filled()
+    return Section("exchanged", "What was sent", lead, [table])
+
+
+def _agent_row(release: Release, alpha: float, agent: AgentRecord, word: str) -> tuple[str, ...]:
+    round, by = release.round, release.round.by
+    sent: list[LocalQuantile] = []
+    points = 0
+    for place in range(len(round.group_names) or 1):
+        tasks = release.tasks_of(alpha, place)
+        own = [local_thresholds(release, task).get(agent.name) for task in tasks]
+        sent += [one for one in own if one is not None]
+        points += own[0].n if own[0] is not None else 0
+    given = _thresholds(release, agent.name, alpha)
+    return (
+        agent.name,
+        word,
+        f"{points:,}" if sent else "",
+        threshold_range([one.threshold for one in sent], by) if sent else "",
+        "its own" if given is None else threshold_range(given, by),
+        *((f"{agent.bytes_up:,}", f"{agent.bytes_down:,}") if word != "refused" else ("", "")),
+        agent.reason or (_chance(sent[0], Plan.of(round), alpha) if len(sent) == 1 else ""),
+    )
+
+
+def _chance(sent: LocalQuantile, plan: Plan, alpha: float) -> str:
+    """Say how far the coverage of an agent's own threshold varies, where its rank is known.
+
+    Exact for scores without ties; ties only raise the coverage.
+    """
+    from scipy.special import betaincinv
+
+    n, finite = sent.n, sent.threshold < inf
+    rank = conformal_rank(n, alpha)
+    if rank > n and not finite:
+        return "too few points for a finite threshold"
+    if not (finite and plan.traits.ranked_threshold):
+        return ""
+    if rank > n:
+        return f"clipped: covers {n}/{n + 1} on average, {n / (n + 1):.3f}"
+    low, high = (float(betaincinv(rank, n + 1 - rank, p)) for p in (0.025, 0.975))
+    return f"its coverage varies from {low:.3f} to {high:.3f} (95 %) over calibration samples"
+
+
+def _diagnosis(release: Release, alpha: float) -> list[Block]:
+    """Say what the summaries show of averaging, the gravest first, and what to use."""
+    by, found, infinite = release.round.by, judged(release, alpha), _infinite(release, alpha)
+    ranked = sorted(found.items(), key=lambda one: VERDICTS.index(one[1].verdict))
+    blocks: list[Block] = []
+    if infinite and by:
+        lines = [f"{by} {part}: at {named(at)}." for part, at in infinite.items()]
+        title = f"A threshold is +inf: {excludes_nothing(by, len(infinite) > 1)}"
+        blocks.append(Text(lines[:LINES], "bad", "infinite", title))
+    for part, own in ranked[:LINES]:
+        said = sentence(f"{by} {part}: {own}" if by else str(own))
+        blocks.append(Text([said], _AVERAGING[own.verdict], own.verdict))
+    absent = (release.absent if release.rounds else {}).items()
+    if lines := [f"{by} {part}: {named(at)}." for part, at in absent if at]:
+        title = f"Agents without a calibration point of a {by}"
+        blocks.append(Text(lines[:LINES], "caution", "absent", title))
+    if len(ranked) > LINES:
+        blocks.append(Text([f"Left out: {counted(len(ranked) - LINES, 'line')}."]))
+    if found:
+        blocks.append(Text([sentence(str(advise_on(release)))], title="What to do next"))
+    return blocks
+
+
+# What an agent knows ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -336,247 +525,16 @@ class _Case:
         return "labels in a set" if isinstance(self.sets, LabelSets) else "length of the interval"
 
 
-def _files(path: Path) -> list[Path]:
-    """Return the files that may be meant: the server's records, else the release."""
-    if not is_folder(path):
-        return [path] if path.suffix == ".json" and _holds_release(path) else []
-    records = in_folder(path, "*record.json")
-    release = path / "release.json"
-    return records or ([release] if is_file(release) else [])
-
-
-def _holds_release(file: Path) -> bool:
-    """Tell a record or a release from other files."""
-    try:
-        load_release(file)
-    except InputError:
-        return False
-    except FedwqcpError:  # refused with a reason when it is read
-        return file.name.endswith(("record.json", "release.json"))
-    return True
-
-
-def _verdict(
-    release: Release,
-    alpha: float,
-    found: Mapping[str, Diagnosis],
-    infinite: Mapping[str, Sequence[str]],
-    here: Sequence[LevelThresholds],
-) -> ViewVerdict:
-    """Say who was used, what came out, and what is not known here."""
-    used, all_ = len(release.used) - len(always_left_out(here)), len(release.agents)
-    who = (
-        f"{used} of {counted(all_, 'agent')} were used" if release.rounds else "No agent was asked"
-    )
-    said = (
-        f"{who}; {_thresholds_sentence(release, alpha)}. "
-        "What it covers is not known here: the server has no test data."
-    )
-    for each in here:
-        group = f"{each.group}, " if each.group else ""
-        said += "".join(f" {sentence(group + note)}" for note in each.notes)
-    by = release.round.by
-    worst = min(found.values(), key=lambda one: VERDICTS.index(one.verdict), default=None)
-    verdict = "" if worst is None else worst.verdict
-    alike = [part for part, own in found.items() if own.verdict == verdict]
-    where = f" in {len(alike)} of {counted(len(found), by)}" if by else ""
-    of = f"{by} {alike[0]}: " if by and alike else ""
-    why = "" if worst is None else f" {sentence(f'{of}{worst}')}"
-    if verdict == "unsafe":
-        return ViewVerdict("bad", f"Averaging is unsafe{where}", said + why)
-    if used < all_:
-        return ViewVerdict("caution", f"{all_ - used} left out", said)
-    if infinite and by:
-        all_parts = counted(len(release.round.group_names), by)
-        word = f"Infinite in {len(infinite)} of {all_parts}"
-        every = all(set(release.used) <= set(at) for at in infinite.values())
-        whose = "The threshold is" if every else "Thresholds of some agents are"
-        means = excludes_nothing(by, len(infinite) > 1)
-        text = f"{said} {whose} +inf in {by} {name_list(infinite)}: {means}."
-        return ViewVerdict("caution", word, text)
-    if verdict == "unknown":
-        return ViewVerdict("caution", f"Unknown whether averaging is safe{where}", said + why)
-    if release.rounds and any(release.absent.values()):
-        return ViewVerdict("caution", "Read the cautions", said)
-    return ViewVerdict("plain", "Closed", said)
-
-
-def _thresholds(release: Release, name: str, alpha: float) -> list[float] | None:
-    """Return an agent's thresholds, one or more for each group; None where it finds its own."""
-    try:
-        if release.round.by == "group":
-            of = release.by_group(name, alpha).values()
-            return [q for group in of for q in np.atleast_1d(group).tolist()]
-        return list(np.atleast_1d(release.threshold(name, alpha)).tolist())
-    except InputError:
-        return None
-
-
-def _thresholds_sentence(release: Release, alpha: float) -> str:
-    """Say which thresholds came out."""
-    values: list[float] = []
-    for name in release.used:
-        if (found := _thresholds(release, name, alpha)) is None:
-            return "every agent finds its own threshold"
-        values += found
-    low, high = min(values), max(values)
-    one = f"the threshold is {number(low)}"
-    what = one if low == high else f"thresholds lie from {number(low)} to {number(high)}"
-    return f"{what}, for a coverage of {1 - alpha:g}"
-
-
-def _agents_section(
-    release: Release, plan: Plan, alpha: float, sent: Sequence[_OwnThreshold], out: Collection[str]
-) -> Section:
-    by_agent: dict[str, list[_OwnThreshold]] = {agent.name: [] for agent in release.agents}
-    for own in sent:
-        by_agent[own.agent].append(own)
-    cards = [
-        _card(release, plan, agent, alpha, by_agent[agent.name], out=agent.name in out)
-        for agent in release.agents
-    ]
-    return Section(
-        "agents",
-        "Agents",
-        f"{_EXCHANGED} Only the agent can measure its coverage: fedwqcp report html with --agent "
-        "and --outputs, where its data are.",
-        [Cards({release.round.method.name: cards})],
-    )
-
-
-def _card(
-    release: Release,
-    plan: Plan,
-    agent: AgentRecord,
-    alpha: float,
-    sent: Sequence[_OwnThreshold],
-    *,
-    out: bool,
-) -> Card:
-    """Return what the server knows of one agent."""
-    word = "left out" if out else release.status(agent.name)
-    tone = _TONES[word]
-    given = _thresholds(release, agent.name, alpha)
-    threshold = "its own" if given is None else threshold_range(given, release.round.by)
-    facts = [("threshold in use", threshold)]
-    if agent.status != "refused":  # what is refused is not counted
-        facts.append(("bytes sent", f"{agent.bytes_up:,}"))
-    if agent.reason:
-        facts.append(("refused for", agent.reason))
-    if not sent:
-        return Card(agent.name, tone, word, threshold, "threshold in use", facts[1:])
-    points = sum(own.sent.n for own in sent if own.first)
-    facts.insert(0, ("calibration points", f"{points:,}"))
-    return Card(
-        agent.name,
-        tone,
-        word,
-        threshold_range([own.sent.threshold for own in sent], release.round.by),
-        "own threshold" if len(sent) == 1 else "own thresholds",
-        facts,
-        _chance(sent[0].sent, plan, sent[0].task) if len(sent) == 1 else "",
-    )
-
-
-def _chance(sent: LocalQuantile, plan: Plan, task: int) -> str:
-    """Say how far the coverage of an agent's own threshold varies, where its rank is known.
-
-    Exact for scores without ties; ties only raise the coverage.
-    """
-    from scipy.special import betaincinv
-
-    n, alpha = sent.n, plan.tasks[task].alpha
-    rank, finite = conformal_rank(n, alpha), sent.threshold < inf
-    if rank > n and not finite:
-        return "too few points for a finite threshold"
-    if not (finite and plan.traits.ranked_threshold):
-        return ""
-    if rank > n:
-        return f"clipped: covers {n}/{n + 1} on average, {n / (n + 1):.3f}"
-    low, high = (float(betaincinv(rank, n + 1 - rank, p)) for p in (0.025, 0.975))
-    return f"its coverage varies from {low:.3f} to {high:.3f} (95 %) over calibration samples"
-
-
-def _thresholds_section(release: Release, sent: Sequence[_OwnThreshold]) -> Section:
-    """Return the agents' own thresholds beside those in use, of the same label or group."""
-    rows = []
-    for own in sent:
-        outcome = release.outcomes[own.task]
-        used = outcome.threshold(release.position(own.agent, own.task))
-        for q in used if isinstance(used, tuple) else () if used is None else (used,):
-            rows.append((own.agent, own.part, own.sent.n, own.sent.threshold, q))
-    said = (
-        "Each agent's own threshold, the larger the more points it rests on, beside the one in "
-        "use. An agent whose own lies to the right is covered less than it would be alone."
-    )
-    if len(rows) > LINES and release.round.by:
-        said += f" Left out: {counted(len(rows) - LINES, 'line')} where it loses less."
-        rows = sorted(rows, key=_raised)[:LINES]
-    return Section("thresholds", "Thresholds", said, [threshold_chart(rows, release.round.by)])
-
-
-def _raised(row: tuple[str, str, int, float, float]) -> float:
-    """Return how far the threshold in use lies above the agent's own; the least comes first."""
-    *_, own, used = row
-    return used - own if used < inf else inf
-
-
-def _message_bytes(release: Release, plan: Plan, folder: Path) -> dict[str, list[tuple[int, int]]]:
-    """Return, by agent, the bytes of every message whose files lie beside the record."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    first = len(read_file(folder / "round.json")) if is_file(folder / "round.json") else 0
-    for agent in release.agents:
-        steps = []
-        for step in range(release.rounds):
-            file = _answer_file(folder, agent.name, step)
-            if file is None:
-                break
-            data = read_file(file)
-            try:
-                answer = decode(data, Answer, plan.kinds)
-            except FedwqcpError:
-                break
-            if answer.round != release.round.id:
-                break
-            steps.append(
-                (first if step == 0 else _question_bytes(folder, agent.name, step), len(data))
-            )
-        if sum(up for _, up in steps) == agent.bytes_up and steps:
-            found[agent.name] = steps
-    return found
-
-
-def _answer_file(folder: Path, agent: str, step: int) -> Path | None:
-    """Return where an answer lies: in a record that was written while it ran, or beside it."""
-    own = f"{agent}.json" if step == 0 else f"{agent}.step-{step}.json"
-    places = (folder / "answers" / f"step-{step}" / f"{agent}.json", folder / own)
-    return next((place for place in places if is_file(place)), None)
-
-
-def _question_bytes(folder: Path, agent: str, step: int) -> int:
-    """Return the bytes of a later question, where its file is there."""
-    places = (folder / f"round.ask-{step}.{agent}.json", folder / f"round.ask-{step}.json")
-    return next((len(read_file(place)) for place in places if is_file(place)), 0)
-
-
-def _read_outputs(round: Round, options: ReportOptions) -> tuple[Outputs, Outputs | None]:
-    """Read the agent's labelled test outputs and, where given, its calibration outputs."""
-    if options.outputs is None:
-        raise InputError("an agent's own report needs --agent and --outputs with labels")
-    test = load_outputs(options.outputs, options.labels, round.classes)
-    if test.labels is None:
-        raise InputError("--outputs must hold labelled test points: coverage needs true labels")
-    if not len(test.values):
-        raise InputError("--outputs must hold at least one row, got none")
-    if options.calibration is None:
-        return test, None
-    return test, load_outputs(options.calibration, classes=round.classes)
-
-
 def _case(
-    release: Release, agent: str, alpha: float, test: Outputs, again: Outputs | None
+    release: Release, agent: str, test: Outputs, alpha: float, again: Outputs | None = None
 ) -> _Case:
     """Make an agent's sets; its calibration data may be given once more."""
+    if isinstance(release.score, MultiLabel):
+        raise InputError(
+            f"a report shows coverage, and {release.round.method.name} controls the false-negative "
+            "rate: leave the test points out and call release.measure_risk (agent predict prints "
+            "it too)"
+        )
     cal = None if again is None else calibration_of(release.round, again)
     sets = predict(release, agent, test, alpha=alpha, calibration=cal)
     features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
@@ -584,23 +542,114 @@ def _case(
     threshold = agents_thresholds(release, agent, alpha, cal, features, group=group)
     known = known_rows(release, agent, test, again)
     findings = (*([replace(known, agents=(agent,))] if known else ()), *of_agent(release, agent))
-    own = np.asarray(threshold)
-    return _Case(release, agent, alpha, test, sets, own, cal, findings)
+    return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal, findings)
+
+
+def _own_view(case: _Case, examples: int) -> View:
+    """Return what an agent knows at one level: coverage on its own labelled test points."""
+    verdict, sections = _coverage_sections([case])
+    if case.calibration is not None and case.calibration.columns == 1:
+        sections.append(_scores_section(case, case.calibration.scores))
+    if examples:
+        sections.append(_examples_section(case, examples))
+    sections.append(_sizes_section(case))
+    record, method = case.release.record(case.agent), case.release.round.method.name
+    sent = f"{record.bytes_up:,} bytes sent by the agent, {record.bytes_down:,} sent to it."
+    if not case.release.rounds:
+        sent = "Nothing was sent: every agent used its own threshold."
+    sections.append(Section("exchanged", "What was sent", "", [Text([sent])]))
+    title = f"alpha = {case.alpha:g}"
+    return View(title, [case.agent], method, {method: verdict}, sections, notes=case.notes)
+
+
+def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Section]]:
+    """Return the verdict on coverage, and what it rests on."""
+    first = cases[0]
+    found, nominal = [_coverage(case) for case in cases], 1 - first.alpha
+    parts = _parts(cases)
+    verdict = _judged(found, cases, parts)
+    lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
+    lead = " ".join([lead, *(note for case in cases for note in case.notes)])
+    sections = [coverage_cards(found, nominal, lead), _meaning(first)]
+    if len(cases) > 1:
+        sections.append(coverage_comparison(found, nominal, first.size, f"alpha = {first.alpha:g}"))
+    sections += _classes_section(cases)
+    steps = [_NEXT[verdict.tone if verdict.tone != "plain" else verdict.word[:5]]]
+    steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
+    sections.append(Section("next", "What to do next", "", [Text(steps, title="Next steps")]))
+    return verdict, sections
+
+
+_NEXT = {
+    "good": "Use the sets: coverage is as asked for.",
+    "bad": (
+        "Do not rely on these sets yet. Check that test points come from the same patients, "
+        "devices and labels as the calibration points, then calibrate again with more of them."
+    ),
+    "caution": "Measure again on more test points, or calibrate on more, before you rely on it.",
+    "Above": "Sets are safe but may be larger than needed: more calibration points shrink them.",
+    "Too f": "Measure again on more labelled test points: these are too few to tell.",
+}
+"""By the tone of a verdict, or how a plain one begins: the next step."""
+
+
+def _meaning(case: _Case) -> Section:
+    """Say what a set is, in words for who uses one."""
+    share = f"about {round(1000 * (1 - case.alpha))} of 1,000"
+    if isinstance(case.sets, LabelSets):
+        lines = (
+            "A set holds every label that cannot be ruled out for a case at this level. Over many "
+            f"cases like those of the calibration, {share} sets hold the true label.",
+            "A set of one label is an answer; a set of several says which ones are still open; an "
+            "empty one says that no label fits.",
+        )
+    else:
+        lines = (
+            "An interval holds every value that cannot be ruled out for a case at this level. "
+            f"Over many cases like those of the calibration, {share} hold the true value.",
+            "A wide interval says that the model knows little about the case.",
+        )
+    caution = "It is no statement on a single case, nor on cases of another kind."
+    return Section("meaning", "What a set means", "", [Text([*lines, caution])])
+
+
+def _judged(
+    found: Sequence[AgentCoverage],
+    cases: Sequence[_Case],
+    parts: Sequence[tuple[str, Rate, Tone, str]],
+) -> ViewVerdict:
+    """Return the verdict on coverage; a caution where test rows look like calibration rows.
+
+    In a round with a threshold for each label or group, each of them is judged too.
+    """
+    verdict = coverage_verdict(found[0].method, found, 1 - cases[0].alpha)
+    gravity: tuple[Tone, ...] = ("good", "plain", "caution", "bad")
+    by = cases[0].release.round.by
+    low = [one for one in parts if one[3] in ("too low", "watch", "too few cases to tell")]
+    worst: Tone = max((one[2] for one in low), key=gravity.index, default="good")
+    if by and gravity.index(worst) > gravity.index(verdict.tone):
+        own = [one for one in low if one[2] == worst]
+        names = name_list(f"{name} ({r.coverage:.3f}, {interval(r)})" for name, r, *_ in own)
+        word = own[0][3].capitalize()
+        text = f"{verdict.text} Each {by} has its own threshold; {own[0][3]}: {names}."
+        where = f"in {len(own)} of {counted(len(parts), by)}"
+        verdict = ViewVerdict(worst, f"{word} {where}", text)
+    for case in cases:
+        groups, round = case.test.groups, case.release.round
+        if infinite_parts(round, case.threshold, groups):
+            infinite = told(of_thresholds(round, case.threshold, groups))[0]
+            verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {infinite}")
+    if said := told(f for case in cases for f in case.findings if f.code == "calibration-rows"):
+        text = " ".join([verdict.text, *said])
+        return ViewVerdict("caution", "Test rows like calibration rows", text)
+    return verdict
 
 
 def _coverage(case: _Case) -> AgentCoverage:
-    release = case.release
-    if isinstance(release.score, MultiLabel):
-        raise InputError(
-            f"a report shows coverage, and {release.round.method.name} controls the false-negative "
-            "rate: leave the test points out and call release.measure_risk (agent predict prints "
-            "it too)"
-        )
+    release, own = case.release, case.calibration
     found = metrics.measure(case.agent, case.sets, case.truth)
-    own = case.calibration
-    points = () if own is None else (("calibration points", f"{own.n:,}"),)
+    points = own.n if own else points_of(release, case.agent)
     floor = proved_at(release.round, own, case.alpha) or release.proved(case.agent, case.alpha)
-    promise = () if floor is None else (("coverage proved", f"{floor:.3g}"),)
     flat = np.unique(case.threshold).tolist()
     return AgentCoverage(
         method=release.round.method.name,
@@ -613,8 +662,9 @@ def _coverage(case: _Case) -> AgentCoverage:
         facts=(
             ("mean size", number(found.size)),
             ("empty sets", f"{found.empty:.1%}"),
-            *points,
-            *promise,
+            ("test points", f"{found.n:,}"),
+            *(() if points is None else (("calibration points", f"{points:,}"),)),
+            *(() if floor is None else (("coverage proved", f"{floor:.3g}"),)),
             ("threshold", threshold_range(flat, release.round.by)),
             ("its answer", release.status(case.agent)),
         ),
@@ -622,36 +672,62 @@ def _coverage(case: _Case) -> AgentCoverage:
         guarantee=release.guarantee.in_words,
         assumption=release.assumption,
         infinite=flat == [inf] if release.round.by else inf in flat,
-        explained=explained(found.n, own.n if own else points_of(release, case.agent), case.alpha),
+        explained=explained(found.n, points, case.alpha),
     )
 
 
 def _scores_section(case: _Case, scores: Floats) -> Section:
     bars = metrics.histogram(scores)
     own = float(conformal_quantile(scores, case.alpha))
-    released = np.unique(case.threshold).tolist()
-    chart = score_chart(case.agent, bars, own, released, case.release.round.method.name)
+    in_use = np.unique(case.threshold).tolist()
+    chart = score_chart(case.agent, bars, own, in_use, case.release.round.method.name)
     return Section(
         "scores",
         "Scores and thresholds",
         "A score says how badly a label fits the model's output; a set holds every label whose "
-        "score is at most the threshold. Solid line: the threshold of the chosen method. Dashed: "
-        "the agent's own. Every bin holds at least ten people: smaller bins are merged, "
-        "so bins differ in width, and a bar's area is its share of people."
+        "score is at most the threshold. Solid line: the threshold in use. Dashed: the agent's "
+        "own. Every bin holds at least ten people, so bins differ in width, and a bar's area is "
+        "its share of people."
         + ("" if bars.counts else f" {case.agent}: too few people for a bin."),
         [Charts({case.agent: chart})],
     )
 
 
+def _parts(cases: Sequence[_Case]) -> list[tuple[str, Rate, Tone, str]]:
+    """Return the coverage in each label or group that has thresholds of its own, at each agent.
+
+    Judged with what chance explains; lines of merged parts, or of unknown sizes, count as small.
+    """
+    parts = []
+    for case in cases:
+        round, cal = case.release.round, case.calibration
+        if round.by is None:
+            continue
+        whose = f"{case.agent}'s " if len(cases) > 1 else ""
+        sizes = {
+            name: part_of(round, cal, at).n
+            for at, name in enumerate(round.group_names)
+            if cal is not None
+        }
+        for name, rate in _class_rates(case) if round.by == "label" else _group_rates(case):
+            least = explained(rate.n, sizes.get(name), case.alpha)
+            ends = (rate.low, rate.coverage, rate.high)
+            parts.append((whose + name, rate, *against_nominal(*ends, 1 - case.alpha, least)))
+    return parts
+
+
 def _classes_section(cases: Sequence[_Case]) -> list[Section]:
     """Return the coverage of each class, where sets hold labels and two lines or more can be."""
-    rows, left = [], 0
+    rows: list[tuple[str, ...]] = []
+    tones: list[Tone] = []
+    left = 0
     for case in cases:
         lines = _class_rates(case)
         left += len(lines[LINES:])
         for name, rate in lines[:LINES] if len(lines) > 1 else ():
             ends = f"{rate.low:.3f} to {rate.high:.3f}"
             rows.append((case.agent, name, f"{rate.n:,}", f"{rate.coverage:.3f}", ends))
+            tones.append("caution" if rate.high < 1 - case.alpha else "plain")
     if not rows:
         return []
     said = "Each class has a threshold of its own."
@@ -660,15 +736,18 @@ def _classes_section(cases: Sequence[_Case]) -> list[Section]:
             "One threshold for all classes promises coverage over all of them together, so a hard "
             "class may be covered less; a calibration by label has a threshold for each."
         )
-    said += " Every line stands for at least ten people: smaller classes are merged."
+    said += (
+        " Coloured: the whole interval lies below what was asked for. Every line stands for at "
+        "least ten people: smaller classes are merged."
+    )
     if left:
         said += f" Left out: {counted(left, 'line')} with higher coverage."
     columns = ("agent", "class", "test points", "coverage", "exact 95 % interval")
     table = Table("classes", "Coverage by class, lowest first", columns, rows, agents=0)
-    return [Section("classes", "Classes", said, [table])]
+    return [Section("classes", "Classes", said, [table.toned(tones, "coverage")])]
 
 
-def _class_rates(case: _Case) -> list[tuple[str, metrics.Rate]]:
+def _class_rates(case: _Case) -> list[tuple[str, Rate]]:
     """Return the coverage of the classes, lowest first; none where sets hold no labels."""
     if not isinstance(case.sets, LabelSets):
         return []
@@ -676,14 +755,14 @@ def _class_rates(case: _Case) -> list[tuple[str, metrics.Rate]]:
     return _merged([(_named(case.sets, at), rate) for at, rate in found])
 
 
-def _group_rates(case: _Case) -> list[tuple[str, metrics.Rate]]:
+def _group_rates(case: _Case) -> list[tuple[str, Rate]]:
     """Return the coverage of the groups, lowest first."""
     assert case.test.groups is not None  # without groups no sets were made
     found = metrics.by_group(case.sets, case.truth, case.test.groups)
     return _merged([(rate.group, rate) for rate in found])
 
 
-def _merged(rates: Sequence[tuple[str, metrics.Rate]]) -> list[tuple[str, metrics.Rate]]:
+def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
     """Return the rates that occur, lowest first; no line has few people.
 
     Those with few are merged, with a larger one if need be: what the other lines leave of the
@@ -697,7 +776,7 @@ def _merged(rates: Sequence[tuple[str, metrics.Rate]]) -> list[tuple[str, metric
         elif rate.n:
             lines.append((name, rate))
     if few:
-        lines.append((name_list(few), metrics.Rate(n=n, hits=hits)))
+        lines.append((name_list(few), Rate(n=n, hits=hits)))
     return sorted(lines, key=lambda line: line[1].coverage)
 
 
@@ -754,34 +833,29 @@ def _examples_section(case: _Case, most: int) -> Section:
     truth, ids = case.truth, case.test.ids
     scored = calibration_of(case.release.round, case.test).scores
     hard = scored if scored.ndim == 1 else scored.max(axis=1)
-    method = case.release.round.method.name
-    points = []
-    for place, row in enumerate(np.argsort(-hard, kind="stable")[:most].tolist()):
-        name = str(row if ids is None else ids[row])
-        points.append(
-            ExamplePoint(
-                agent=case.agent,
-                title=f"No. {place + 1}: {name}",
-                text=f"True answer: {_named(case.sets, float(truth[row]))}.",
-                sets=[_example_set(method, case.sets, row, float(truth[row]))],
-            )
+    places = np.argsort(-hard, kind="stable")[:most].tolist()
+    covered = case.sets.cover(truth)
+    rows = [
+        (
+            str(row if ids is None else ids[row]),
+            _named(case.sets, float(truth[row])),
+            _members(case.sets, row),
+            "covered" if covered[row] else "missed",
         )
-    return Section(
-        "examples",
-        "Examples, the hardest first",
-        "Single people with their sets: shown because this report was asked for them. Do not pass "
-        "it on.",
-        [Gallery(points)],
-    )
+        for row in places
+    ]
+    tones: list[Tone] = ["good" if covered[row] else "bad" for row in places]
+    table = Table("examples", "Single cases", ("case", "true answer", "set", "covered"), rows)
+    lead = "Single people, shown because this report was asked for them. Do not pass it on."
+    title = "Examples, the hardest first"
+    return Section("examples", title, lead, [table.toned(tones, "covered")])
 
 
-def _example_set(method: str, sets: LabelSets | Intervals, row: int, truth: float) -> ExampleSet:
-    ends = sets[row]
+def _members(sets: LabelSets | Intervals, row: int) -> str:
     if isinstance(sets, LabelSets):
-        members = zip(sets.names(row), ends, strict=True)
-        return ExampleSet((method,), [(name, label == truth) for name, label in members])
-    covered = ends[0] <= truth <= ends[1]
-    return ExampleSet((method,), [(f"{number(ends[0])} to {number(ends[1])}", covered)])
+        return ", ".join(sets.names(row)) or "empty set"
+    low, high = sets[row]
+    return f"{number(low)} to {number(high)}"
 
 
 def _named(sets: LabelSets | Intervals, truth: float) -> str:

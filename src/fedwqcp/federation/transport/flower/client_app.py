@@ -9,7 +9,6 @@ from typing import TypeAlias
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp import ClientApp
 
-from fedwqcp.federation.outputs import Outputs
 from fedwqcp.federation.transport.envelope import ASK, RELEASE, Request
 from fedwqcp.federation.transport.flower.carrier import MODEL, READY, SUM, read_request, write_reply
 from fedwqcp.federation.transport.site import (
@@ -20,6 +19,7 @@ from fedwqcp.federation.transport.site import (
     read_outputs,
     reply_to,
 )
+from fedwqcp.outputs import Outputs
 
 OutputsOf: TypeAlias = Callable[[Context], SiteOutputs]
 """A site's function: from Flower's context to the model's outputs on calibration data."""

@@ -89,9 +89,6 @@
     const view = current();
     const shown = (agent) => !state.agents.size || state.agents.has(agent);
     each(view, "[data-method]", (e) => { e.hidden = e.dataset.method !== state.method; });
-    each(view, "[data-mark-method]", (e) => {
-      e.classList.toggle("chosen", e.dataset.markMethod === state.method);
-    });
     each(view, "[data-pick-method]", (e) => {
       e.setAttribute("aria-pressed", e.dataset.pickMethod === state.method);
     });
@@ -100,9 +97,6 @@
     });
     each(view, "[data-all]", (e) => { e.hidden = !state.agents.size; });
     each(view, "[data-agent]", (e) => { e.hidden = !shown(e.dataset.agent); });
-    const examples = [...view.querySelectorAll("[data-one-agent]")];
-    const first = examples.map((e) => e.dataset.oneAgent).find(shown);
-    examples.forEach((e) => { e.hidden = e.dataset.oneAgent !== first; });
     each(view, ".plot", (plot) => {
       if (!plot.view) return;
       plot.view.signal("method", state.method).signal("agents", [...state.agents]).runAsync();

@@ -1,0 +1,60 @@
+"""``fedwqcp predictor``: what else a site's predictor can become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedwqcp._io import keep_apart, read, write_atomic
+from fedwqcp.cli.output import AllowEmpty, AsJson, Output
+from fedwqcp.serve import parse, vectors
+from fedwqcp.serve.page import page
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command()
+def onnx(
+    predictor: Annotated[Path, typer.Argument(help="A file of `agent predictor`.")],
+    out: Annotated[Path, typer.Argument(help="Where the graph is written.")],
+    alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,
+    double: Annotated[
+        bool, typer.Option("--double", help="The model's outputs are float64, not float32.")
+    ] = False,
+    allow_empty: AllowEmpty = True,
+    as_json: AsJson = False,
+) -> None:
+    """Write a graph that gives the same sets or intervals, to the last bit."""
+    keep_apart(out, predictor)
+    own, output = parse(read(predictor), str(predictor)), Output(as_json)
+    dtype = "float64" if double else "float32"
+    own.to_onnx(out, alpha=alpha, allow_empty=allow_empty, dtype=dtype)  # type: ignore[arg-type]  # one of two
+    output.say(f"{out}: outputs in, sets or intervals out")
+    output.done(files=[out])
+
+
+@app.command("vectors")
+def write_vectors(
+    out: Annotated[Path, typer.Argument(help="Where they are written, as JSON.")],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Write rows with the sets that must come out, to test a program in another language on."""
+    output = Output(as_json)
+    write_atomic(out, vectors.vectors(seed), shared=True)
+    output.say(f"{out}: cases of the page on the predictor's format")
+    output.done(files=[out])
+
+
+@app.command("page")
+def write_page(
+    out: Annotated[Path, typer.Argument(help="Where it is written, such as sets.html.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write an offline page: drop a predictor, paste probabilities, read the set in words."""
+    output = Output(as_json)
+    write_atomic(out, page(), shared=True)
+    output.say(f"{out}: opens in a browser and asks nobody for anything")
+    output.done(files=[out])

@@ -1,0 +1,245 @@
+"""An agent's model outputs, and the random number of each of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, ClassVar, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp._validation import (
+    Bools,
+    Floats,
+    as_array,
+    as_class_labels,
+    as_optional_classes,
+    check_no_id_missing,
+    check_same_classes,
+    checked,
+    listed,
+    unchecked,
+)
+from fedwqcp.errors import ClassesError, InputError
+from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
+from fedwqcp.scores._uniforms import uniforms_of_rows
+
+ROWS = 2**10
+"""So many rows are put together at a time: they stay in the cache."""
+
+LABELS_BESIDE = (
+    "pass Outputs(values, labels)",
+    "give them in an .npy file (--labels, or --calibration-labels beside --calibration), in an "
+    "array 'labels' of the .npz, or in a column 'label' or 'y' of the table",
+)
+"""Where labels are given, in Python and by files."""
+
+
+P = ParamSpec("P")
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Outputs:
+    """A model's outputs with labels, ids and groups; they stay with their agent.
+
+    Parameters
+    ----------
+    values : array_like, shape (n, C), (n, 2) or (n,)
+        Probabilities or logits, two numbers per row, or predictions.
+    labels : array_like, shape (n,) or (n, L), optional
+        Labels or true values; or which of L labels are there.
+    ids : array_like, shape (n,), optional
+        Ids of the rows, integers or text, for randomised scores; 7 and "7" are the same id.
+    features : array_like, shape (n, d), optional
+        Features of the inputs.
+    groups : array_like, shape (n,), optional
+        Group of each row: integers or text.
+    first_line : int or None, optional
+        Line of the first row where they come from a text file, for errors.
+    logits : bool, optional
+        Whether the values are logits, which only the command line reads; elsewhere pass
+        ``fw.softmax(logits)``.
+    classes : sequence of str, optional
+        Names of the classes, in the order of the values' columns; labels may then be names.
+    by_name : bool, optional
+        Whether a table's columns were found by these names: then their order means nothing.
+
+    Raises
+    ------
+    InputError
+        If a part has another number of rows, an id is missing, or NumPy cannot read a part.
+
+    Examples
+    --------
+    >>> Outputs([[0.2, 0.8], [0.5, 0.5]], labels=[1, 0], ids=["p1", "p2"])
+    Outputs(2 rows x 2 columns; with labels, ids; without groups, classes, features)
+    """
+
+    values: npt.NDArray[Any]
+    labels: npt.NDArray[Any] | None
+    ids: npt.NDArray[Any] | None
+    features: npt.NDArray[Any] | None
+    groups: npt.NDArray[Any] | None
+    first_line: int | None
+    logits: bool
+    classes: tuple[str, ...]
+    by_name: bool
+    _columns: ClassVar[tuple[str, ...]] = ()  # names of a table's columns, as pandas has them
+
+    @checked
+    def __init__(
+        self,
+        values: npt.ArrayLike,
+        labels: npt.ArrayLike | None = None,
+        ids: npt.ArrayLike | None = None,
+        *,
+        features: npt.ArrayLike | None = None,
+        groups: npt.ArrayLike | None = None,
+        first_line: int | None = None,
+        logits: bool = False,
+        classes: Sequence[str] | None = None,
+        by_name: bool = False,
+    ) -> None:
+        array = as_array(values, "outputs")
+        if array.ndim not in (1, 2):
+            came = f"shape {array.shape}" if array.ndim else "a single value"
+            came = "None" if values is None else came
+            raise InputError(
+                f"outputs must be an array with one row for each input, (n, C) or (n,), got {came}",
+                field="outputs",
+            )
+        names = as_optional_classes(classes)
+        if by_name and not names:
+            raise InputError("must name the columns that are found by name", field="classes")
+        columns = array.shape[1] if array.ndim == 2 else 1
+        if names and len(names) != columns:
+            raise InputError(
+                f"must be {columns}, one for each column of the outputs, got {len(names)}",
+                field="classes",
+            )
+        table = tuple(str(name) for name in getattr(values, "columns", ()))  # of pandas, say
+        if names and names != table and set(names) == set(table):
+            raise ClassesError(
+                f"must be in the order of the table's columns, {listed(table)}, got "
+                f"{listed(names)}: pass table[classes]",
+                field="classes",
+            )
+        fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
+        fields |= {"classes": names, "by_name": by_name, "_columns": table}
+        parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
+        for what, given in parts.items():
+            fields[what] = None
+            if given is None:
+                continue
+            part = fields[what] = as_array(given, what)
+            if part.ndim == 0:
+                raise InputError(f"{what} must have one entry for each row, got a single value")
+            if len(part) != len(array):
+                one = array.ndim == 1 and len(part) == 1
+                raise InputError(
+                    f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
+                    + f"; outputs of a single input have shape (1, {len(array)})" * one,
+                    field=what,
+                )
+            if not _share_index(values, given):
+                raise InputError(
+                    "must have the index of the outputs' table, got another: sort both alike, or "
+                    "pass to_numpy() of both where rows correspond by position",
+                    field=what,
+                )
+            if what == "ids":
+                if part.ndim != 1:
+                    raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
+                check_no_id_missing(given)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def take(self, rows: Bools) -> Outputs:
+        """Return some of the rows; their lines in a file are kept only where all are taken."""
+        if rows.all():
+            return self
+        parts = ("values", "labels", "ids", "features", "groups")
+        there = {what: getattr(self, what) for what in parts if getattr(self, what) is not None}
+        return unchecked(self, first_line=None, **{k: part[rows] for k, part in there.items()})
+
+    def in_classes(self, agreed: tuple[str, ...]) -> Outputs:
+        """Return the same outputs in a round's classes: its order, and labels as numbers.
+
+        A table's columns are found by name. Outputs in another order, or of other classes, are
+        refused; those that name no classes are taken to be in the round's order.
+        """
+        if self.by_name and not agreed:
+            raise InputError(
+                f"the outputs' columns are named {listed(self.classes)}, and the round names no "
+                "classes: name them p0, p1, ..., or open a round with these classes"
+            )
+        found, names = self, self.classes
+        if self.by_name and set(names) >= set(agreed):
+            columns = [names.index(name) for name in agreed]
+            values = self.values[:, columns]
+            found = unchecked(self, values=values, classes=agreed, by_name=False, _columns=())
+        elif names and agreed:
+            check_same_classes(names, agreed)
+        elif set(self._columns) == set(agreed):
+            check_same_classes(self._columns, agreed)
+        if found.labels is None:
+            return found
+        labels = as_class_labels(found.labels, agreed or names)
+        return found if labels is found.labels else unchecked(found, labels=np.asarray(labels))
+
+    def __repr__(self) -> str:
+        columns = self.values.shape[1] if self.values.ndim == 2 else 1
+        size = f"{len(self.values)} rows x {columns} {'logits' if self.logits else 'columns'}"
+        parts = {name: getattr(self, name) is not None for name in ("labels", "ids", "groups")}
+        parts |= {"classes": bool(self.classes), "features": self.features is not None}
+        there = ", ".join(name for name, given in parts.items() if given)
+        lacks = ", ".join(name for name, given in parts.items() if not given)
+        said = [size, f"with {there}" if there else "", f"without {lacks}" if lacks else ""]
+        return f"Outputs({'; '.join(filter(None, said))})"
+
+
+def _share_index(table: object, part: object) -> bool:
+    """Tell whether two tables of pandas have the same index; other arrays have none."""
+    ours, theirs = getattr(table, "index", None), getattr(part, "index", None)
+    both = hasattr(ours, "equals") and hasattr(theirs, "equals")
+    return not both or bool(ours.equals(theirs))  # type: ignore[union-attr]
+
+
+@contextmanager
+def in_file(path: Path, labels: Path | None = None) -> Iterator[None]:
+    """Let errors name the file of outputs that they are about, and that of its labels."""
+    try:
+        yield
+    except InputError as error:
+        raise error.within(str(path) if labels is None else f"{path}, {labels}") from None
+
+
+def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
+    """Let the errors of a function that takes `Outputs` name the lines of their text file."""
+
+    @wraps(work)
+    def _named(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            return work(*args, **options)
+        except InputError as error:
+            parts = (*args, *options.values())
+            first = next((part.first_line for part in parts if isinstance(part, Outputs)), None)
+            if first is None:
+                raise
+            raise error.at_line(first) from None
+
+    return _named
+
+
+def row_uniforms(key: str, outputs: Outputs) -> Floats:
+    """Return one number in [0, 1) for each row: a keyed hash of its id, or else of its content."""
+    if outputs.ids is None:
+        return uniforms(key, text_ids(row_ids(outputs.values)))
+    return uniforms_of_rows(key_digest(key), outputs.values, outputs.ids)

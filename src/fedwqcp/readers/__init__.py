@@ -1,0 +1,57 @@
+"""Reading an agent's files: model outputs in tables and arrays, with labels, ids and groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from fedwqcp.errors import InputError
+from fedwqcp.outputs import Outputs, in_file
+from fedwqcp.readers.arrays import from_npz, one_array
+from fedwqcp.readers.parquet import from_parquet
+from fedwqcp.readers.tables import from_csv
+
+
+def load_outputs(
+    path: Path, labels: Path | None = None, classes: tuple[str, ...] | None = ()
+) -> Outputs:
+    """Read model outputs from .npz, .npy, .csv or .parquet; labels may be in an .npy file.
+
+    ``classes`` are those of the round, by which columns and labels may be named; None where the
+    round is not known yet: `Outputs.in_classes` then puts them in its order.
+    """
+    match path.suffix:
+        case ".npz":
+            found = from_npz(path)
+        case ".npy":
+            found = Outputs(one_array(path))
+        case ".csv":
+            found = from_csv(path, classes)
+        case ".parquet":
+            found = from_parquet(path, classes)
+        case _:
+            raise InputError(
+                f"outputs must be one of .npz, .npy, .csv, .parquet, got {path.name or path}"
+            )
+    if found.ids is not None and (again := found.ids.size - len(set(found.ids.tolist()))):
+        first = np.unique(found.ids, return_index=True)[1]
+        error = InputError(
+            f"an id must name one row; {again} of the rows {'repeats' if again == 1 else 'repeat'} "
+            "an earlier id, this one first",
+            row=int(np.setdiff1d(np.arange(found.ids.size), first)[0]),
+            cure=("give each row an id of its own",) * 2,
+        ).within(str(path))
+        raise error if found.first_line is None else error.at_line(found.first_line)
+    if labels is not None:
+        beside = one_array(labels)
+        with in_file(labels):
+            found = replace(found, labels=beside)
+    if classes is None:
+        return found
+    with in_file(path, labels):
+        try:
+            return found.in_classes(classes)
+        except InputError as error:
+            raise error if found.first_line is None else error.at_line(found.first_line) from None

@@ -1,0 +1,98 @@
+"""Model outputs in files of NumPy: an array, or an archive of arrays."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp._io import opened
+from fedwqcp.errors import InputError
+from fedwqcp.outputs import Outputs, in_file
+from fedwqcp.readers.tables import OUTPUT_BYTES, check_meant, no_memory
+
+_MEANT_ARRAY = {
+    "probs": re.compile("prob|softmax", re.I),
+    "logits": re.compile("logit", re.I),
+    "outputs": re.compile("pred|output|y_?hat", re.I),
+}
+"""Parts of names that people give to the array of outputs in an archive."""
+
+
+def from_npz(path: Path) -> Outputs:
+    """Read an archive of arrays, which names its own classes."""
+    arrays = _load_numpy(path)
+    if isinstance(arrays, np.ndarray):
+        raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
+    kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
+    if kind is None:
+        known = ", ".join(sorted(arrays)) or "nothing"
+        meant = next(
+            (
+                f"; did you mean {name!r} by {key!r}?"
+                for name, pattern in _MEANT_ARRAY.items()
+                for key in sorted(arrays)
+                if pattern.search(key)
+            ),
+            "",
+        )
+        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}{meant}")
+    labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
+    groups = arrays.get("groups", arrays.get("group"))
+    ids, x = arrays.get("ids", arrays.get("id")), arrays.get("features")
+    read = {"id": ids, "label": labels, "group": groups}
+    check_meant(path, {**arrays, **{n: a for n, a in read.items() if a is not None}}, "array")
+    own = arrays.get("classes", np.empty(0, np.str_))
+    if own.ndim != 1 or own.dtype.kind != "U":
+        raise InputError(f"{path}: 'classes' must be a list of names, one for each column")
+    names, logits = tuple(map(str, own)), kind == "logits"
+    with in_file(path):
+        return Outputs(
+            arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
+        )
+
+
+def one_array(path: Path) -> npt.NDArray[Any]:
+    array = _load_numpy(path)
+    if isinstance(array, dict):
+        cure = (
+            "save the one that is meant as .npy" if path.suffix == ".npz" else "rename it to .npz"
+        )
+        raise InputError(f"{path} must hold one array; it is an archive of arrays: {cure}")
+    return array
+
+
+def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+    """Read a NumPy file, an array or an archive of arrays, without running any code in it."""
+    where, name, arrays = f"{path}", "array", {}
+    with opened(path, OUTPUT_BYTES) as file:
+        try:
+            found = np.load(file, allow_pickle=False)
+            if isinstance(found, np.ndarray):
+                return found
+            for name in found.files:
+                where = f"{path}: array {name!r}"
+                arrays[name] = found[name]
+        except MemoryError:
+            raise no_memory(path) from None
+        except Exception as error:  # NumPy raises many kinds on bytes that it did not write
+            raise InputError(f"{where} {_why_unread(error, name)}") from None
+    return arrays
+
+
+def _why_unread(error: Exception, name: str) -> str:
+    """Say why NumPy does not read an array: objects could run code, and text of pandas is one."""
+    if "Object arrays" in str(error):
+        save = f"{name}.astype(str) for text, or {name}.astype(int) for whole numbers"
+        if name in ("probs", "outputs", "logits", "features"):
+            save = f"{name}.astype(float)"
+        elif name == "array":
+            save += ", or array.astype(float) for others"
+        return (
+            "holds objects, which are not read; a column of pandas with text is of objects: save "
+            f"{save}"
+        )
+    return "must be what NumPy saved; it cannot be read"

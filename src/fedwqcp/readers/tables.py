@@ -1,0 +1,296 @@
+"""Model outputs in tables: what each column is, by its name."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fedwqcp._io import read
+from fedwqcp._validation import (
+    check_same_classes,
+    classifier_columns,
+    listed,
+    numbered,
+    output_columns,
+    unchecked,
+)
+from fedwqcp.errors import InputError
+from fedwqcp.outputs import ROWS, Outputs, in_file
+
+Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
+"""A column of a table; an array only of numbers."""
+
+
+OUTPUT_BYTES = 2**34
+"""Largest file of a site's own outputs. Messages of others are limited far below."""
+
+
+_MEANING = re.compile(r"id|label|y|group|prediction|sigma|lower|upper|[pzxy](0|[1-9]\d{0,5})")
+"""Columns of a table that are no names of classes, where the classes are not known."""
+
+
+_MEANT = {
+    "id": re.compile(
+        r"ids?|(patient|row|case|subject|person|record|study)[ _-]?ids?|pid|mrn|patient|subject",
+        re.I,
+    ),
+    "label": re.compile(
+        r"labels?|(true|y)[ _-]?(label|true)|y_?true|target|truth|outcome|diagnosis|dx", re.I
+    ),
+    "group": re.compile(r"groups?", re.I),
+}
+"""Names that people give to the columns of ids, labels and groups; only the keys are read."""
+
+
+_PREFIX = r"(?:p|prob|proba|probability|score|class)"
+
+
+_MEANT_P = re.compile(rf"{_PREFIX}[ _-]?(\d+)", re.I)
+
+
+_RESERVED = ("id", "label", "y", "group")
+
+
+def from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
+    try:
+        rows = list(csv.reader(io.StringIO(read(path, OUTPUT_BYTES).decode("utf-8-sig"))))
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{path} must be a CSV table in UTF-8") from None
+    if not rows:
+        raise InputError(f"{path} must begin with a line of column names, it is empty")
+    header, *body = rows
+    for separator, called in ((";", "';'"), ("\t", "tabs")):
+        if len(header) == 1 and separator in header[0]:
+            raise InputError(
+                f"{path}: columns must be separated by commas, got {called}: save the table with "
+                "commas between columns and points in decimals"
+            )
+    meant = any(map(_MEANING.fullmatch, header)) or not set(header).isdisjoint(classes or ())
+    if not meant and any(_is_number(name) and not name.strip().isdigit() for name in header):
+        raise InputError(
+            f"{path}: line 1 must name the columns (p0, p1, ..., label, id), it holds numbers: add "
+            "a line of names before the first row"
+        )
+    if len(set(header)) != len(header):
+        raise InputError(f"{path}: each column name may occur once")
+    for number, row in enumerate(body, start=2):
+        if len(row) != len(header):
+            raise InputError(
+                f"{path}, line {number} has {len(row)} fields, the header has {len(header)}; "
+                + ("quote a text that contains a comma" if row else "remove blank lines")
+            )
+    columns = dict(
+        zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
+    )
+    try:
+        return unchecked(from_columns(path, columns, classes), first_line=2)
+    except InputError as error:
+        raise error.at_line(2) from None
+
+
+def from_columns(
+    path: Path, columns: Mapping[str, Cells], classes: tuple[str, ...] | None
+) -> Outputs:
+    """Sort the columns of a table into outputs, labels, ids and features."""
+    columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
+    with in_file(path):
+        names = output_columns(columns) or classifier_columns("z", columns)
+        of_labels, of_features = numbered("y", columns), numbered("x", columns)
+    by_class = _class_columns(columns, classes)
+    if classes and names and len(by_class) == len(classes):
+        raise InputError(
+            f"{path} has columns {names[0]}, {names[1]}, ... and columns named by class: keep one "
+            "of the two"
+        )
+    if classes and by_class and not names:
+        with in_file(path):
+            check_same_classes(by_class, classes)
+        names = classes
+    by_name = classes is None and not names and len(by_class) > 1
+    if by_name:
+        names = by_class
+    if not names:
+        named = f"or one for each of {listed(classes)}, " if classes else ""
+        if reserved := [name for name in classes or () if name in _RESERVED]:
+            named = f"(a class is named {reserved[0]!r}, as another column is) "
+        got = f"{', '.join(columns)}{_meant_by(columns, classes)}"
+        if not _are_names(columns, classes):  # a row of data, perhaps: it is not shown
+            got = f"{len(columns)} columns of other names: does a line of names come first?"
+        raise InputError(
+            f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
+            f"logits z0, z1, ...; got {got}"
+        )
+    check_meant(path, columns, "column", (*names, *by_class))
+    values = _stacked(path, columns, names)
+    assert values is not None  # there are names
+    label = next((name for name in ("label", "y") if name in columns), None)
+    labels = _stacked(path, columns, of_labels)
+    labels = None if labels is None else _whole(labels)
+    if label is not None and classes != () and not _all_numbers(columns[label]):
+        labels = _texts(path, columns, label)
+    elif label is not None:
+        labels = _whole(_numbers(path, columns, label))
+    return Outputs(
+        values[:, 0] if len(names) == 1 else values,
+        labels,
+        _texts(path, columns, "id"),
+        features=_stacked(path, columns, of_features),
+        groups=_texts(path, columns, "group"),
+        logits=names[0] == "z0" and not by_class,
+        classes=names if by_name or names == classes else (),
+        by_name=by_name,
+    )
+
+
+def _numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
+    values, found = columns[name], []
+    if isinstance(values, np.ndarray):
+        return values
+    for row, value in enumerate(values):
+        try:
+            found.append(float(value))
+        except (TypeError, ValueError):
+            what = _missing(value) or "this one holds something else"
+            if name == "label" and not _missing(value):
+                what += (
+                    "; number the classes from 0, in the order of p0, p1, ..., or let the round "
+                    "name its classes (classes in the roster), so that labels may be names"
+                )
+            error = InputError(f"column {name!r} must hold numbers, {what}", row=row)
+            raise error.within(str(path)) from None
+    return np.array(found, dtype=np.float64)
+
+
+def _stacked(
+    path: Path, columns: Mapping[str, Cells], names: tuple[str, ...]
+) -> npt.NDArray[Any] | None:
+    """Read several columns as numbers, if there are any, into rows."""
+    if not names:
+        return None
+    read = [_numbers(path, columns, name) for name in names]
+    single = all(column.dtype == np.float32 for column in read)
+    found = np.empty((len(read[0]), len(names)), np.float32 if single else np.float64)
+    for start in range(0, len(found), ROWS):  # these stay in cache
+        for k, column in enumerate(read):
+            found[start : start + ROWS, k] = column[start : start + ROWS]
+    return found
+
+
+def _texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any] | None:
+    """Read a column of ids or groups as text, if it is there."""
+    values = columns.get(name)
+    if values is None:
+        return None
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    row = next((row for row, value in enumerate(values) if value is None or value == ""), None)
+    if row is not None:
+        what = {"id": "an id", "group": "a group"}.get(name, "a label")
+        error = InputError(f"column {name!r} must hold {what}, {_missing('')}", row=row)
+        raise error.within(str(path))
+    return np.array([str(value) for value in values], dtype=np.str_)
+
+
+def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return whole numbers as integers, so that class labels are labels."""
+    is_whole = np.isfinite(values).all() and (values == np.rint(values)).all()
+    fit = np.abs(values).max(initial=0) < 2**63  # larger values would change
+    return values.astype(np.int64) if is_whole and fit else values
+
+
+def _class_columns(
+    columns: Mapping[str, Cells], classes: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """Return the columns that are named by class.
+
+    Those are the round's classes; where these are not known yet, the columns of numbers that have
+    no other meaning.
+    """
+    if classes is not None:
+        reserved = [name for name in classes if name in _RESERVED]
+        clash = reserved and not (reserved == ["y"] and "label" in columns)
+        return () if clash else tuple(name for name in classes if name in columns)
+    return tuple(
+        name
+        for name, values in columns.items()
+        if not _MEANING.fullmatch(name)
+        and all(_is_number(value) or _missing(value) for value in values[:1])
+    )
+
+
+def check_meant(
+    path: Path, columns: Mapping[str, object], what: str, known: Sequence[str] = ()
+) -> None:
+    """Refuse a column that is most likely of ids, labels or groups, and would be left unread."""
+    others = columns.keys() - set(known)
+    for wanted, pattern in _MEANT.items():
+        if wanted in columns or (wanted == "label" and "y" in columns):
+            continue
+        near = next((c for c in columns if c in others and pattern.fullmatch(c)), None)
+        if near is not None:
+            raise InputError(
+                f"{path}: {what} {near!r} would not be read: name it {wanted!r} if that is what it "
+                "holds, or take it out"
+            )
+
+
+def _are_names(columns: Mapping[str, object], classes: tuple[str, ...] | None) -> bool:
+    """Tell whether these surely are names of columns, and no row of data in their place."""
+    one = "|".join(map(re.escape, classes or ())) or "(?!)"
+    words = [*_MEANT.values(), re.compile(rf"{_PREFIX}[ _-]?({one})", re.I)]
+    if any(map(_is_number, columns)) or not columns:
+        return False
+    if any(word.fullmatch(name) for word in words for name in columns):
+        return True
+    # A single one of these may be a patient's id, or label.
+    return sum(bool(re.fullmatch(rf"{one}|{_MEANT_P.pattern}", c, re.I)) for c in columns) > 1
+
+
+def _meant_by(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> str:
+    """Say how columns that are not read are to be named; empty where none is near."""
+    if meant := next((match for name in columns if (match := _MEANT_P.fullmatch(name))), None):
+        return f"; did you mean 'p{int(meant[1])}' by {meant[0]!r}?"
+    for name in classes or ():
+        for column in columns:
+            if re.fullmatch(rf"({_PREFIX}[ _-]?)?{re.escape(name)}", column, re.I):
+                return (
+                    f"; a column of a class has exactly its name: did you mean {name!r} by "
+                    f"{column!r}?"
+                )
+    others = _class_columns(columns, None)
+    if classes or len(others) < 2:
+        return ""
+    return (
+        f"; columns named by class ({listed(others)}?) are read where the round names its classes: "
+        "`classes = [...]` in the roster, or --classes of `server open`"
+    )
+
+
+def _is_number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]  # whatever it is
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _all_numbers(values: Cells) -> bool:
+    return isinstance(values, np.ndarray) or all(map(_is_number, values))
+
+
+def _missing(value: object) -> str:
+    """Say that a cell is empty, and what to do; empty for one that holds something."""
+    empty = value is None or (isinstance(value, str) and not value.strip())
+    return "this one is empty: fill the cell, or take the row out" if empty else ""
+
+
+def no_memory(path: Path) -> InputError:
+    return InputError(f"{path} takes more memory than there is: give fewer rows")

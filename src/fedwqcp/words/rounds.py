@@ -1,0 +1,170 @@
+"""A round as text: what is guaranteed, what came out, whether averaging was safe, what to use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any
+
+from fedwqcp._validation import named
+
+_WHERE = {
+    "agent-floor": "at {agent}",
+    "marginal-agent": "at {agent}",
+    "marginal-mixture": "over all agents together",
+    "marginal-iid": "if the data of all agents are alike",
+    "training-conditional": "if the data of all agents are alike, with the stated probability",
+    "target-shift": "in the target population",
+    "multi-distribution": "at every agent and in every mixture of them",
+    "new-agent-marginal": "at a new agent like these",
+    "risk-agent": "at {agent}",
+    "risk-mixture": "over all agents together",
+    "risk-iid": "if the data of all agents are alike",
+}
+_LEAST = {
+    "approximate": "about",
+    "asymptotic": "with many points at least",
+    "finite-sample": "at least",
+}
+
+
+def guarantee(
+    kind: str,
+    strength: str,
+    alphas: Sequence[float],
+    *,
+    agent: str | None = None,
+    proved: float | None = None,
+    intervals: bool = False,
+) -> str:
+    """Say what is guaranteed, in one plain line; ``proved`` by the points of this agent."""
+    if kind == "none":
+        return "none"
+    if kind == "new-agent-confident":
+        return "a new agent like these would, with the stated probability, need no larger threshold"
+    where = _WHERE[kind].format(agent=agent or "each agent")
+    like = " like those it calibrated on" if "{agent}" in _WHERE[kind] else ""
+    held = "value in the interval" if intervals else "label in the set"
+    if kind.startswith("risk"):
+        most = " or ".join(f"{100 * alpha:.4g} %" for alpha in alphas)
+        least = "about" if strength == "approximate" else "at most"
+        return f"{where}, {least} {most} of the labels of future cases{like} will be missed"
+    shares = alphas if proved is None else [1 - proved]
+    share = " or ".join(f"{100 * (1 - alpha):.3g} %" for alpha in shares)
+    floor = " (n of n + 1 with few points)" if kind == "agent-floor" and proved is None else ""
+    return (
+        f"{where}, {_LEAST[strength]} {share}{floor} of future cases{like} will have their {held}"
+    )
+
+
+def thresholds(level: Any) -> str:
+    """Say which thresholds came out at a level, who was left out, and what that withstands."""
+    group = "" if level.group is None else f", {level.group}"
+    return f"alpha={level.alpha:g}{group}: " + "; ".join((_whose(level), *level_notes(level)))
+
+
+def level_notes(level: Any) -> tuple[str, ...]:
+    """Say who was left out, how many Byzantine agents are withstood, what the loss means."""
+    notes = []
+    if level.left_out:
+        notes.append(f"left out: {', '.join(level.left_out)} ({_LEFT_OUT[level.why]})")
+    if level.withstands is not None:
+        agents = "agent" if level.withstands == 1 else "agents"
+        notes.append(f"withstands {level.withstands} Byzantine {agents}")
+    if level.loss == 1:
+        notes.append("loss 1: the points are too few to bound what Byzantine agents cost")
+    elif level.loss is not None:
+        notes.append(
+            f"loss {level.loss:.3g}: if honest scores share one distribution, Byzantine agents "
+            "cost at most so much coverage, with probability 0.95"
+        )
+    return tuple(notes)
+
+
+_LEFT_OUT = {
+    "outlier": "unlike the others, or a copy of another",
+    "exclude": "sent +inf; overflow=exclude",
+}
+
+
+def _whose(level: Any) -> str:
+    if level.whose == "each":
+        return "one threshold for each agent"
+    if level.thresholds:
+        return f"threshold {_joined(level.thresholds)} for all agents"
+    if level.proposed:
+        return (
+            f"each agent's own threshold: it takes the proposed {_joined(level.proposed)} only as "
+            "far as its own data allow"
+        )
+    return "each agent finds its threshold from its own calibration points"
+
+
+def _joined(values: Sequence[Any]) -> str:
+    """Write thresholds: of several columns each, of several labels their range."""
+    return " and ".join(
+        f"{_number(min(value))} to {_number(max(value))}, by label,"
+        if isinstance(value, tuple)
+        else _number(value)
+        for value in values
+    )
+
+
+def _number(value: float) -> str:
+    return "+inf (it excludes nothing)" if value == inf else f"{value:.6g}"
+
+
+def averaging(diagnosis: Any) -> str:
+    """Say whether averaging was safe, and which numbers say so."""
+    verdict = f"averaging at alpha={diagnosis.alpha:g}: {diagnosis.verdict}"
+    if diagnosis.short:
+        low = min(diagnosis.coverage[name][1] for name in diagnosis.short)
+        return f"{verdict}; {named(diagnosis.short)} covered at most {low:.3f}"
+    if diagnosis.threshold == inf:
+        by = f", sent by {named(diagnosis.infinite)}" if diagnosis.infinite else ""
+        return f"{verdict}; the threshold is +inf{by}"
+    least = min((low for low, _ in diagnosis.coverage.values()), default=0.0)
+    return f"{verdict}; every agent covered at least {least:.3f} (95 % confidence)"
+
+
+_ADVICE = {
+    "own": "Each agent is covered at least min(1 - alpha, n/(n + 1)) by its own n calibration "
+    "points, whatever the others send.",
+    "mixture": "It covers patients of all agents together, in proportion to their points.",
+    "new-site": "It covers a new agent that is exchangeable with these.",
+    "few-sites": "There are too few agents to promise a new one coverage; no threshold of these is "
+    "larger.",
+    "private": "Every other method would send numbers that are not private.",
+    "masked": "Masks let the server see sums alone, and nothing is proved of a mean.",
+    "safe": "Every agent's miscoverage is shown to be at most 1.5 alpha.",
+    "risk": "It bounds the expected loss over the mixture of agents.",
+}
+
+
+def advice(method: str, settings: str, code: str) -> str:
+    """Say which method to use, and why."""
+    return f"use {method}{f' with {settings}' if settings else ''}. {_ADVICE[code]}"
+
+
+_REFUSED = {
+    "round": "the answer is to another round",
+    **dict.fromkeys(
+        ("terms", "method", "score", "alpha"), "the site answered other terms than these"
+    ),
+    "step": "the answer is to another question of this round, or came after it was closed",
+    "agent": "the sender is not in the roster, or several files hold different answers of it",
+    "version": "the site runs another version of fedwqcp",
+    "signature": "the answer is not signed with the key that the roster names",
+    "message": "the file is no answer, or was changed on its way",
+    "file": "the file cannot be read",
+    "size": "the file is larger than an answer can be",
+    "n": "the number of points is beyond what the round allows (max_n in the roster)",
+    "threshold": "the threshold is outside the range of the score",
+    "internal": "a fault of fedwqcp: please report it",
+}
+
+
+def refused(field: str) -> str:
+    """Say what an answer was refused for, by the part of it that is wrong."""
+    other = "what was sent is not what an answer to this round may hold"
+    return f"refused for {field!r}: {_REFUSED.get(field, other)}"
