@@ -654,7 +654,7 @@ def _next_terms(case: Case, at: int, before: list[bytes]) -> bytes:
         plan.round, id=f"r{at}", alphas=tuple(levels), groups=("f",) * bool(plan.round.groups)
     )
     case.setup = f"{own.method.name} {own.method.settings} by={own.by}"
-    return case.mutated(encode(own), before[-2:]) if random.random() < 0.2 else encode(own)
+    return case.mutated(encode(own), [encode(plan.round)]) if random.random() < 0.2 else encode(own)
 
 
 def _renamed(terms: bytes, id: str) -> bytes:
