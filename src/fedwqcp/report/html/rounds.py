@@ -15,7 +15,13 @@ from fedwqcp._io import in_folder, is_file, is_folder
 from fedwqcp._validation import Floats, named
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import advise_on, judged, promised_to_new_site
-from fedwqcp.federation.inspection import infinite_parts, of_agent, of_thresholds
+from fedwqcp.federation.inspection import (
+    infinite_parts,
+    of_agent,
+    of_data,
+    of_points,
+    of_thresholds,
+)
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import calibration_of, check_ids, predict, proved_at
 from fedwqcp.federation.predict import thresholds as agents_thresholds
@@ -334,6 +340,8 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
         sections.append(Section("diagnosis", "Diagnosis, and what to do next", lead, text))
     promised = [Text(told([promised_to_new_site(release, alpha)]))]
     sections.append(Section("new-site", "What is promised to a new site", "", promised))
+    if noted := told(release.findings):
+        sections.append(Section("findings", "What to look at", "", [Text(noted)]))
     if not cases:
         verdict = _verdict(release, alpha, len(release.used) - len(out))
     else:
@@ -542,6 +550,8 @@ def _case(
     threshold = agents_thresholds(release, agent, alpha, cal, features, group=group)
     known = known_rows(release, agent, test, again)
     findings = (*([replace(known, agents=(agent,))] if known else ()), *of_agent(release, agent))
+    if cal is not None:
+        findings += (*of_data(agent, again, cal), *of_points(Plan.of(release.round), agent, cal))
     return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal, findings)
 
 
