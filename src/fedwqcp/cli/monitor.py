@@ -456,5 +456,5 @@ def _openmetrics(standings: Sequence[Standing]) -> str:
             values["coverage_recent"] = one.recent_hits / one.recent_n
         for name, value in values.items():
             gauges[name].labels(one.agent, "" if one.label is None else str(one.label)).set(value)
-    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    text: bytes = generate_latest(registry)
     return text.decode()
