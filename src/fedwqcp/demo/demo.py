@@ -71,7 +71,7 @@ def one_split(four: Sequence[Hospital], seed: int, on_step: OnStep | None = None
         step(f"{site.name} with {FEW} patients", 0.8)
         few = [one.with_few(FEW) if one is site else one for one in four]
         for method in METHODS[:2]:
-            with warnings.catch_warnings(action="ignore", category=fw.InfiniteThresholdWarning):
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
                 found += _tested("few", method, calibrated(few, method, seed), [site])
     for model in dict.fromkeys(model for _, model in SITES.values()):
         step(f"{SWISS}: {model}", 0.9)

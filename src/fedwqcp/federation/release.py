@@ -122,10 +122,10 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
     >>> release = fw.calibrate({"a": cal, "b": cal}, score="lac", alpha=0.4)
     >>> print(release)
     auto with score lac, alpha 0.4; 1 round trip
-    guarantee: at each agent, at least 60 % (n of n + 1 with few points) of future
-      cases like those it calibrated on will have their label in the set, if: its
-      test points are exchangeable with its n calibration points, which nobody knew
-      when choosing score and key
+    guarantee: at each agent, at least 60 % (n/(n + 1) where n is too small for
+      that) of future cases like those it calibrated on will have their label in the
+      set, if: its test points are exchangeable with its n calibration points, which
+      nobody knew when choosing score and key
     agent  status  threshold  proved  bytes up
     a      used          0.6     0.6       213
     b      used          0.6     0.6       213

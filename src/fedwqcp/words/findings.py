@@ -180,7 +180,10 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
         lambda f: (
             f"{_points(f)} prove coverage of at least {f['proved']:.3g}, not {1 - f['alpha']:g}"
         ),
-        lambda f: f"That takes {f['needed']} points; the threshold is borrowed from other agents.",
+        lambda f: (
+            f"That takes {f['needed']} points; with fewer the threshold is borrowed from agents "
+            "that have enough, if there are any."
+        ),
     ),
     "too-few-points": (
         lambda f: f"{_points(f)} are too few for a finite threshold at alpha={f['alpha']:g}",

@@ -51,7 +51,8 @@ def guarantee(
         return f"{where}, {least} {most} of the labels of future cases{like} will be missed"
     shares = alphas if proved is None else [1 - proved]
     share = " or ".join(f"{100 * (1 - alpha):.3g} %" for alpha in shares)
-    floor = " (n of n + 1 with few points)" if kind == "agent-floor" and proved is None else ""
+    floored = kind == "agent-floor" and proved is None
+    floor = " (n/(n + 1) where n is too small for that)" if floored else ""
     return (
         f"{where}, {_LEAST[strength]} {share}{floor} of future cases{like} will have their {held}"
     )
