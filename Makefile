@@ -160,6 +160,6 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml $(FAST)
 	touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml lab/pyproject.toml
-	$(PIP) install --quiet -e ".[parquet,sklearn,demo,sign]" --group dev
+	$(PIP) install --quiet -e ".[parquet,sklearn,demo,sign,onnx]" --group dev
 	$(PIP) install --quiet --no-deps -e lab  # torch comes with test-torch and paper
 	touch $@

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 
 import pytest
@@ -13,3 +15,12 @@ def stops_when_terminated():
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", 143))
     yield
     signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="session")
+def node():
+    """Return the path of Node; with FEDWQCP_REQUIRE_NODE=1 its absence is a failure, not a skip."""
+    path = shutil.which("node")
+    if path is None:
+        (pytest.fail if os.environ.get("FEDWQCP_REQUIRE_NODE") else pytest.skip)("needs node")
+    return path

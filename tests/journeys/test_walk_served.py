@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,20 +20,24 @@ from command_line import call_process
 from serve.cases import CLASSES, arrays, classifier, regressor, several
 
 CONSUMER = Path(fw.__file__).parent / "serve" / "predictor.js"
-SITES = ("st-mary", "köln")
-KINDS = {
+SITES, ALPHAS = ("st-mary", "köln"), (0.2, 0.3, 0.4)
+METHODS = {
     "auto": ["auto"],
     "split-cp": ["split-cp"],
     "fedwq-cp": ["fedwq-cp"],
-    "fedls-cp": ["fedls-cp"],
+    "fedls-cp": ["fedls-cp", "--setting", "min_gap=10"],
     "guarded-median-cp": ["guarded-median-cp"],
     "fcp": ["fcp", "--setting", "sketch=order"],
     "fed-crc": ["fed-crc", "--score", "multi-label", "--setting", "min_gap=5"],
     "cqr": ["auto", "--score", "cqr"],
-    "by-label": ["auto", "--by", "label"],
-    "by-group": ["auto", "--by", "group", "--group", "f", "--group", "m"],
-    "three-levels": ["auto", "--alpha", 0.3, "--alpha", 0.4],
 }
+PARTS = {
+    "": [],
+    "by label": ["--by", "label"],
+    "by group": ["--by", "group", "--group", "f", "--group", "m"],
+}
+NOT_BY = {"fed-crc": ("by label",), "cqr": ("by label",)}
+"""Sets of several labels and intervals have no threshold by label."""
 
 FROM_RELEASE = ("fedwq-cp", "fedls-cp", "fcp", "fed-crc")
 """Their releases hold the thresholds; all others need the site's own data, once."""
@@ -56,22 +60,25 @@ for line in sys.stdin:
 GRAPH = """
 import json, sys
 import numpy as np, onnxruntime
-session = onnxruntime.InferenceSession("sets.onnx", providers=["CPUExecutionProvider"])
 feed = {name: np.array(part) for name, part in json.load(sys.stdin).items()}
-found = [part for part in session.run(None, feed) if part.dtype != np.int64]
-print(json.dumps([part.astype(float).tolist() for part in found]))
+for path in sys.argv[1:]:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found = [part for part in session.run(None, feed) if part.dtype != np.int64]
+    print(json.dumps([part.astype(float).tolist() for part in found]))
 """
 SCRIPT = """
 const fs = require("fs"), fedwqcp = require(process.argv[1]);
 const own = fedwqcp.read(fs.readFileSync("own.json", "utf8"));
-const { outputs, ids, groups, alpha } = JSON.parse(fs.readFileSync(0, "utf8"));
-const found = outputs.map((row, at) => {
-  const options = { id: ids?.[at], group: groups?.[at], alpha };
-  return own.score.name === "cqr" ? fedwqcp.predictInterval(own, row, options)
-    : fedwqcp.predictSet(own, row, options).map(Number);
-});
-const ends = [0, 1].map((end) => found.map((row) => row[end]));
-console.log(JSON.stringify(own.score.name === "cqr" ? ends : [found]));
+for (const line of fs.readFileSync(0, "utf8").trim().split("\\n")) {
+  const { outputs, ids, groups, alpha } = JSON.parse(line);
+  const found = outputs.map((row, at) => {
+    const options = { id: ids?.[at], group: groups?.[at], alpha };
+    return own.score.name === "cqr" ? fedwqcp.predictInterval(own, row, options)
+      : fedwqcp.predictSet(own, row, options).map(Number);
+  });
+  const ends = [0, 1].map((end) => found.map((row) => row[end]));
+  console.log(JSON.stringify(own.score.name === "cqr" ? ends : [found]));
+}
 """
 
 
@@ -84,78 +91,90 @@ def process(folder, *words, said):
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def lines(values):
+    """Write values as lines of JSON."""
+    return "".join(json.dumps(value) + "\n" for value in values)
+
+
 def kept(path, data):
     """Write model outputs as a hospital has them."""
     parts = {"outputs": data.values, "labels": data.labels, "ids": data.ids, "groups": data.groups}
     np.savez(path, **{name: part for name, part in parts.items() if part is not None})
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_site_serves_without_its_calibration_data(kind, tmp_path):
-    pytest.importorskip("onnxruntime")
-    node = shutil.which("node") or pytest.skip("needs node")
-    make = {"cqr": regressor, "fed-crc": several}.get(kind, classifier)
-    options = {"groups": True} if kind == "by-group" else {}
-    rng, server, home = np.random.default_rng(5), tmp_path, tmp_path / "home"
-    home.mkdir()
-
-    # a round by files, and a predictor of one site
-    classes = "" if kind in ("cqr", "fed-crc") else f"classes = {json.dumps(CLASSES)}"
-    (server / "roster.toml").write_text(f"agents = {json.dumps(SITES)}\n{classes}\n")
-    terms = ("server", "open", "--alpha", 0.2, "--agents", "roster.toml", "--method")
-    call_process(server, *terms, *KINDS[kind])
-    cal = {site: make(rng, 80, **options) for site in SITES}
+def round_by_files(folder, method, part, cal):
+    """Hold a round, and write the predictor of one site."""
+    classes = "" if method in ("cqr", "fed-crc") else f"classes = {json.dumps(CLASSES)}"
+    (folder / "roster.toml").write_text(f"agents = {json.dumps(SITES)}\n{classes}\n")
+    levels = [word for alpha in ALPHAS for word in ("--alpha", alpha)]
+    terms = ("--agents", "roster.toml", *levels, "--method", *METHODS[method], *PARTS[part])
+    call_process(folder, "server", "open", *terms)
     for site in SITES:
-        kept(server / f"{site}.npz", cal[site])
-        if kind != "split-cp":
+        kept(folder / f"{site}.npz", cal[site])
+        if method != "split-cp":
             words = ("--round", "round.json", "--outputs", f"{site}.npz", "--agent", site)
-            call_process(server, "agent", "calibrate", *words)
-    answers = [] if kind == "split-cp" else [f"{site}.json" for site in SITES]
-    call_process(server, "server", "close", "round.json", *answers)
-    again = None if kind in FROM_RELEASE else cal["köln"]
-    given = () if again is None else ("--calibration", "köln.npz")
+            call_process(folder, "agent", "calibrate", *words)
+    answers = [] if method == "split-cp" else [f"{site}.json" for site in SITES]
+    call_process(folder, "server", "close", "round.json", *answers)
+    given = () if method in FROM_RELEASE else ("--calibration", "köln.npz")
     words = ("--release", "release.json", "--round", "round.json", "--agent", "köln", *given)
     bound = ("--model-name", "net 3.1", "--data-period", "2026-01 to 2026-06")
-    call_process(server, "agent", "predictor", *words, *bound, "--out", "home/own.json")
+    call_process(folder, "agent", "predictor", *words, *bound, "--out", "home/own.json")
+
+
+@pytest.mark.parametrize(
+    ("method", "part"),
+    [(name, part) for name in METHODS for part in PARTS if part not in NOT_BY.get(name, ())],
+)
+def test_a_site_serves_without_its_calibration_data(method, part, tmp_path, node):
+    pytest.importorskip("onnxruntime")
+    make = {"cqr": regressor, "fed-crc": several}.get(method, classifier)
+    rng, home = np.random.default_rng(5), tmp_path / "home"
+    home.mkdir()
+    drawn = [make(rng, n) for n in (150, 150, 40)]
+    if part == "by group":
+        drawn = [replace(rows, groups=rng.choice(["f", "m"], len(rows.labels))) for rows in drawn]
+    *both, new = drawn
+    cal = dict(zip(SITES, both, strict=True))
+    round_by_files(tmp_path, method, part, cal)
 
     # what the site's own data give; then they, the release and all else are deleted
-    release, new, wanted = fw.load(server / "release.json"), make(rng, 40, **options), {}
+    release = fw.load(tmp_path / "release.json")
     kept(home / "new.npz", new)
-    call = release.predict_interval if kind == "cqr" else release.predict_set
-    for alpha in release.round.alphas:
-        found = arrays(call("köln", new, alpha=alpha, calibration=again))
-        wanted[alpha] = [part.astype(float).tolist() for part in found]
-    for file in filter(Path.is_file, server.rglob("*")):
+    call = release.predict_interval if method == "cqr" else release.predict_set
+    again = None if method in FROM_RELEASE else cal["köln"]
+    found = call("köln", new, alpha=ALPHAS, calibration=again)
+    wanted = [[part.astype(float).tolist() for part in arrays(found[alpha])] for alpha in ALPHAS]
+    for file in filter(Path.is_file, tmp_path.rglob("*")):
         if file.parent != home:
             file.unlink()
 
+    # a service, graphs and JavaScript give the same
     own, asked = fw.load(home / "own.json"), {"outputs": new.values.tolist()}
     asked |= {} if new.ids is None else {"ids": list(new.ids)}
     asked |= {} if new.groups is None else {"groups": list(new.groups)}
-    for alpha, sets in wanted.items():
-        calls = ({**asked, "alpha": alpha, "model": name} for name in ("net 3.1", "net 3.2"))
-        said = "".join(json.dumps(each) + "\n" for each in calls)
-        answered = process(home, sys.executable, "-c", SERVICE, said=said)
-        assert answered == [sets, {"refused": "model"}]
-        graph = ("predictor", "onnx", "own.json", "sets.onnx", "--double")
-        call_process(home, *graph, "--alpha", alpha)
-        feed = {"outputs": asked["outputs"]}
-        if getattr(own.score_object, "randomized", False):
-            feed["u"] = fw.uniforms(own.key, new.ids).tolist()
-        if own.groups:
-            feed["group"] = [own.groups.index(name) for name in new.groups]
-        assert process(home, sys.executable, "-c", GRAPH, said=json.dumps(feed)) == [sets]
-        said = json.dumps({**asked, "alpha": alpha})
-        assert process(home, node, "-e", SCRIPT, CONSUMER, said=said) == [sets]
+    calls = [{**asked, "alpha": alpha} for alpha in ALPHAS]
+    bound = [{**each, "model": "net 3.1"} for each in calls] + [{**calls[0], "model": "net 3.2"}]
+    answered = process(home, sys.executable, "-c", SERVICE, said=lines(bound))
+    assert answered == [*wanted, {"refused": "model"}]
+    assert process(home, node, "-e", SCRIPT, CONSUMER, said=lines(calls)) == wanted
+    feed, graphs = {"outputs": asked["outputs"]}, [f"sets-{alpha}.onnx" for alpha in ALPHAS]
+    if getattr(own.score_object, "randomized", False):
+        feed["u"] = fw.uniforms(own.key, new.ids).tolist()
+    if own.groups:
+        feed["group"] = [own.groups.index(name) for name in new.groups]
+    for alpha, path in zip(ALPHAS, graphs, strict=True):
+        call_process(home, "predictor", "onnx", "own.json", path, "--double", "--alpha", alpha)
+    assert process(home, sys.executable, "-c", GRAPH, *graphs, said=lines([feed])) == wanted
 
     # the command line and a monitor take it too
     words = ("agent", "predict", "--predictor", "own.json", "--outputs", "new.npz", "--alpha", 0.2)
     call_process(home, *words, "--model-name", "net 3.1", "--out", "sets.csv")
     with open(home / "sets.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    if kind == "cqr":
-        assert [float(row["lower"]) for row in rows] == wanted[0.2][0]
+    if method == "cqr":
+        assert [float(row["lower"]) for row in rows] == wanted[0][0]
     else:
-        assert [int(row["size"]) for row in rows] == [sum(row) for row in wanted[0.2][0]]
+        assert [int(row["size"]) for row in rows] == [sum(row) for row in wanted[0][0]]
     call_process(home, *words, "--model-name", "net 3.2", "--out", "other.csv", code=2)
     call_process(home, "monitor", "open", "m.json", "--predictor", "own.json", "--alpha", 0.2)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -34,8 +33,7 @@ def test_vectors_hold_every_kind_of_row_that_is_hard():
     assert "inf" in {end for case in CASES for end in case.upper or ()}
 
 
-def test_javascript_gives_every_set_interval_and_uniform(tmp_path):
-    node = shutil.which("node") or pytest.skip("needs node")
+def test_javascript_gives_every_set_interval_and_uniform(tmp_path, node):
     (tmp_path / "vectors.json").write_bytes(vectors.vectors())
     words = [node, Path(__file__).with_name("vectors.js"), SERVE / "predictor.js", "vectors.json"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
