@@ -217,6 +217,29 @@ def test_one_set_of_cuts_is_answered(tmp_path):
     ask(tmp_path, strata(24.0, id="r3"))
 
 
+def test_no_refusal_tells_whether_a_score_passes_the_bounds_of_a_round(tmp_path):
+    for top in (0.4, 0.9):
+        round = terms("fed-crc", settings={"bounds": (0.0, 0.5), "min_gap": 5})
+        assert ask(tmp_path / str(top), round, Calibration(top * SCORES))
+
+
+def test_means_of_features_are_of_one_set_of_rows(tmp_path):
+    """The means before and after a new row once told all features of one patient exactly."""
+    rng = np.random.default_rng(0)
+    features, scores = rng.normal(size=(101, 3)), rng.uniform(size=101)
+
+    def means(n, id):
+        round = terms("cphet", id=id, target="mixture", settings={"scope": "local"})
+        return ask(
+            tmp_path, replace(round, n_classes=None), Calibration(scores[:n], None, features[:n])
+        )
+
+    means(100, "r1")
+    with pytest.raises(DisclosureError):
+        means(101, "r2")
+    means(100, "r3")
+
+
 def test_private_answers_without_a_budget_spend_ten_over_all_rounds(tmp_path):
     def private(i):
         return terms(

@@ -136,8 +136,12 @@ def test_other_bounds_and_infinite_scores():
     scores = [-4.5, -1.0, 0.2, 1.0, 3.3, inf]
     assert fw.calibrate({"a": scores}, method=method, alpha=0.5).threshold("a") == 1.0
     assert fw.calibrate({"a": scores}, method=method, alpha=0.2).threshold("a") == inf
-    with pytest.raises(InputError):
+    high = fw.calibrate({"a": [-1.0, 0.2, 1.0, 9.5]}, method=method, alpha=0.5)
+    assert high.threshold("a") == 1.0, "a score beyond the grid is missed at every threshold"
+    with pytest.raises(InputError, match="bounds"):
         fw.calibrate({"a": [0.5, 1.5]}, method="fed-crc", alpha=0.5)
+    with pytest.raises(InputError, match="bounds"):
+        fw.calibrate({"a": [0.5]}, method="fed-crc", alpha=0.5, score="absolute-residual")
 
 
 @pytest.mark.parametrize(

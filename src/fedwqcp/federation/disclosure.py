@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fedwqcp._validation import CheckedSettings, check_least
 from fedwqcp.errors import DisclosureError, InputError
@@ -187,7 +189,8 @@ def told(plan: Plan, cal: Calibration, steps: int) -> list[Told]:
         by_rank = frozenset(ranks.get(key, ()))
         count = min(size - len(by_rank), once[key] + added[key])
         accounts = _accounts(plan, cal, *key[1:], size)
-        parts.append(Told(accounts, _digest(own), by_rank, count))
+        sample = digest_of(own.scores, own.labels, own.features, own.weights)
+        parts.append(Told(accounts, sample, by_rank, count))
     return parts
 
 
@@ -216,9 +219,9 @@ def _accounts(
     return {**found, EVERYBODY: cal.n}
 
 
-def _digest(cal: Calibration) -> str:
-    """Return a digest by which the same sample is known again; it stays at the agent."""
+def digest_of(*arrays: npt.NDArray[Any] | None) -> str:
+    """Return a digest by which the same data are known again; it stays at the agent."""
     found = sha256()
-    for values in (cal.scores, cal.labels, cal.features, cal.weights):
+    for values in arrays:
         found.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
     return found.hexdigest()

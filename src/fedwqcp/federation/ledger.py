@@ -22,6 +22,7 @@ from fedwqcp.federation.disclosure import (
     PRIVATE_EPSILON,
     DisclosureLimit,
     Told,
+    digest_of,
     told,
     too_little_noise,
 )
@@ -247,17 +248,22 @@ def _check_differences(cal: Calibration, divisions: set[str], limit: DisclosureL
 def _new_cuts(
     plan: Plan, cal: Calibration, before: list[_Told], limit: DisclosureLimit | None
 ) -> str:
-    """Return where a round cuts the points, if no round did before; refuse another set of cuts.
+    """Return how a round uses features, if no round did before; refuse another use.
 
-    Cuts of two rounds together could leave single people between them.
+    Cuts of two rounds together could leave single people between them, and so do the means of
+    features of two sets of rows.
     """
-    if not plan.method.cells(cal):
+    if plan.method.cells(cal):
+        cuts = ", ".join(f"{float(cut)!r}" for cut in plan.traits.cuts) or "rows"
+    elif plan.traits.needs_features:
+        cuts = f"means {digest_of(cal.features, cal.labels, cal.groups)}"
+    else:
         return ""
-    cuts = ", ".join(f"{float(cut)!r}" for cut in plan.traits.cuts) or "rows"
     known = {each.cuts for each in before if each.cuts}
     if known and cuts not in known and limit is not None:
         raise DisclosureError(
-            "this agent answers one set of cuts of its points, and answered another before",
+            "this agent answers one set of cuts, or means of one set of rows, of its features, "
+            "and answered another before",
             cure=("renew its ledger", "ask for the former strata, or renew the ledger"),
         )
     return "" if cuts in known else cuts

@@ -140,7 +140,6 @@ class FedCRC(OneShot[LossCurve]):
 
     summaries = (LossCurve,)
     outcomes = (SharedThreshold, PerAgentThresholds)
-    traits = Traits(controls_risk=True)
 
     def __post_init__(self) -> None:
         if not 0 <= self.n0 < inf:
@@ -153,12 +152,7 @@ class FedCRC(OneShot[LossCurve]):
             )
 
     def summarize(self, cal: Calibration, alpha: float) -> LossCurve:
-        scores = cal.scores
-        if scores.size and not scores[scores < inf].max(initial=-inf) <= self.bounds[1]:
-            raise InputError(
-                f"fed-crc needs scores of at most {self.bounds[1]:g}, or +inf: choose a score with "
-                "such a range, or state another with bounds=(low, high)"
-            )
+        scores = cal.scores  # those beyond the grid are missed at every threshold
         weights = np.ones(scores.shape) if cal.weights is None else cal.weights
         cell = np.searchsorted(self.grid, scores.ravel())  # the first threshold that holds a score
         mass = np.bincount(cell, weights.ravel(), minlength=self.points + 2)
@@ -207,6 +201,12 @@ class FedCRC(OneShot[LossCurve]):
             "exchangeable with its own calibration points"
         )
         return _ASSUMPTIONS.get(self.correction, own)
+
+    @property
+    def traits(self) -> Traits:
+        # decided by the terms alone: a refusal for one score beyond the bounds would tell of it
+        stated = (0.0, 1.0) if self.bounds == (0.0, 1.0) else None
+        return Traits(controls_risk=True, stated_range=stated)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         levels = sketch_size(cal.n, self.points + 1, self.min_gap)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, TypeAlias
 
 import msgspec
@@ -41,7 +42,6 @@ from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration, Method
-from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
 from fedwqcp.outputs import Outputs
 from fedwqcp.scores import Score
 from fedwqcp.scores.aps import APS
@@ -90,7 +90,7 @@ def one_round(
         **terms,
     )
     plan = Plan.of(round)
-    _check_private_range(plan, cals)
+    _check_stated_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
         sized = msgspec.structs.replace(round, max_n=round.max_n + plan.traits.size_noise)
         plan = Plan.of(secure_round(sized, secure))
@@ -104,12 +104,13 @@ def one_round(
     return msgspec.structs.replace(release, local=_localized(plan, release, cals))
 
 
-def _check_private_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
-    """Refuse scores beyond an unstated range, which an agent elsewhere would clip to 0 and 1."""
-    if not isinstance(plan.method, PrivateFedWQCP) or plan.method.bounds is not None:
+def _check_stated_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
+    """Refuse scores beyond an unstated range; an agent elsewhere counts them at its ends."""
+    if plan.traits.stated_range is None:
         return
     for name, cal in cals.items():
-        if cal.n and not 0 <= cal.scores.min() <= cal.scores.max() <= 1:
+        scores = cal.scores[cal.scores < inf]
+        if scores.size and not 0 <= scores.min() <= scores.max() <= 1:
             raise OutOfRangeError(
                 "must be stated for scores beyond 0 and 1: bounds=(0, 50)", field="bounds"
             ).within(f"agent {name!r}")

@@ -183,7 +183,8 @@ class Site:
 
     def hides(self, round: Round) -> bool:
         """Whether each masked sum surely holds an honest agent's numbers besides the site's own."""
-        return self.settings.honest_others > len(round.agents) - round.quorum
+        lost = len(round.agents) - round.quorum
+        return round.roster is None and self.settings.honest_others > lost
 
     def check_required(self, round: Round) -> None:
         """Refuse a round of another method, level or target than the site insists on."""
