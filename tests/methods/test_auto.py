@@ -121,6 +121,16 @@ def test_it_fits_every_sites_usual_limit_and_leaves_room(C: int) -> None:
     assert release_of_another_level(sites) == free.received
 
 
+@pytest.mark.parametrize("C", [0, 3])
+def test_scores_of_infinity_are_sent_and_count(C: int) -> None:
+    sites = federation(3, C)
+    labels = np.arange(40) % C if C else None
+    sites["s1"] = fw.Calibration(np.full(40, inf), labels, n_classes=C or None)
+    release = fw.calibrate(sites, method="auto", alpha=0.1)
+    assert release.threshold("s1") == inf
+    assert release.threshold("s4") < inf
+
+
 def release_of_another_level(sites: dict[str, fw.Calibration]) -> object:
     return fw.calibrate(sites, method="auto", alpha=0.02).received
 

@@ -62,7 +62,7 @@ class PartSketches(ClassSketches):
     ``others`` is the number of points without a class.
     """
 
-    rest: tuple[float, ...]
+    rest: tuple[Real, ...]
     others: int = 0
 
     def __post_init__(self) -> None:
