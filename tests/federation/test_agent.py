@@ -26,7 +26,6 @@ from fedwqcp.methods.dp_fedcp import CountFirst, CountsAt, DescendFrom, LabelCou
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedcp_qq import RankOf
 from fedwqcp.methods.fedls_cp import ClassSketches
-from fedwqcp.scores.cqr import CQR
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
     Answer,
@@ -53,15 +52,10 @@ def test_the_first_question_needs_no_message():
 
 
 @pytest.mark.parametrize(
-    ("ask", "says"),
-    [
-        (Ask("r2", 0, (Begin(),)), "round: the question is of round r2, not r1"),
-        (Ask("r1", 0, (Begin(), Begin())), "questions: must be 1, one for each thr.*, got 2"),
-        (Ask("r1", 0, ()), "questions: must be 1, .* got 0"),
-    ],
+    "ask", [Ask("r2", 0, (Begin(),)), Ask("r1", 0, (Begin(), Begin())), Ask("r1", 0, ())]
 )
-def test_a_question_of_another_round_or_of_other_tasks_is_not_answered(ask, says):
-    with pytest.raises(WrongRoundError, match=says):
+def test_a_question_of_another_round_or_of_other_tasks_is_not_answered(ask):
+    with pytest.raises(WrongRoundError):
         Agent("a", ROUND, CAL).answer(encode(ask))
 
 
@@ -92,17 +86,10 @@ def test_who_is_not_in_the_roster_does_not_answer():
         Agent("c", ROUND, CAL)
 
 
-@pytest.mark.parametrize(
-    ("cal", "says"),
-    [
-        (Calibration(np.full(11, 0.5)), "n must be at most the round's max_n = 10, got 11"),
-        (Calibration([0.5, 3.0]), "scores must lie between 0 and 1 for lac"),
-        (Calibration(np.zeros((3, 2))), r"scores must be one number per row, got shape \(3, 2\)"),
-    ],
-)
-def test_data_that_do_not_fit_the_round_stay_unsent(cal, says):
-    with pytest.raises(InputError, match=says):
-        Agent("a", ROUND, cal)
+@pytest.mark.parametrize("scores", [np.full(11, 0.5), [0.5, 3.0], np.zeros((3, 2))])
+def test_data_that_do_not_fit_the_round_stay_unsent(scores):
+    with pytest.raises(InputError):
+        Agent("a", ROUND, Calibration(scores))
 
 
 class Raw(Summary):
@@ -147,35 +134,11 @@ def test_a_method_that_answers_with_its_data_is_stopped(monkeypatch):
         Agent("a", round, CAL, limit=None).answer()
 
 
-def test_thresholds_with_and_without_the_agents_data():
-    release = calibrate({"a": CAL, "b": [0.5] * 9}, method="split-cp", alpha=0.2).public()
-    with pytest.raises(InputError, match="own calibration data"):
-        thresholds(release, "a")
-    assert thresholds(release, "a", calibration=CAL) == 0.4
-    shared = calibrate({"a": CAL, "b": [0.5] * 9}, method="fedwq-cp", alpha=0.2)
-    assert thresholds(shared, "a") == thresholds(shared, "a", calibration=CAL)
-
-
-def test_two_columns_give_two_thresholds():
-    two = Calibration(np.array([[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.4, 0.8]]))
-    score = CQR(symmetric=False)
-    release = calibrate({"a": two}, method="split-cp", alpha=0.4, score=score)
-    np.testing.assert_array_equal(release.threshold("a"), [0.4, 0.8])
-    np.testing.assert_array_equal(thresholds(release, "a", calibration=two), [0.4, 0.8])
-
-
 def test_an_error_never_shows_a_score():
     with pytest.raises(InputError) as error:
         Agent("a", ROUND, Calibration([0.5, 123.456]))
     assert "123" not in str(error.value)
     assert "0.5" not in repr(Calibration([0.5, 0.25]))
-
-
-def test_a_round_with_unknown_names_is_refused():
-    with pytest.raises(InputError):
-        Agent("a", replace(ROUND, score=Choice("apps")), CAL)
-    with pytest.raises(InputError):
-        Agent("a", replace(ROUND, rule="top5"), CAL)
 
 
 @pytest.mark.parametrize("changed", [-5.0, 7.0])
@@ -187,17 +150,11 @@ def test_a_threshold_outside_the_score_is_not_used(changed):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"rule": "until"}, "rule 'until' reads labels in order and does not fit LAC"),
-        (
-            {"method": Choice("dp-fedcp"), "score": Choice("absolute-residual")},
-            "method 'dp-fedcp' is for sets of labels, which score 'absolute-residual' does not",
-        ),
-    ],
+    "change",
+    [{"rule": "until"}, {"method": Choice("dp-fedcp"), "score": Choice("absolute-residual")}],
 )
-def test_terms_that_nobody_could_follow_are_refused_at_once(change, says):
-    with pytest.raises(InputError, match=says):
+def test_terms_that_nobody_could_follow_are_refused_at_once(change):
+    with pytest.raises(InputError):
         Server(replace(ROUND, **change))
 
 
@@ -350,14 +307,6 @@ def test_as_many_targets_as_the_server_says_tell_everything():
         Agent("a", terms("cphet", solver="rounds", rounds=1), cal).answer()
 
 
-def test_more_questions_than_planned_are_refused_also_where_they_would_tell_no_more():
-    agent = Agent("a", terms("fcp", count_gap=5), HALVES)
-    ask = CountAt(tuple(np.linspace(0.1, 0.9, 15)))
-    assert agent.answer(encode(Ask("r1", 16, (ask,))))
-    with raises(WrongRoundError, field="step"):
-        agent.answer(encode(Ask("r1", 17, (ask,))))
-
-
 def test_an_empty_question_is_refused_outside_the_dialogue_and_spends_no_budget(tmp_path):
     spent = Budget(tmp_path / "budget", 2.0)
     round = terms("private-fedwq-cp", epsilon=1.0)
@@ -370,16 +319,6 @@ def test_an_empty_question_is_refused_outside_the_dialogue_and_spends_no_budget(
     assert counts.answer(encode(Ask("r1", 16, (None,))))  # it has no point of the group
     with raises(WrongRoundError, field="step"):
         counts.answer(encode(Ask("r1", 17, (None,))))
-
-
-@pytest.mark.parametrize(
-    ("share", "said"),
-    [(share, "a number, got") for share in ("a", None, [1], True)]
-    + [(share, "above 0 and at most 1") for share in (0, 1.5, float("nan"))],
-)
-def test_a_limit_is_a_share(share, said):
-    with pytest.raises(InputError, match=f"share must be {said}"):
-        DisclosureLimit(share)
 
 
 def test_a_dialogue_that_begins_again_is_refused_once_it_would_tell_more():
@@ -482,22 +421,10 @@ def test_coarse_counts_tell_no_more_than_one_score_in_a_gap_whatever_is_asked(n,
     assert (np.array(counts.counts) <= true).all(), "so no threshold is ever lower"
 
 
-@pytest.mark.parametrize("bad", [{"share": 0.0}, {"share": 1.5}, {"min_class": 0}])
+@pytest.mark.parametrize(
+    "bad",
+    [*({"share": share} for share in ("a", None, [1], True, 0.0, 1.5, np.nan)), {"min_class": 0}],
+)
 def test_a_limit_is_a_share_and_a_size(bad):
-    with pytest.raises(InputError, match="must be"):
-        DisclosureLimit(**bad)
-
-
-def test_data_of_other_classes_than_the_round_s_are_refused_at_home():
-    round = Round(
-        id="r",
-        method=Choice("fedls-cp"),
-        score=Choice("lac"),
-        alphas=(0.2,),
-        agents=("a",),
-        quorum=1,
-        n_classes=40,
-    )
-    cal = Calibration([0.1, 0.2, 0.3], [0, 1, 2], n_classes=3)
     with pytest.raises(InputError):
-        Agent("a", round, cal)
+        DisclosureLimit(**bad)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from changed import replace
 from fedwqcp.errors import DisclosureError, InputError, RecordError
-from fedwqcp.federation import approval
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.disclosure import DisclosureLimit
@@ -101,17 +100,6 @@ def test_another_score_of_the_same_people_counts(tmp_path):
         ask(tmp_path, terms(id=f"r{i}", score="lac"), Calibration(SCORES ** (1 + i), n_classes=3))
     with pytest.raises(DisclosureError):
         ask(tmp_path, terms(id="r15", score="lac"), Calibration(SCORES**0.5, n_classes=3))
-
-
-def test_two_columns_are_of_two_people():
-    two = Calibration(np.stack([SCORES, SCORES[::-1] / 2], axis=1))
-    round = terms(
-        alphas=tuple(0.05 * i for i in range(2, 12)),
-        score="cqr",
-    )
-    round = replace(round, score=Choice("cqr", {"symmetric": False}), n_classes=None)
-    with pytest.raises(DisclosureError):
-        Agent("a", round, two).answer()
 
 
 def test_a_class_tells_a_fifth_of_its_people_over_all_rounds(tmp_path):
@@ -427,14 +415,6 @@ def test_masks_lift_no_limit_unless_the_site_trusts_others(tmp_path, honest):
     assert reply(at, round, masked=True) == ("ok" if honest == 2 else "answer")
     plain = replace(round, secure=None, id="plain")
     assert reply(at, plain) == "answer"
-
-
-def test_the_name_of_a_waiting_round_is_of_its_terms_alone_and_cannot_be_met_by_chance():
-    first = terms()
-    name = approval._name(first)
-    assert first.expects(first.agents[0])  # what a round keeps for look-up is no term
-    assert approval._name(first) == approval._name(replace(first, id="r9", key="k")) == name
-    assert len(name) == 32
 
 
 def test_a_round_waits_until_a_person_approves_its_terms_once(tmp_path):

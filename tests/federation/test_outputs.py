@@ -30,6 +30,25 @@ from refusals import raises
 PROBS = np.array([[0.7, 0.3], [0.2, 0.8]])
 
 
+def npy(array):
+    """The bytes of an .npy file."""
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def npz(**arrays):
+    """The bytes of an .npz file."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def claim(rows):
+    """The bytes of an .npy file that claims more rows than any machine holds."""
+    return npy(np.zeros((2, 2))).replace(b"(2, 2)", b"(%d, 2)" % rows)
+
+
 def test_npz_with_everything(tmp_path):
     path = tmp_path / "cal.npz"
     np.savez(path, probs=PROBS, labels=[0, 1], ids=["p1", "p2"], features=np.eye(2))
@@ -42,23 +61,12 @@ def test_npz_with_everything(tmp_path):
     assert f"{there}" in repr(found)
 
 
-def test_npz_for_regression(tmp_path):
-    path = tmp_path / "cal.npz"
-    np.savez(path, outputs=[1.5, 2.5], y=[1.0, 2.0])
-    found = load_outputs(path)
-    assert (found.values.shape, found.labels.tolist(), found.ids) == ((2,), [1.0, 2.0], None)
-
-
-@pytest.mark.parametrize("name", ["labels", "label", "y"])
-def test_npz_names_its_labels_in_any_of_three_ways(tmp_path, name):
-    np.savez(tmp_path / "cal.npz", probs=PROBS, **{name: [1, 0]})
-    assert load_outputs(tmp_path / "cal.npz").labels.tolist() == [1, 0]
-
-
-def test_classes_by_name_are_refused_with_what_to_write(tmp_path):
-    (tmp_path / "cal.csv").write_text("p0,p1,label\n0.7,0.3,flu\n")
-    with raises(InputError, row=0):
-        load_outputs(tmp_path / "cal.csv")
+@pytest.mark.parametrize(("ids", "labels"), [("ids", "labels"), ("id", "label"), ("ids", "y")])
+def test_an_archive_names_its_parts_as_a_table_does(tmp_path, ids, labels):
+    np.savez(tmp_path / "cal.npz", outputs=[1.5, 2.5], **{labels: [1.0, 2.0], ids: ["p1", "p2"]})
+    found = load_outputs(tmp_path / "cal.npz")
+    assert (found.values.shape, found.labels.tolist()) == ((2,), [1.0, 2.0])
+    assert found.ids.tolist() == ["p1", "p2"]
 
 
 def test_npy_with_labels_beside_it(tmp_path):
@@ -107,16 +115,6 @@ def test_logits_are_told_from_probabilities(tmp_path):
         assert found.values.tolist() == [[0.5, 0.5]]
 
 
-def test_parquet_equals_csv(tmp_path):
-    pa = pytest.importorskip("pyarrow", reason="the extra [parquet] is not installed")
-    pq = pytest.importorskip("pyarrow.parquet", reason="the extra [parquet] is not installed")
-    path = tmp_path / "cal.parquet"
-    pq.write_table(pa.table({"p0": [0.7, 0.2], "p1": [0.3, 0.8], "label": [0, 1]}), path)
-    found = load_outputs(path)
-    np.testing.assert_array_equal(found.values, PROBS)
-    assert found.labels.dtype == np.int64
-
-
 def test_parquet_numbers_keep_their_meaning(tmp_path):
     """Columns of numbers are read as arrays; ids, gaps and class names as CSV reads them."""
     pa = pytest.importorskip("pyarrow", reason="the extra [parquet] is not installed")
@@ -143,54 +141,96 @@ def test_own_outputs_may_be_larger_than_a_message(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content"),
     [
-        ("a.txt", b"", "must be one of .npz, .npy, .csv, .parquet, got a.txt"),
-        ("a.npz", b"garbage", "cannot be read"),
-        ("a.npy", b"\x93NUMPY", "cannot be read"),
-        ("a.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((", "cannot be read"),
-        ("a.parquet", b"garbage", "Parquet"),
-        ("a.csv", b"", "it is empty"),
-        ("a.csv", b"\xff\xfe\x00", "UTF-8"),
-        ("a.csv", b"q,r\n1,2\n", "must have columns p0, p1"),
-        ("a.csv", b"p0,p2\n1,2\n", "without a gap"),
-        ("a.csv", b"p0,p1\n0.5\n", "line 2 has 1 fields, the header has 2"),
-        ("a.csv", b"p0,p1\n0.5,secret\n", "column 'p1' must hold numbers"),
+        ("a.txt", b""),
+        ("a.npz", b"garbage"),
+        ("a.npz", npy(PROBS)),
+        ("a.npz", npz(odds=PROBS)),
+        ("a.npz", npz(probs=np.float64(1.0))),
+        ("a.npz", npz(probs=PROBS, labels=np.int64(1))),
+        ("a.npz", npz(probs=PROBS, groups=["f"])),
+        ("a.npz", npz(probs=PROBS, classes=[["a", "b"]])),
+        ("a.npz", npz(probs=PROBS, patient_id=["p1", "p2"])),  # ids must not be lost silently
+        ("a.npz", npz(probs=PROBS, Groups=["p1", "p2"])),
+        *(("a.npz", npz(**{name: PROBS})) for name in ("y_prob", "Logit", "y_pred")),
+        ("a.npz", npz(probs=np.array([{"a": 1}], dtype=object))),  # never unpickled
+        ("a.npz", npz(probs=PROBS, labels=np.array(["flu", "cold"], dtype=object))),
+        ("a.npy", b"\x93NUMPY"),
+        ("a.npy", b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((("),
+        ("a.npy", npz(probs=PROBS)),
+        ("a.npy", claim(10**13)),
+        ("a.parquet", b"garbage"),
+        ("a.csv", b""),
+        ("a.csv", b"\xff\xfe\x00"),
+        ("a.csv", b"q,r\n1,2\n"),
+        ("a.csv", b"p0,p2\n1,2\n"),
+        ("a.csv", b"p0,p01\n1,2\n"),
+        ("a.csv", b"p00,p01\n1,2\n"),
+        ("a.csv", b"z0,y\n1,2\n"),
+        ("a.csv", b"id,p1,label\n1,0.5,1\n"),
+        ("a.csv", b"prob_0,prob_1\n1,2\n"),
+        ("a.csv", b"patient_id,p0,p1\n1,0.5,0.5\n"),
+        ("a.csv", b"p0,p1,Label\n0.5,0.5,1\n"),
+        ("a.csv", b"p0,p1,Group\n0.5,0.5,1\n"),
+        ("a.csv", b"p0,p1,p1\n1,2,3\n"),
+        ("a.csv", b"p0;p1\n0,1;0,9\n"),
+        ("a.csv", b"p0\tp1\n0.1\t0.9\n"),
+        ("a.csv", b"melanoma,nevus,label\n0.7,0.3,0\n"),  # the round names no classes
     ],
 )
-def test_bad_files_are_refused(tmp_path, name, content, says):
+def test_files_that_are_or_mean_something_else_are_refused(tmp_path, name, content):
     if name.endswith(".parquet"):
         pytest.importorskip("pyarrow", reason="the extra [parquet] is not installed")
     path = tmp_path / name
+    with pytest.raises(InputError):
+        load_outputs(path)  # it is missing
     path.write_bytes(content)
-    with pytest.raises(InputError, match=says) as error:
+    with pytest.raises(InputError):
         load_outputs(path)
-    assert "secret" not in str(error.value)
-
-
-UNNAMED = r"got \d columns of other names: does a line of names come first\?"
-HEADLESS = "line 1 must name the columns .* add a line of names"
 
 
 @pytest.mark.parametrize(
-    ("first", "classes", "says"),
+    ("text", "row"),
     [
-        ("Miller,0.253,0.747,1", None, HEADLESS),
-        ("Miller,0.253,0.747,1", (), HEADLESS),
-        ("0.253,0.747", ("flu", "cold"), HEADLESS),
-        ("Miller,1,0,2", (), UNNAMED),
-        ("Miller,71%,29%,flu", ("flu", "cold"), "this agent lacks 'cold'"),
-        ("Miller,71%,29%,Flu", ("flu", "cold"), UNNAMED),
-        ("Miller,flu,y", (), UNNAMED),
-        ("class 7,Miller,flu", (), UNNAMED),
+        ("p0,p1\n0.5\n", 0),
+        ("p0,p1\n0.5,secret\n", 0),
+        ("p0,p1\n1,0\n1,\n", 1),
+        ("p0,p1,id\n1,2,\n", 0),
+        ("p0,p1,label\n1,0,secret\n", 0),
+        ("p0,p1,label\n1,0,\n", 0),
+        ("p0,p1,label,group\n0.7,0.3,1,\n", 0),
+        ("p0,p1,id\n0.5,0.5,secret\n0.5,0.5,Smith\n0.5,0.5,secret\n0.5,0.5,secret\n", 2),
     ],
 )
-def test_a_first_row_in_place_of_names_is_never_shown(tmp_path, first, classes, says):
+def test_a_bad_line_is_named_and_its_content_never_shown(tmp_path, text, row):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(InputError) as error:
+        load_outputs(tmp_path / "a.csv")
+    assert error.value.row in (row, None)
+    assert f"{row + 2}" in str(error.value)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "classes"),
+    [
+        ("Miller,0.253,0.747,1", None),
+        ("Miller,0.253,0.747,1", ()),
+        ("0.253,0.747", ("flu", "cold")),
+        ("Miller,1,0,2", ()),
+        ("Miller,71%,29%,flu", ("flu", "cold")),
+        ("Miller,71%,29%,Flu", ("flu", "cold")),
+        ("Miller,flu,y", ()),
+        ("class 7,Miller,flu", ()),
+    ],
+)
+def test_a_first_row_in_place_of_names_is_never_shown(tmp_path, first, classes):
     path = tmp_path / "a.csv"
     path.write_text(f"{first}\n{first}\n")
-    with pytest.raises(InputError, match=says) as error:
+    with pytest.raises(InputError) as error:
         load_outputs(path, classes=classes)
-    assert not any(each in str(error.value) for each in ("Miller", "253", "747"))
+    assert not any(secret in str(error.value) for secret in ("Miller", "253", "747"))
 
 
 def test_columns_named_by_class_may_be_decimals(tmp_path):
@@ -207,7 +247,7 @@ def test_any_change_of_a_file_gives_outputs_or_an_input_error(tmp_path, name):
         pq = pytest.importorskip("pyarrow.parquet")
         pq.write_table(pa.table({"p0": [0.7, 0.2], "p1": [0.3, 0.8], "label": [0, 1]}), path)
     else:
-        files = {".npy": npy(PROBS), ".npz": npz(PROBS), ".csv": b"p0,p1,label\n0.7,0.3,0\n"}
+        files = {".npy": npy(PROBS), ".npz": npz(probs=PROBS), ".csv": b"p0,p1,label\n0.7,0.3,0\n"}
         path.write_bytes(files[path.suffix])
     good, refused = path.read_bytes(), 0
     for _ in range(500):
@@ -222,124 +262,6 @@ def test_any_change_of_a_file_gives_outputs_or_an_input_error(tmp_path, name):
     assert refused > 100
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "cal.npz")
-
-
-def test_an_archive_without_outputs_says_what_it_holds(tmp_path):
-    path = tmp_path / "cal.npz"
-    np.savez(path, odds=PROBS)
-    with pytest.raises(InputError):
-        load_outputs(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [("y_prob", "probs"), ("probabilities", "probs"), ("Logit", "logits"), ("y_pred", "outputs")],
-)
-def test_an_archive_under_other_names_says_how_to_name_the_array(tmp_path, name, meant):
-    path = tmp_path / "cal.npz"
-    np.savez(path, **{name: PROBS, "y_true": [0, 1]})
-    with pytest.raises(InputError):
-        load_outputs(path)
-
-
-def test_objects_are_never_unpickled(tmp_path):
-    path = tmp_path / "cal.npz"
-    np.savez(path, probs=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InputError) as error:
-        load_outputs(path)
-    assert str(error.value).endswith("save probs.astype(float)"), "as integers they would be lost"
-
-
-def test_labels_of_pandas_as_objects_are_refused_with_what_to_save(tmp_path):
-    labels = np.array(["flu"] * len(PROBS), dtype=object)
-    np.savez(tmp_path / "cal.npz", probs=PROBS, labels=labels)
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "cal.npz")
-    np.save(tmp_path / "cal.npy", PROBS)
-    np.save(tmp_path / "y.npy", labels, allow_pickle=True)
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "cal.npy", tmp_path / "y.npy")
-
-
-def test_one_row_that_is_flat_is_told_its_shape():
-    with pytest.raises(InputError):
-        Outputs(np.full(4, 0.25), ids=["x"])
-
-
-def test_lengths_must_agree():
-    with pytest.raises(InputError):
-        Outputs(PROBS, labels=np.zeros(3))
-
-
-@pytest.mark.parametrize(
-    ("name", "write", "says"),
-    [
-        (
-            "a.npz",
-            lambda p: np.savez(p, probs=np.float64(1.0)),
-            "one row for each input.*got a single value",
-        ),
-        ("a.npz", lambda p: np.savez(p, probs=PROBS, labels=np.int64(1)), "a single value"),
-        ("a.npz", lambda p: p.write_bytes(npy(PROBS)), "rename a single array to .npy"),
-        ("a.npy", lambda p: p.write_bytes(npz(PROBS)), "archive of arrays: rename it to .npz"),
-        ("a.npy", lambda p: p.write_bytes(claim(10**13)), "memory|cannot be read"),
-        (
-            "a.csv",
-            lambda p: p.write_text("p0,p01\n1,2\n"),
-            "column p0 alone: of two classes both are needed, add a column p1",
-        ),
-        ("a.csv", lambda p: p.write_text("z0,y\n1,2\n"), "z0, z1, ... must be at least two"),
-        ("a.csv", lambda p: p.write_text("p0,p1,p1\n1,2,3\n"), "each column name may occur once"),
-        ("a.csv", lambda p: p.write_text("p0,p1,id\n1,2,\n"), "line 2: .* an id, this one is em"),
-        ("a.csv", lambda p: p.write_text("p0;p1\n0,1;0,9\n"), "separated by commas, got ';': save"),
-        ("a.csv", lambda p: p.write_text("p0\tp1\n0.1\t0.9\n"), "by commas, got tabs"),
-        (
-            "a.csv",
-            lambda p: p.write_text("p0,p1\n1,0\n1,\n"),
-            "line 3: .*'p1' .* this one is empty: fill the c",
-        ),
-        (
-            "a.csv",
-            lambda p: p.write_text("p0,p1\n1,NA\n"),
-            "line 2: .*'p1' .* holds something else$",
-        ),
-        ("a.csv", lambda p: p.write_text("p0,p1,label\n1,0,a\n"), "line 2: .*; number the classes"),
-        (
-            "a.csv",
-            lambda p: p.write_text("p0,p1,label\n1,0,\n"),
-            "line 2: .* is empty: fill the cell",
-        ),
-    ],
-)
-def test_files_that_mean_something_else_are_refused(tmp_path, name, write, says):
-    path = tmp_path / name
-    write(path)
-    with pytest.raises(InputError, match=says):
-        load_outputs(path)
-
-
-def npy(array):
-    """The bytes of an .npy file."""
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-def npz(array):
-    """The bytes of an .npz file."""
-    file = io.BytesIO()
-    np.savez(file, probs=array)
-    return file.getvalue()
-
-
-def claim(rows):
-    """The bytes of an .npy file that claims more rows than any machine holds."""
-    return npy(np.zeros((2, 2))).replace(b"(2, 2)", b"(%d, 2)" % rows)
-
-
 def test_groups_and_labels_that_occur_together(tmp_path):
     (tmp_path / "cal.csv").write_text("p0,p1,y0,y1,group\n0.7,0.9,1,0,f\n0.2,0.8,1,1,m\n")
     found = load_outputs(tmp_path / "cal.csv")
@@ -350,12 +272,6 @@ def test_groups_and_labels_that_occur_together(tmp_path):
         found = load_outputs(tmp_path / "cal.npz")
         assert found.labels.shape == (2, 2)
         assert found.groups.tolist() == [3, 4]
-    (tmp_path / "cal.csv").write_text("p0,p1,label,group\n0.7,0.3,1,\n")
-    with raises(InputError, row=0):
-        load_outputs(tmp_path / "cal.csv")
-    np.savez(tmp_path / "cal.npz", probs=PROBS, groups=["f"])
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "cal.npz")
 
 
 ROUND = Round("r", Choice("fedwq-cp"), Choice("lac"), (0.5,), ("a",), 1)
@@ -377,17 +293,6 @@ def test_a_bad_row_of_an_array_is_named_by_its_index(tmp_path):
     np.savez(tmp_path / "cal.npz", probs=probs, labels=[1, 0, 1])
     with raises(InputError, row=2):
         calibration_of(ROUND, load_outputs(tmp_path / "cal.npz"))
-
-
-def test_repeated_ids_are_counted_and_never_shown(tmp_path):
-    path = tmp_path / "cal.csv"
-    path.write_text("p0,p1,id\n0.5,0.5,Miller\n0.5,0.5,Smith\n0.5,0.5,Miller\n0.5,0.5,Miller\n")
-    with raises(InputError, row=2) as caught:
-        load_outputs(path)
-    assert "Miller" not in str(caught.value)
-    path.write_text("p0,p1,id\n0.5,0.5,Miller\n0.5,0.5,Miller\n")
-    with raises(InputError, row=1):
-        load_outputs(path)
 
 
 LOGIT_ROUND = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 1, key="k")
@@ -511,21 +416,16 @@ def test_a_private_round_takes_no_temperature(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("round", "outputs", "share", "says"),
+    ("round", "outputs", "share"),
     [
-        (
-            replace(LOGIT_ROUND, score=Choice("absolute-residual")),
-            site(),
-            None,
-            "does not read logits",
-        ),
-        (LOGIT_ROUND, site(), 1.5, "must be between 0 and 1, got 1.5"),
-        (LOGIT_ROUND, replace(site(), labels=None), 0.2, "needs labels"),
-        (LOGIT_ROUND, site(n=3), 0.01, "right in all 0 rows"),
+        (replace(LOGIT_ROUND, score=Choice("absolute-residual")), site(), None),
+        (LOGIT_ROUND, site(), 1.5),
+        (LOGIT_ROUND, replace(site(), labels=None), 0.2),
+        (LOGIT_ROUND, site(n=3), 0.01),
     ],
 )
-def test_what_cannot_be_done(tmp_path, round, outputs, share, says):
-    with pytest.raises(InputError, match=says):
+def test_what_cannot_be_done(tmp_path, round, outputs, share):
+    with pytest.raises(InputError):
         for_calibration(round, "a", outputs, share, tmp_path / "a.temperature")
     assert not (tmp_path / "a.temperature").exists()
 
@@ -571,24 +471,18 @@ def test_columns_and_labels_are_found_by_the_names_of_classes(tmp_path, text, kn
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize(
-    ("text", "says"),
+    "rows",
     [
-        ("melanoma,wart,label\n0.7,0.3,0\n", "classes: .* this agent lacks 'nevus'"),
-        (
-            "melanoma,nevus,label\n0.7,0.3,wart\n",
-            "line 2: .* one of the classes .* is none of these",
-        ),
-        ("melanoma,nevus,label\n0.7,0.3,melanoma\n0.7,0.3,\n", "line 3: .* this one is empty"),
-        (
-            "melanoma,nevus,label\n0.7,,melanoma\n",
-            "line 2: .*'nevus' must hold numbers, .* is empty",
-        ),
+        "melanoma,wart,label\n0.7,0.3,0\n",
+        "melanoma,nevus,label\n0.7,0.3,wart\n",
+        "melanoma,nevus,label\n0.7,0.3,melanoma\n0.7,0.3,\n",
+        "melanoma,nevus,label\n0.7,,melanoma\n",
     ],
 )
-def test_files_of_other_classes_are_refused(tmp_path, text, says, known):
-    (tmp_path / "cal.csv").write_text(text)
+def test_files_of_other_classes_are_refused(tmp_path, rows, known):
+    (tmp_path / "cal.csv").write_text(rows)
     classes = CLASSES if known else None
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError):
         calibration_of(NAMED, load_outputs(tmp_path / "cal.csv", classes=classes))
 
 
@@ -599,23 +493,10 @@ def test_an_archive_names_its_classes(tmp_path):
     assert found.take(np.array([True, False])).classes == CLASSES
     with raises(ClassesError, field="classes"):
         load_outputs(tmp_path / "cal.npz", classes=CLASSES[::-1])
-    np.savez(tmp_path / "cal.npz", probs=PROBS, classes=[["a", "b"]])
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "cal.npz")
+
     np.savez(tmp_path / "cal.npz", probs=PROBS, classes=["a", "b", "c"])
     with raises(InputError, field="classes"):
         load_outputs(tmp_path / "cal.npz")
-
-
-def test_named_columns_need_a_round_that_names_classes(tmp_path):
-    (tmp_path / "cal.csv").write_text("melanoma,nevus,label\n0.7,0.3,0\n")
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "cal.csv")
-    with pytest.raises(InputError):
-        calibration_of(ROUND, load_outputs(tmp_path / "cal.csv", classes=None))
-    (tmp_path / "cal.csv").write_text("q,r\n0.7,0.3\n")
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "cal.csv", classes=CLASSES)
 
 
 def test_a_table_of_pandas_must_have_its_columns_in_the_order_of_the_classes():
@@ -626,41 +507,12 @@ def test_a_table_of_pandas_must_have_its_columns_in_the_order_of_the_classes():
         Outputs(table, classes=CLASSES[::-1])
 
 
-@pytest.mark.parametrize(
-    ("header", "says"),
-    [
-        (
-            "id,p1,label",
-            r"column p1 alone: of two classes both are needed, add a column p0 = 1 - p1",
-        ),
-        ("id,prob_0,prob_1,label", "got id, prob_0, prob_1, label; did you mean 'p0' by 'prob_0'"),
-        ("id,p00,p01,label", "got id, p00, p01, label; did you mean 'p0' by 'p00'"),
-        ("patient_id,p0,p1,label", "'patient_id' would not be read: name it 'id' if that is what"),
-        ("id,p0,p1,Label", "column 'Label' would not be read: name it 'label'"),
-        ("id,p0,p1,label,Group", "column 'Group' would not be read: name it 'group'"),
-    ],
-)
-def test_near_misses_of_column_names_are_named(tmp_path, header, says):
-    row = ",".join("0.5" if name[0] in "pP" else "1" for name in header.split(","))
-    (tmp_path / "a.csv").write_text(f"{header}\n{row}\n")
-    with pytest.raises(InputError, match=says):
-        load_outputs(tmp_path / "a.csv")
-
-
 @pytest.mark.parametrize("header", ["p_nevus,p_melanoma", "Nevus,Melanoma", "prob nevus,score"])
 def test_columns_of_classes_have_exactly_their_names(tmp_path, header):
     (tmp_path / "a.csv").write_text(f"{header}\n0.5,0.5\n")
     meant = header.split(",")[0]
     with pytest.raises(InputError, match=meant):
         load_outputs(tmp_path / "a.csv", classes=CLASSES[::-1])
-
-
-def test_columns_named_by_class_need_a_round_that_names_its_classes(tmp_path):
-    (tmp_path / "a.csv").write_text("id,nevus,melanoma,label\n1,0.5,0.5,nevus\n")
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "a.csv")
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "a.csv")
 
 
 def test_classes_may_bear_the_names_of_other_columns_where_nothing_is_ambiguous(tmp_path):
@@ -675,40 +527,6 @@ def test_classes_may_bear_the_names_of_other_columns_where_nothing_is_ambiguous(
     table.write_text("id,p0,p1,a,b,label\n1,0.2,0.8,0.2,0.8,0\n")
     with pytest.raises(InputError):
         load_outputs(table, classes=("a", "b"))
-
-
-def test_labels_that_are_text_need_names_of_classes(tmp_path):
-    (tmp_path / "a.csv").write_text("id,p0,p1,label\n1,0.2,0.8,sick\n")
-    with raises(InputError, row=0):
-        load_outputs(tmp_path / "a.csv")
-
-
-def test_an_archive_may_name_its_ids_as_a_table_does(tmp_path):
-    np.savez(tmp_path / "cal.npz", probs=PROBS, id=["p1", "p2"])
-    assert load_outputs(tmp_path / "cal.npz").ids.tolist() == ["p1", "p2"]
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted"), [("patient_id", "id"), ("y_true", "label"), ("Groups", "group")]
-)
-def test_an_array_that_would_not_be_read_is_refused(tmp_path, name, wanted):
-    """Ids that were given must not be replaced by the rows' content without a word."""
-    np.savez(tmp_path / "cal.npz", probs=PROBS, **{name: ["p1", "p2"]})
-    with pytest.raises(InputError):
-        load_outputs(tmp_path / "cal.npz")
-
-
-def test_it_prints_what_is_there_and_no_value():
-    known = Outputs(PROBS, ["ill", "well"], classes=["ill", "well"], groups=["f", "m"])
-    assert "Outputs(2" in repr(known)
-    line = Outputs([1.5, 2.5], logits=True)
-    assert "Outputs(2" in repr(line)
-
-
-@pytest.mark.parametrize(("values", "came"), [(None, "None"), (0.7, "a single value")])
-def test_outputs_that_are_no_array_are_named(values, came):
-    with pytest.raises(InputError):
-        Outputs(values)
 
 
 def test_numbers_beyond_the_integers_stay_what_they_are(tmp_path):

@@ -87,16 +87,7 @@ def test_levels_and_columns_add_up(tmp_path):
     assert not (tmp_path / "three").exists()
 
 
-def test_tenths_add_up_to_one(tmp_path):
-    settings = choose_method(get("private-fedwq-cp", epsilon=0.1))
-    for step in range(10):
-        agent(tmp_path, 1.0, replace(ROUND, id=f"r{step}", method=settings)).answer()
-    assert Budget(tmp_path, 1.0).left == 0
-    with pytest.raises(BudgetError):
-        agent(tmp_path, 1.0, replace(ROUND, id="r10", method=settings)).answer()
-
-
-@pytest.mark.parametrize("method", ["fedwq-cp", "fcp", "dp-fedcp"])
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp", "dp-fedcp"])  # whatever it lets leave
 def test_with_a_budget_only_private_methods_are_answered(method, tmp_path):
     other = replace(ROUND, method=Choice(method))
     cal = Calibration(CAL.scores, np.arange(CAL.n) % 3, n_classes=3)
@@ -166,14 +157,6 @@ def test_a_folder_that_cannot_be_read_stops_every_answer(tmp_path, monkeypatch):
         monkeypatch.setattr(os, name, denied)
     with pytest.raises(InputError, match=f"cannot read {closed}.*: Permission denied"):
         agent(tmp_path / "p", round=replace(ROUND, id="r2")).answer()
-
-
-def test_a_missing_entry_stops_every_answer(tmp_path):
-    for name in ("r1", "r2"):
-        agent(tmp_path, round=replace(ROUND, id=name)).answer()
-    (tmp_path / "000001.json").unlink()
-    with pytest.raises(RecordError, match=r"000001\.json is missing"):
-        agent(tmp_path, 9.0).answer()
 
 
 @pytest.mark.parametrize(
@@ -293,13 +276,6 @@ def test_a_crash_gives_nothing_back(tmp_path):
     assert Budget(tmp_path / "p", 2.0).left == 1.0
 
 
-def test_what_died_before_it_was_written_neither_spent_nor_said_anything(tmp_path):
-    died = start(tmp_path, "r1", crash="before")
-    assert died.communicate()[0] == b""
-    assert died.returncode == 9
-    assert Budget(tmp_path / "p", 2.0).left == 2.0
-
-
 def test_processes_that_race_cannot_spend_twice(tmp_path):
     running = [start(tmp_path, f"r{i}", total=3.0) for i in range(6)]
     codes = [process.wait() for process in running]
@@ -351,18 +327,6 @@ def test_a_number_that_another_process_took_is_counted_first(total, tmp_path, mo
 CALS = {f"a{i}": np.random.default_rng(i).uniform(size=800) for i in range(4)}
 
 
-def release(secure=False, **settings):
-    method = fw.methods.get("private-fedwq-cp", **settings)
-    return fw.calibrate(CALS, method=method, alpha=0.1, score="lac", secure=secure, rng=1)
-
-
-def test_masked_sums_of_private_thresholds():
-    plain, masked = release(), release(secure=True)
-    above = masked.threshold("a0") - plain.threshold("a0")
-    assert 0 <= above <= masked.outcomes[0].margin < 1e-5
-    assert masked.received == {}
-
-
 def test_masked_sums_leave_room_for_the_noise_on_sizes():
     method = fw.methods.get("private-fedwq-cp", epsilon=9.0, size_epsilon=0.5)
     for seed in range(5):  # without room half of the 20 noised sizes would pass max_n
@@ -387,14 +351,3 @@ def test_masked_rounds_spend_the_budget_too(tmp_path):
     again = run_masked(SecureServer(plan), agents())
     assert first.threshold("a0") == again.threshold("a0") < np.inf
     assert Budget(tmp_path / "a0", 1.0).left == 0
-
-
-def test_samples_do_not_leave_an_agent_with_a_budget(tmp_path):
-    terms = Round(
-        "r1", Choice("fcp", {"sketch": "exact"}), Choice("lac"), (0.1,), ("a0",), 1, n_classes=3
-    )
-    side = Agent(
-        "a0", terms, fw.Calibration(CALS["a0"]), allow_samples=True, budget=Budget(tmp_path, 9.0)
-    )
-    with pytest.raises(BudgetError, match="not differentially private"):
-        side.answer()

@@ -22,14 +22,6 @@ AGENTS = {
 OWN = ["split-cp", "guarded-median-cp", CPhet(scope="local")]
 
 
-def test_a_release_survives_a_file(tmp_path):
-    release = calibrate(AGENTS, method="fedwq-cp", alpha=(0.4, 0.05))
-    save(release, tmp_path / "r.json")
-    again = load(tmp_path / "r.json")
-    assert again == release
-    assert again.threshold("a", 0.4) == release.threshold("a", 0.4)
-
-
 @pytest.mark.parametrize("method", OWN)
 def test_an_agents_own_threshold_is_in_no_file(tmp_path, method):
     release = calibrate(AGENTS, method=method, alpha=0.4)
@@ -118,31 +110,25 @@ def test_a_long_roster_is_compared_as_agents_were_sent_it():
     check_same_round(release, release.round)
 
 
-def test_a_missing_file(tmp_path):
-    with pytest.raises(InputError, match="cannot read"):
-        load(tmp_path / "r.json")
-
-
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new"),
     [
-        (b'"version":3', b'"version":2', "version: must be 3"),
-        (b'"rounds":1', b'"rounds":"1"', "is damaged: rounds"),
-        (b'"name":"fedwq-cp"', b'"name":"nope"', "unknown method 'nope'"),
-        (b"{", b"", "cannot be read"),
+        (b'"version":3', b'"version":2'),
+        (b'"rounds":1', b'"rounds":"1"'),
+        (b'"name":"fedwq-cp"', b'"name":"nope"'),
+        (b"{", b""),
+        (b'"value":0.2}', b'"value":0.2},{"kind":"shared-threshold","value":0.2}'),
     ],
 )
-def test_a_damaged_file_says_so(tmp_path, old, new, says):
+def test_a_damaged_file_is_told_from_a_missing_one(tmp_path, old, new):
     path = tmp_path / "r.json"
-    save(calibrate({"a": [0.1, 0.2]}, method="fedwq-cp", alpha=0.4), path)
-    path.write_bytes(path.read_bytes().replace(old, new))
-    with pytest.raises(RecordError, match=says):
+    with pytest.raises(InputError) as missing:
         load(path)
-
-
-def test_a_release_has_one_outcome_for_each_task(tmp_path):
-    release = calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5)
-    path = tmp_path / "release.json"
-    save(replace(release, outcomes=release.outcomes * 3), path)
+    assert not isinstance(missing.value, RecordError)
+    release = calibrate({"a": [0.1, 0.2]}, method="fedwq-cp", alpha=0.4)
+    save(release, path)
+    assert load(path) == release
+    assert old in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(old, new))
     with pytest.raises(RecordError):
         load(path)
