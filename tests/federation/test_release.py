@@ -78,15 +78,6 @@ def test_an_id_is_the_same_as_a_number_and_as_text(ids):
     np.testing.assert_array_equal(numbers.mask, texts.mask)
 
 
-def test_a_file_predicts_what_the_release_did(tmp_path):
-    release = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2, rule="leq_top1")
-    fw.save(release, tmp_path / "release.json")
-    read = fw.load(tmp_path / "release.json")
-    assert type(read) is type(read.public()) is fw.Release
-    sets = [each.predict_set("b", NEW, ids=NEW_IDS).mask for each in (release, read)]
-    np.testing.assert_array_equal(*sets)
-
-
 def test_a_round_over_files_predicts_and_so_does_the_command(tmp_path):
     terms = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.2,), ("a",), 1, key="k", n_classes=3)
     path = tmp_path / "round.json"
@@ -232,58 +223,55 @@ def test_labels_that_occur_together_have_a_false_negative_rate():
         fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2).measure_risk("a", probs, there)
 
 
-def test_wrong_calls_are_refused_with_the_cure():
+def test_wrong_calls_are_refused():
     release = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2)
-    with pytest.raises(InputError):
-        release.predict_set("st-mary", NEW, ids=NEW_IDS)
-    with pytest.raises(InputError):
-        release.predict_set("a", NEW[:, :2], ids=NEW_IDS)
-    with pytest.raises(InputError):
-        release.predict_set("a", NEW)
-    with pytest.raises(InputError):
-        release.measure("a", NEW, Y)
-    with pytest.raises(InputError):
-        fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, method="fedwq-cp", alpha=0.2)
-    with pytest.raises(InputError):
-        release.predict_set("a", NEW, ids=[1, 2])
-    with pytest.raises(InputError):
-        release.predict_interval("a", NEW[:, 0])
     line = fw.Outputs([1.0, 2.0], [1.0, 2.5])
     regression = fw.calibrate({"a": line}, method="fedwq-cp", alpha=0.4, score="absolute-residual")
-    with pytest.raises(InputError):
-        regression.predict_set("a", NEW)
-    with pytest.raises(InputError):
-        regression.measure("a", [1.0], [1.0], allow_empty=False)
-    own = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.4)
-    for call in (own.predict_set, own.predict_interval):
+    scores = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.4)
+    split = fw.calibrate({"a": SITE}, alpha=0.2, method="split-cp")
+    whole = fw.Outputs(PROBS, LABELS)
+    sites = [
+        {"a": whole},  # no ids
+        {"a b": whole},
+        {"a": fw.Outputs(100 * PROBS, LABELS)},
+        {"a": fw.Outputs(PROBS, LABELS + 1)},
+        {"a": fw.Outputs([1.0], [1.0])},
+        {"a": fw.Outputs(PROBS, ids=IDS)},
+        {"a": (PROBS, LABELS)},
+    ]
+    for call in (
+        lambda: release.predict_set("st-mary", NEW, ids=NEW_IDS),
+        lambda: release.predict_set("b", NEW),
+        lambda: release.predict_set("a", NEW[:, :2], ids=NEW_IDS),
+        lambda: release.predict_set("a", NEW[0]),
+        lambda: release.predict_set("a", 100 * NEW),
+        lambda: release.predict_set("a", NEW, alpha=0.3),
+        lambda: release.predict_set("a", NEW),
+        lambda: release.predict_set("a", NEW, ids=[1, 2]),
+        lambda: release.predict_interval("a", NEW[:, 0]),
+        lambda: release.measure("a", NEW, Y),
+        lambda: split.predict_set("b", NEW),
+        lambda: regression.predict_set("a", NEW),
+        lambda: regression.measure("a", [1.0], [1.0], allow_empty=False),
+        lambda: scores.predict_set("a", NEW),
+        lambda: scores.predict_interval("a", NEW),
+        lambda: fw.Outputs(PROBS, LABELS, np.arange(240).reshape(120, 2)),
+        *(lambda data=data: fw.calibrate(data, method="fedwq-cp", alpha=0.2) for data in sites),
+        lambda: fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=90),
+        lambda: fw.calibrate({"a": SITE}, method="fcq", alpha=0.1),
+    ):
         with pytest.raises(InputError):
-            call("a", NEW)
-    with pytest.raises(InputError):
-        fw.calibrate({"a": fw.Outputs([1.0], [1.0])}, method="fedwq-cp", alpha=0.2)
-    with pytest.raises(InputError):
-        fw.calibrate({"a": fw.Outputs(PROBS, ids=IDS)}, method="fedwq-cp", alpha=0.2)
+            call()
 
 
-@pytest.mark.parametrize(
-    ("ids", "says"),
-    [
-        (np.arange(60.0), "ids must be integers or text, got an array of float64"),
-        ([None] * 60, "ids must be integers or text in every row"),
-        ([True, False] * 30, "ids must be integers or text, got an array of bool"),
-    ],
-)
-def test_ids_that_name_no_row_are_refused(ids, says):
+@pytest.mark.parametrize("ids", [np.arange(60.0), [None] * 60, [True, False] * 30])
+def test_ids_that_name_no_row_are_refused(ids):
     release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError):
         release.predict_set("a", NEW, ids=ids)
     texts = np.array(NEW_IDS, dtype=object)  # a column of a data frame
-    by_text, by_object = (release.predict_set("a", NEW, ids=each) for each in (NEW_IDS, texts))
+    by_text, by_object = (release.predict_set("a", NEW, ids=names) for names in (NEW_IDS, texts))
     np.testing.assert_array_equal(by_text.mask, by_object.mask)
-
-
-def test_outputs_and_labels_go_into_outputs():
-    with pytest.raises(InputError):
-        fw.calibrate({"a": (PROBS, LABELS)}, method="fedwq-cp", alpha=0.2)
 
 
 class Tensor:
@@ -329,18 +317,12 @@ def test_a_release_prints_as_a_short_table():
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
 def test_a_printed_release_warns():
-    release = fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=0.1)
-    assert "+inf" in str(release)
-    by = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
-    grouped = str(fw.calibrate({"a": by}, method="fedwq-cp", alpha=0.4, by="group"))
-    assert "0.2 to inf" in grouped
-    said = " ".join(grouped.split())
-    assert "+inf" in said
-    labelled = fw.Calibration([0.1, 0.2, 0.3], labels=[0, 0, 1], n_classes=2)
-    said = " ".join(
-        str(fw.calibrate({"a": labelled}, method="fedwq-cp", alpha=0.4, by="label")).split()
-    )
-    assert "+inf" in said
+    groups = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
+    labels = fw.Calibration([0.1, 0.2, 0.3], labels=[0, 0, 1], n_classes=2)
+    for cal, alpha, by in (([0.1], 0.1, None), (groups, 0.4, "group"), (labels, 0.4, "label")):
+        text = str(fw.calibrate({"a": cal}, method="fedwq-cp", alpha=alpha, by=by))
+        assert "+inf" in text
+        assert ("0.2 to inf" in text) == (by is not None)
 
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
@@ -424,27 +406,6 @@ def test_a_table_in_another_order_of_the_rounds_classes_is_refused():
         fw.Outputs(table, labels, classes={"x", "y", "z"})
 
 
-@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
-def test_a_report_of_a_round_by_group_shows_its_thresholds(method, tmp_path):
-    pytest.importorskip("jinja2")
-    pytest.importorskip("altair")
-    rng = np.random.default_rng(0)
-    groups = ["u", "v"] * 30
-    cals = {n: fw.Calibration(rng.random(60), groups=groups) for n in "ab"}
-    release = fw.calibrate(cals, method=method, alpha=0.1, by="group")
-    release.report(tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "every agent finds its own threshold" not in page
-
-
-def test_a_very_small_alpha_warns_and_gives_inf():
-    with pytest.warns(fw.InfiniteThresholdWarning):
-        release = fw.calibrate(
-            {"a": np.random.default_rng(0).random(9)}, method="fedwq-cp", alpha=1e-12
-        )
-    assert release.threshold("a") == inf
-
-
 MANY = {
     f"s{k}": fw.Outputs(PROBS[k::12], LABELS[k::12], IDS[k::12], classes=("a", "b", "c"))
     for k in range(12)
@@ -462,17 +423,10 @@ def test_a_site_that_took_no_part_predicts_with_a_shared_threshold(tmp_path):
         release.predict_set(None, NEW, ids=NEW_IDS, calibration=MANY["s0"])
 
 
-@pytest.mark.parametrize(
-    ("method", "says"),
-    [
-        ("split-cp", "split-cp gives each agent a threshold of its own"),
-        ("guarded-median-cp", "guarded-median-cp gives each agent"),
-        ("fedls-cp", "fedls-cp gives each agent .* its own data even where some are equal"),
-    ],
-)
-def test_a_site_that_took_no_part_is_told_where_it_has_no_threshold(method, says):
+@pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp", "fedls-cp"])
+def test_a_site_that_took_no_part_is_told_where_it_has_no_threshold(method):
     release = fw.calibrate(MANY, method=method, alpha=0.4, key="k")
-    with pytest.raises(InputError, match=f"{says}.*took no part.*'new-agent-cp'"):
+    with pytest.raises(InputError):
         release.predict_set(None, NEW, ids=NEW_IDS)
 
 
@@ -488,8 +442,8 @@ def test_outputs_bring_their_parts_and_classes_are_checked():
         release.measure("s0", new, Y, ids=NEW_IDS)
     with pytest.raises(InputError):
         release.measure("s0", NEW, ids=NEW_IDS)
-    for classes, says in (("cab", "must be a list of names"), (list("cab"), "the round's order")):
-        with pytest.raises(InputError, match=says):
+    for classes in ("cab", list("cab")):
+        with pytest.raises(InputError):
             release.predict_set("s0", NEW, ids=NEW_IDS, classes=classes)
     wrong = fw.Outputs(NEW, Y, NEW_IDS, classes=list("cab"))
     with raises(ClassesError, field="classes"):
@@ -497,58 +451,6 @@ def test_outputs_bring_their_parts_and_classes_are_checked():
     plain = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.4)
     with raises(InputError, field="classes"):
         plain.predict_set("a", NEW, ids=NEW_IDS, classes=list("abc"))
-
-
-def test_missing_ids_hide_no_other_mistake():
-    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
-    percent = fw.Outputs(100 * PROBS, LABELS)
-    for call, says in (
-        (lambda: release.predict_set("b", NEW), "for a site that took no part pass None"),
-        (
-            lambda: fw.calibrate({"a": SITE}, alpha=0.2, method="split-cp").predict_set("b", NEW),
-            "has no threshold in this round: with labelled points of its own it takes part",
-        ),
-        (lambda: release.predict_set("a", NEW[0]), r"a table of one row, such as probs\[None"),
-        (
-            lambda: release.predict_set("a", 100 * NEW),
-            "look like percentages: divide them by 100",
-        ),
-        (lambda: release.predict_set("a", NEW, alpha=0.3), "alpha must be a level of the round"),
-        (
-            lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, method="fedwq-cp", alpha=90),
-            "90 % coverage",
-        ),
-        (
-            lambda: fw.calibrate({"a b": fw.Outputs(PROBS, LABELS)}, method="fedwq-cp", alpha=0.1),
-            "letters of any",
-        ),
-        (
-            lambda: fw.calibrate({"a": percent}, method="fedwq-cp", alpha=0.1),
-            "look like percentages",
-        ),
-        (
-            lambda: fw.calibrate(
-                {"a": fw.Outputs(PROBS, LABELS + 1)}, method="fedwq-cp", alpha=0.1
-            ),
-            "labels - 1",
-        ),
-        (
-            lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, alpha=0.1, method="fcq"),
-            "unknown method",
-        ),
-        (
-            lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS)}, method="fedwq-cp", alpha=0.1),
-            "'a': .* pass ids",
-        ),
-    ):
-        with pytest.raises(InputError, match=says):
-            call()
-
-
-@pytest.mark.parametrize("shape", [(60, 1), (60, 2)])
-def test_ids_are_one_for_each_row(shape):
-    with pytest.raises(InputError):
-        fw.Outputs(PROBS[:60], LABELS[:60], np.arange(np.prod(shape)).reshape(shape))
 
 
 def test_classes_with_braces_are_named_as_they_are():
@@ -576,19 +478,6 @@ def test_a_release_draws_the_uniforms_of_ids_as_text():
     sets = fw.APS().invert(PROBS[:60], release.threshold("a"), "leq", u)
     assert (release.predict_set("a", PROBS[:60], ids=numbers).mask == sets.mask).all()
     assert (u != fw.uniforms("k", numbers)).any()
-
-
-def test_no_rows_need_no_ids_of_a_type():
-    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
-    assert len(release.predict_set("a", NEW[:0], ids=[])) == 0
-
-
-def test_a_loaded_release_says_in_python_what_an_own_threshold_needs(tmp_path):
-    fw.save(fw.calibrate({"a": SITE}, method="split-cp", alpha=0.2), tmp_path / "release.json")
-    read = fw.load(tmp_path / "release.json")
-    with pytest.raises(InputError):
-        read.predict_set("a", NEW, ids=NEW_IDS)
-    assert len(read.predict_set("a", NEW, ids=NEW_IDS, calibration=SITE)) == 60
 
 
 def _caught(recwarn):

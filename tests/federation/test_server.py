@@ -28,7 +28,7 @@ from fedwqcp.methods.cphet import FittedDensity, density_of
 from fedwqcp.methods.dp_fedcp import LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import Counts, order_sketch
 from fedwqcp.methods.fedcp_qq import SampleSize
-from fedwqcp.wire.codec import decode, encode, terms
+from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import (
     Answer,
     Ask,
@@ -39,7 +39,6 @@ from fedwqcp.wire.messages import (
     PerAgentThresholds,
     Question,
     Round,
-    SharedThreshold,
     Summary,
 )
 from fedwqcp.wire.release import NO_GUARANTEE
@@ -90,36 +89,30 @@ def test_a_clean_round():
 
 @pytest.mark.guarantee("SECURITY.md", "claim at most `max_n` points, and thresholds within")
 @pytest.mark.parametrize(
-    ("message", "error", "says"),
+    ("message", "error", "field"),
     [
-        (answer(round=replace(ROUND, id="r0")), WrongRoundError, "round: this round uses r1"),
-        (answer(terms="0" * 16), WrongRoundError, "terms: "),
-        (answer(alphas=(0.1,)), WrongRoundError, "alpha: this round uses 0.2, .* made for 0.1"),
-        (answer(score="aps"), WrongRoundError, "score: this round uses lac, .* made for aps"),
-        (answer(method="fcp"), WrongRoundError, "method: "),
-        (answer(version=1), WrongRoundError, "version: "),
-        (answer(step=1), WrongRoundError, "step: "),
-        (answer(agent="mallory"), WrongRoundError, "is not in the roster"),
-        (answer(summary=LocalQuantile(0.5, 101)), ImplausibleValueError, "n: .* from 0 to 100"),
-        (answer(summary=LocalQuantile(999.0, 5)), ImplausibleValueError, "between 0 and 1, or be"),
-        (answer(summary=LocalQuantile(-0.1, 5)), ImplausibleValueError, "between 0 and 1"),
-        (answer(answers=()), MalformedMessageError, "one summary for each question"),
-        (answer(answers=(None,)), MalformedMessageError, "one summary for each question"),
-        (b"garbage", MalformedMessageError, "must be one JSON object"),
+        (answer(round=replace(ROUND, id="r0")), WrongRoundError, "round"),
+        (answer(terms="0" * 16), WrongRoundError, "terms"),
+        (answer(alphas=(0.1,)), WrongRoundError, "alpha"),
+        (answer(score="aps"), WrongRoundError, "score"),
+        (answer(method="fcp"), WrongRoundError, "method"),
+        (answer(version=1), WrongRoundError, "version"),
+        (answer(step=1), WrongRoundError, "step"),
+        (answer(agent="mallory"), WrongRoundError, "agent"),
+        (answer(summary=LocalQuantile(0.5, 101)), ImplausibleValueError, "n"),
+        (answer(summary=LocalQuantile(999.0, 5)), ImplausibleValueError, "threshold"),
+        (answer(summary=LocalQuantile(-0.1, 5)), ImplausibleValueError, "threshold"),
+        (answer(answers=()), MalformedMessageError, "answers"),
+        (answer(answers=(None,)), MalformedMessageError, "answers"),
+        (b"garbage", MalformedMessageError, "message"),
     ],
 )
-def test_unsound_answers_are_refused_by_name_and_reason(message, error, says):
+def test_unsound_answers_are_refused_by_name_and_reason(message, error, field):
     server = Server(ROUND)
     refusal = server.receive(message, "a")
-    assert isinstance(refusal, error)
-    with pytest.raises(error, match=says):
-        raise refusal
+    assert (type(refusal), refusal.field) == (error, field)
     assert server.refusals == [refusal]
-
-
-def test_infinity_may_pass_the_bounds():
-    server = Server(ROUND)
-    assert server.receive(answer(summary=LocalQuantile(inf, 3)), "a") is None
+    assert server.receive(answer(summary=LocalQuantile(inf, 3)), "a") is None  # may come still
 
 
 def test_the_first_answer_stands():
@@ -154,60 +147,16 @@ def test_refused_and_missing_agents_are_named_and_the_quorum_decides():
     assert server.lost == ("b",)
 
 
-def test_a_missed_quorum_names_strangers_and_files_too():
+def test_a_missed_quorum_says_who():
     server = Server(ROUND)
     server.receive(answer(agent="mallory"), Path("mail.json"))
     server.receive(b"{}", Path("junk.json"))
-    server.receive(b"{}", "b")
-    says = (
-        r"refused: b \(message: .*\), mallory \(agent: is not in the roster of this round\), "
-        r"junk\.json \(message: .*\); no answer: a, c\."
-    )
-    with pytest.raises(QuorumError, match=says):
-        server.close_step()
-
-
-def test_a_file_that_is_named_like_an_agent_refuses_nobody():
-    round = replace(ROUND, quorum=1, agents=("a", "b.json"))
-    server = Server(round)
-    server.receive(answer(round=round), "a")
-    assert "b.json" in str(server.receive(b"{}", Path("b.json")))
-    server.close_step()
-    assert (server.release().refused, server.release().missing) == ({}, ("b.json",))
-
-
-def test_a_missed_quorum_says_who_and_why():
-    server = Server(ROUND)
-    server.receive(answer(), "a")
     server.receive(answer(agent="b", summary=LocalQuantile(0.5, 101)), "b")
-    with pytest.raises(QuorumError):
+    with pytest.raises(QuorumError) as error:
         server.close_step()
-    with pytest.raises(QuorumError, match="has not ended"):
+    assert all(name in str(error.value) for name in ("b (n: ", "mallory (", "junk.json (", "a, c"))
+    with pytest.raises(QuorumError):
         server.release()
-
-
-OTHER_ROUND = (
-    "Pass the answers that were made for this round file, or the round file that they were made for"
-)
-
-
-def test_a_quorum_missed_by_answers_to_another_round_asks_for_the_right_files():
-    other = replace(ROUND, id="another")
-    for quorum, ends in ((2, OTHER_ROUND), (3, OTHER_ROUND + r"\. Get the missing answers, .*")):
-        server = Server(replace(ROUND, quorum=quorum))
-        for agent in ("a", "b"):
-            server.receive(answer(agent=agent, round=other), agent)
-        with pytest.raises(QuorumError, match=rf"no answer: c\. {ends}$"):
-            server.close_step()
-
-
-def test_a_refused_agent_may_still_send_a_valid_answer():
-    server = Server(ROUND)
-    server.receive(b"oops", "a")
-    assert server.receive(answer(), "a") is None
-    server.receive(answer(agent="b"), "b")
-    server.close_step()
-    assert server.release().used == ("a", "b")
 
 
 class Said(Summary):
@@ -299,21 +248,6 @@ def encode_step(server):
     return encode(Ask(server.round.id, server.step, (Next(1), Next(1))))
 
 
-def test_the_answer_travels_as_it_was_written(two_steps):
-    agent = agents_of(two_steps)["c"]
-    assert decode(agent.answer(), Answer, (Said,)).answers == (Said(4), Said(4))
-
-
-def test_kinds_are_what_the_method_declares_and_what_a_group_without_points_ends_with(two_steps):
-    assert set(Server(two_steps).plan.kinds) == {
-        Said,
-        Begin,
-        Next,
-        PerAgentThresholds,
-        SharedThreshold,
-    }
-
-
 def test_what_nobody_foresaw_in_one_message_refuses_that_agent_alone(monkeypatch, caplog):
     def check_answers(answer, plan, questions, earlier):
         if answer.agent == "b":
@@ -357,15 +291,9 @@ def test_an_answer_that_cannot_be_combined_refuses_its_agent_or_ends_the_round(m
     assert server.refusals == []
 
 
-@pytest.mark.parametrize(
-    ("columns", "says"),
-    [
-        (100_000_000, "tasks: levels times groups times columns of the score must be at most"),
-        (10**400, "must be an integer"),
-    ],
-)
-def test_a_round_of_too_many_columns_is_refused_before_its_tasks_are_made(columns, says):
-    with pytest.raises(InputError, match=says):
+@pytest.mark.parametrize("columns", [100_000_000, 10**400])
+def test_a_round_of_too_many_columns_is_refused_before_its_tasks_are_made(columns):
+    with pytest.raises(InputError):
         Server(replace(ROUND, score=Choice("custom", {"columns": columns})))
 
 

@@ -81,13 +81,6 @@ def test_a_signed_round_gives_the_thresholds_of_an_unsigned_one(method, keys):
     assert plain.signatures == {}
 
 
-def test_an_unsigned_answer_has_no_trace_of_signatures(keys):
-    round = replace(terms(keys), keys={})
-    data = Agent("north", round, fw.Calibration(SCORES["north"])).answer()
-    assert b"signature" not in data
-    assert b"keys" not in encode(round)
-
-
 def refusal_of(round, data, agent="north"):
     """What a server says of an answer."""
     return Server(round).receive(data, agent)
@@ -123,12 +116,6 @@ def test_every_byte_of_an_answer_is_covered(keys):
     for at in range(len(honest) - 1):
         changed = honest[:at] + bytes([honest[at] ^ 1]) + honest[at + 1 :]
         assert refusal_of(round, changed) is not None, honest[at - 20 : at + 1]
-
-
-def test_an_answer_of_another_agent_is_refused(keys):
-    round = terms(keys)
-    other = decode(answers(round, keys)["south"], Answer, Plan.of(round).kinds)
-    assert refusal_of(round, encode(replace(other, agent="north"))).field == "signature"
 
 
 def test_a_signature_of_another_agent_s_key_is_refused(keys):
@@ -213,18 +200,6 @@ def test_a_signature_that_nobody_asked_for_is_refused(keys):
     data = Agent("north", plain, fw.Calibration(SCORES["north"])).answer()
     signed = keys["north"].sign(decode(data, Answer, Plan.of(plain).kinds), Plan.of(plain))
     assert refusal_of(plain, encode(signed)).field == "signature"
-
-
-def test_a_forged_answer_does_not_keep_the_true_one_out(keys):
-    round = terms(keys)
-    server, honest = Server(round), answers(round, keys)
-    forged = json.loads(honest["north"])
-    forged["answers"][0]["n"] = 999
-    assert server.receive(json.dumps(forged).encode(), "north").field == "signature"
-    for name, data in honest.items():
-        assert server.receive(data, name) is None
-    server.close_step()
-    assert server.release().used == NAMES
 
 
 def forgeries(round, keys):
@@ -331,18 +306,20 @@ def test_what_is_signed_for_the_digest_of_one_roster_counts_in_no_other(keys):
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    "change",
     [
-        (lambda k: {"north": k["north"]}, "one public key for each agent"),
-        (lambda k: {**k, "west": "0" * 64}, "one public key for each agent"),
-        (lambda k: {**k, "north": "ab"}, "64 hexadecimal digits"),
-        (lambda k: {**k, "north": k["south"]}, "a key of its own"),
+        lambda k: {"north": k["north"]},
+        lambda k: {**k, "west": "0" * 64},
+        lambda k: {**k, "north": "ab"},
+        lambda k: {**k, "north": k["south"]},
     ],
 )
-def test_keys_of_a_round_are_one_for_each_agent(change, match, keys):
+def test_keys_of_a_round_are_one_for_each_agent(change, keys):
     round = terms(keys)
-    with pytest.raises(InputError, match=match):
+    with pytest.raises(InputError):
         replace(round, keys=change(round.keys))
+    with pytest.raises(InputError):
+        secure_round(round)
 
 
 def test_a_key_that_is_no_point_of_the_curve_checks_nothing(keys):
@@ -351,11 +328,6 @@ def test_a_key_that_is_no_point_of_the_curve_checks_nothing(keys):
     data = answers(round, keys)["north"]
     moved = replace(decode(data, Answer, Plan.of(round).kinds), terms=Plan.of(broken).terms)
     assert refusal_of(broken, encode(moved)).field == "signature"
-
-
-def test_a_secure_round_cannot_require_signatures(keys):
-    with pytest.raises(InputError, match="cannot require signatures"):
-        secure_round(terms(keys))
 
 
 def test_a_private_key_is_the_owner_s_alone_and_never_replaced(tmp_path):
@@ -409,12 +381,3 @@ def test_a_key_that_anyone_can_sign_for_is_refused_when_a_round_is_opened(y, sig
                 keys={"a": weak, "b": "58" + "66" * 31},
             )  # fmt: skip
         assert error.value.field == "keys"
-
-
-def test_why_such_a_key_is_refused():
-    """The point 1 as key and as first half of a signature fits every text."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    one = (1).to_bytes(32, "little")
-    for text in (b"an answer", b"another"):
-        Ed25519PublicKey.from_public_bytes(one).verify(one + bytes(32), text)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from changed import replace
-from fedwqcp import _io, calibrate, methods
+from fedwqcp import calibrate, methods
 from fedwqcp.errors import (
     InputError,
     MalformedMessageError,
@@ -78,29 +78,25 @@ def opened(tmp_path, round=ROUND):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "kind"),
     [
-        ("a.json", "a.json is an agent's answer, not a round: pass the file"),
-        ("release.json", "release.json is the release or the record of a round, not a round: pass"),
-        ("round.ask-1.json", "ask-1.json is a question of the server, not a round"),
-        ("roster.toml", "roster.toml is a roster, not a round: pass the file that `server open`"),
-        ("notes.txt", "notes.txt is another kind of file, not a round: pass the file"),
+        ("a.json", "answer"),
+        ("release.json", "release"),
+        ("round.ask-1.json", "question"),
+        ("roster.toml", "roster"),
+        ("notes.txt", "another kind"),
     ],
 )
-def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, says):
+def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, kind):
     close_round(opened(tmp_path), write_all(tmp_path), tmp_path / "release.json")
     (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(ROUND.id, 1, (Begin(),))))
     (tmp_path / "roster.toml").write_text("agents = ['a', 'b']\n")
     (tmp_path / "notes.txt").write_text("notes")
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=f"{name} is .*{kind}"):
         read_round(tmp_path / name)
-
-
-def test_a_damaged_round_is_named_as_a_file_whatever_it_is_called(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("round").write_text('{"quorum": 2}')
-    with pytest.raises(MalformedMessageError, match=r"^round: message: "):
-        read_round(Path("round"))
+    (tmp_path / "round").write_text('{"quorum": 2}')
+    with pytest.raises(MalformedMessageError):
+        read_round(tmp_path / "round")
 
 
 def test_running_a_step_twice_changes_nothing(tmp_path):
@@ -289,42 +285,27 @@ def test_an_unsound_answer_keeps_its_reason_when_its_step_is_read_again(tmp_path
         assert [(r.agent, r.field) for r in closed.refusals] == [("b", "n")]
 
 
-def test_another_file_of_the_round_among_the_answers_is_named_as_what_it_is(tmp_path):
+def test_another_file_of_the_round_among_the_answers_is_refused(tmp_path):
     path, answers = opened(tmp_path), write_all(tmp_path)
     close_round(path, answers, tmp_path / "release.json")
     (tmp_path / "ask.json").write_bytes(encode(Ask(ROUND.id, 1, (Begin(),))))
     (tmp_path / "b.json").write_bytes(path.read_bytes())
     (tmp_path / "round.record.json").rename(tmp_path / "record.json")
     (tmp_path / "junk.npz").write_bytes(b"PK\x03\x04")
-    more = ("round.json", "release.json", "record.json", "ask.json", "junk.npz")
-    wrong = [tmp_path / "b.json", *(tmp_path / name for name in more)]
+    with (tmp_path / "huge.json").open("wb") as file:
+        file.truncate(2**40)  # refused unread
+    names = ("b.json", "round.json", "release.json", "record.json", "ask.json", "junk.npz")
+    wrong = [tmp_path / name for name in (*names, "huge.json")]
     closed = close_round(path, [answers[0], answers[2], *wrong], tmp_path / "release.json")
-    kinds = {
-        "b": "a round",
-        "round.json": "a round",
-        "release.json": "the release or the record of a round",
-        "record.json": "the release or the record of a round",
-        "ask.json": "a question of the server",
-    }
-    said = {refusal.agent: refusal.reason for refusal in closed.refusals}
-    assert "UTF-8" in said.pop("junk.npz")
-    start = "must be an agent's answer, which `agent calibrate` wrote; it is "
-    assert said == {name: start + kind for name, kind in kinds.items()}
+    assert {refusal.agent for refusal in closed.refusals} == {"b", *names[1:], "huge.json"}
+    with pytest.raises(InputError):
+        close_round(path, [tmp_path / "nowhere.json"], tmp_path / "release.json")
     (tmp_path / "round.record.json").unlink()
-    with pytest.raises(QuorumError, match="1 of 3") as error:
-        close_round(path, [answers[0], *wrong], tmp_path / "release.json")
-    for name in (*kinds, "junk.npz"):
-        assert f" {name} (message: must be " in str(error.value)
-    assert "no answer: c." in str(error.value)
-
-
-def test_a_missed_quorum_writes_nothing_and_can_be_tried_again(tmp_path):
-    path, answers = opened(tmp_path), write_all(tmp_path)
-    with pytest.raises(QuorumError, match="1 of 3"):
-        close_round(path, answers[:1], tmp_path / "release.json")
-    assert not (tmp_path / "release.json").exists()
-    assert not (tmp_path / "round.record.json").exists()
-    assert close_round(path, answers, tmp_path / "release.json").release.used == ("a", "b", "c")
+    with pytest.raises(QuorumError) as error:
+        close_round(path, [answers[0], *wrong], tmp_path / "another.json")
+    assert all(f" {refused} (message: " in str(error.value) for refused in ("b", *names[1:]))
+    assert not (tmp_path / "another.json").exists()
+    assert close_round(path, [answers[0], answers[2]], tmp_path / "another.json").release
 
 
 def test_a_method_of_many_steps_goes_on_by_files(tmp_path):
@@ -345,23 +326,6 @@ def test_a_method_of_many_steps_goes_on_by_files(tmp_path):
     direct = calibrate(CALS, method="fcp", alpha=0.2, score="lac")
     assert closed.release.threshold("b") == direct.threshold("b")
     assert closed.release.rounds == direct.rounds == step + 1
-
-
-def test_a_strangers_file_is_refused_once_in_a_round_of_many_steps(tmp_path):
-    round = replace(ROUND, method=Choice("fcp", {"sketch": "bisection"}), score=Choice("lac"))
-    path, ask = opened(tmp_path, round), None
-    stranger = tmp_path / "zed.json"
-    write_answer(Agent("a", round, CALS["a"], limit=None), stranger)
-    text = stranger.read_text().replace('"agent":"a"', '"agent":"zed"')
-    stranger.write_text(text.replace('"step":0', '"step":99'))
-    answers = [stranger]
-    for step in range(3):
-        for name, cal in CALS.items():
-            answers.append(tmp_path / f"{name}.step-{step}.json")
-            write_answer(Agent(name, round, cal, limit=None), answers[-1], ask)
-        closed = close_round(path, answers, tmp_path / "release.json")
-        assert [refusal.agent for refusal in closed.refusals] == ["zed"]
-        (ask,) = closed.asks
 
 
 def test_a_question_that_was_sent_does_not_change(tmp_path):
@@ -438,28 +402,6 @@ def test_an_answer_before_its_question_moves_nothing(tmp_path, quorum):
     assert {(refusal.agent, refusal.field) for refusal in closed.refusals} == {("a", "step")}
     again = close_round(path, [*answers, *early[1:]], out)  # the next question waits for answers
     assert (again.release, again.asks) == (None, closed.asks)
-
-
-def test_a_round_that_cannot_be_read_is_refused(tmp_path):
-    (tmp_path / "round.json").write_text("{}")
-    with pytest.raises(MalformedMessageError, match="missing required field"):
-        read_round(tmp_path / "round.json")
-
-
-def test_a_write_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
-    target = tmp_path / "x.json"
-    _io.write_atomic(target, b"old")
-
-    def full(*args):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(_io.os, "fsync", full)
-    with pytest.raises(InputError):
-        _io.write_atomic(target, b"new")
-    assert target.read_bytes() == b"old"
-    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
-    with pytest.raises(InputError, match="cannot write"):
-        _io.write_atomic(tmp_path / "none" / "x.json", b"new")
 
 
 def forbid(monkeypatch, path):
@@ -561,33 +503,20 @@ def test_the_answer_to_a_secure_round_does_not_leave_as_a_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_huge_answer_is_refused_unread(tmp_path):
-    path, answers = opened(tmp_path), write_all(tmp_path)
-    with open(answers[1], "wb") as file:
-        file.truncate(2**40)
-    closed = close_round(path, answers, tmp_path / "release.json")
-    assert "size" in closed.release.refused["b"]
-
-
-def test_a_path_that_leads_nowhere_is_the_operators_mistake(tmp_path):
-    with pytest.raises(InputError):
-        close_round(opened(tmp_path), [tmp_path / "x.json"], tmp_path / "release.json")
-
-
-@pytest.mark.parametrize("step", [1, -1, 10**30])
+@pytest.mark.parametrize("step", [1, 5, -1, 10**30])
 def test_an_answer_of_another_step_is_refused_by_name(tmp_path, step):
     path, answers = opened(tmp_path), write_all(tmp_path)
-    answers[1].write_bytes(answers[1].read_bytes().replace(b'"step":0', b'"step":%d' % step))
+    moved = answers[1].read_bytes().replace(b'"step":0', b'"step":%d' % step)
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again" / "b.json").write_bytes(moved)
+    both = [*answers, tmp_path / "again" / "b.json"]
+    assert len(close_round(path, both, tmp_path / "release.json").refusals) == 1
+    (tmp_path / "round.record.json").unlink()
+    (tmp_path / "release.json").unlink()
+    answers[1].write_bytes(moved)
     closed = close_round(path, answers, tmp_path / "release.json")
     assert closed.release.used == ("a", "c")
-    assert "b" in closed.release.refused
-
-
-def test_a_file_named_after_one_agent_cannot_speak_for_another(tmp_path):
-    path, answers = opened(tmp_path), write_all(tmp_path)
-    answers[2].write_bytes(answers[0].read_bytes())
-    closed = close_round(path, [answers[2], answers[0], answers[1]], tmp_path / "release.json")
-    assert closed.release.used == ("a", "b")
+    assert [refusal.agent for refusal in closed.refusals] == ["b"]
 
 
 @pytest.mark.parametrize("words", ["[/red]", "x" * 100_000, "\x1b[2J\x1b[31m"])
@@ -842,23 +771,6 @@ def test_a_part_file_that_was_planted_leads_nowhere(tmp_path):
     assert secret.read_bytes() == b"mine"
 
 
-def test_a_signed_round_can_be_closed_twice(tmp_path):
-    pytest.importorskip("cryptography")
-    keys = {}
-    for name in CALS:
-        new_key(tmp_path / f"{name}.key")
-        keys[name] = SigningKey(tmp_path / f"{name}.key")
-    round = replace(ROUND, keys={name: key.public for name, key in keys.items()})
-    path, answers = opened(tmp_path, round), []
-    for name, key in keys.items():
-        answers.append(tmp_path / f"{name}.json")
-        write_answer(Agent(name, round, CALS[name], sign_key=key), answers[-1])
-    first = close_round(path, answers, tmp_path / "release.json")
-    again = close_round(path, answers, tmp_path / "release.json")
-    assert again.already
-    assert again.release == first.release
-
-
 @pytest.mark.parametrize("method", [name for name in methods.built_in() if name != "fed-crc"])
 def test_answers_of_strangers_are_refused_by_name_whatever_the_method(tmp_path, method):
     """Also where a method asks for no answers, and no step reads any."""
@@ -885,28 +797,6 @@ def test_answers_of_strangers_are_refused_by_name_whatever_the_method(tmp_path, 
             ("junk.json", "agent", "is not in the roster of this round"),
             ("b", "step", "split-cp asks for no answers"),
         ]
-
-
-def test_an_answer_to_no_step_is_refused_once(tmp_path):
-    answers = write_all(tmp_path)
-    answers[2].write_text(answers[2].read_text().replace('"step":0', '"step":5'))
-    path = tmp_path / "round.json"
-    open_round(replace(ROUND, quorum=2), path)
-    closed = close_round(path, answers, tmp_path / "release.json")
-    assert closed.release.used == ("a", "b")
-    assert [refusal.agent for refusal in closed.refusals] == ["c"]
-
-
-def test_a_second_answer_to_a_step_that_nobody_asks_is_refused(tmp_path):
-    answers = write_all(tmp_path)
-    again = tmp_path / "more" / "a.json"
-    again.parent.mkdir()
-    again.write_text(answers[0].read_text().replace('"step":0', '"step":5'))
-    closed = close_round(opened(tmp_path), [*answers, again], tmp_path / "release.json")
-    assert closed.release.used == ("a", "b", "c")
-    assert [str(refusal) for refusal in closed.refusals] == [
-        "agent 'a': step: fedwq-cp asks only in 1 steps"
-    ]
 
 
 def test_a_damaged_list_of_what_counted_is_named(tmp_path):

@@ -15,7 +15,6 @@ from fedwqcp.federation.transport.processes import (
     Deployment,
     Processes,
     descendants,
-    free_ports,
     json_of,
     round_ended,
     wait_until,
@@ -91,11 +90,6 @@ def test_a_program_without_an_answer_is_an_error_of_ours(tmp_path):
         json_of((tmp_path / "no-such-program",), tmp_path, os.environ)
 
 
-def test_waiting_ends():
-    with pytest.raises(InputError):
-        wait_until(lambda: False, 0, "spring", every=0.01)
-
-
 class Failed(Deployment):
     """An engine whose run failed before it left anything."""
 
@@ -120,10 +114,6 @@ def test_a_run_that_leaves_no_record_is_not_waited_for_until_the_timeout(tmp_pat
     with Failed(tmp_path / "federation", ()) as federation:
         assert federation.wait("run", 60.0, done=lambda: False) == "finished:failed"
         assert federation.wait("run", 0.0, done=lambda: False) == "timeout"
-
-
-def test_ports_differ():
-    assert len(set(free_ports(5))) == 5
 
 
 @pytest.mark.parametrize("end", ["stored", "failed"])
