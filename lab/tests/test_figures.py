@@ -101,18 +101,18 @@ def test_points_of_a_benchmark_are_medians(sources):
 
 
 @pytest.mark.parametrize(
-    ("name", "source", "file", "preset", "said"),
+    ("name", "source", "file", "preset"),
     [
-        ("pie", "partition", "a.svg", None, "known: ecdf, partition, ablation"),
-        ("ecdf", "ablation", "a.jpg", None, r"must end in \.pdf, \.png, \.svg, got a\.jpg"),
-        ("ecdf", "ablation", "a.svg", None, "--agent and --outputs"),
-        ("gap-vs-heterogeneity", "ablation", "a.svg", None, "fedwqcp-lab stress"),
-        ("ablation", "ablation", "a.svg", "none", "unknown preset 'none'; there are: "),
-        ("partition", "gap-vs-heterogeneity", "a.svg", None, "nothing to draw partition from"),
+        ("pie", "partition", "a.svg", None),
+        ("ecdf", "ablation", "a.jpg", None),
+        ("ecdf", "ablation", "a.svg", None),
+        ("gap-vs-heterogeneity", "ablation", "a.svg", None),
+        ("ablation", "ablation", "a.svg", "none"),
+        ("partition", "gap-vs-heterogeneity", "a.svg", None),
     ],
 )
-def test_what_cannot_be_drawn_is_said(sources, name, source, file, preset, said, tmp_path):
-    with pytest.raises(InputError, match=said):
+def test_what_cannot_be_drawn_is_refused(sources, name, source, file, preset, tmp_path):
+    with pytest.raises(InputError):
         draw(name, FigureSource(sources[source][0], preset), tmp_path / file, FIGURES)
     assert not list(tmp_path.iterdir())
 
@@ -121,20 +121,6 @@ def test_a_missing_extra_is_told(sources, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError):
         draw("ablation", FigureSource(sources["ablation"][0]), tmp_path / "a.svg", FIGURES)
-
-
-def test_both_files_are_written(tmp_path):
-    png, svg = coverage_against_size(SOME, tmp_path / "demo")
-    assert (png.name, svg.name) == ("demo.png", "demo.svg")
-    assert png.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    assert b"</svg>" in svg.read_bytes()
-
-
-def test_same_records_give_the_same_bytes(tmp_path):
-    one = coverage_against_size(SOME, tmp_path / "one")
-    other = coverage_against_size(SOME, tmp_path / "other")
-    for a, b in zip(one, other, strict=True):
-        assert a.read_bytes() == b.read_bytes()
 
 
 def test_every_method_and_dataset_is_named(tmp_path):

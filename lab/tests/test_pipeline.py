@@ -6,12 +6,9 @@ import builtins
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError, MissingExtraError, RecordError
@@ -105,16 +102,6 @@ def test_a_method_more_is_added_and_other_settings_are_refused(tmp_path):
         run(other, options, resume=True)
 
 
-def test_records_are_enough_outputs_may_be_gone(tmp_path):
-    folder = Folder(tmp_path)
-    fill(folder)
-    run(SMALL, RunOptions(out=tmp_path))
-    for task in (("blobs", 0), ("lines", 1)):
-        for file in folder.unit(SMALL, task).iterdir():
-            file.unlink()
-    assert run(SMALL, RunOptions(out=tmp_path), resume=True) == 0
-
-
 def test_outputs_of_other_training_settings_lie_elsewhere(tmp_path):
     folder = Folder(tmp_path)
     paths = {
@@ -123,13 +110,6 @@ def test_outputs_of_other_training_settings_lie_elsewhere(tmp_path):
     }
     assert len(paths) == 3
     assert folder.unit(experiment(methods=SMALL.methods[:1]), ("blobs", 0)) in paths
-
-
-def test_jobs_must_be_positive(tmp_path):
-    folder = Folder(tmp_path)
-    fill(folder)
-    with pytest.raises(InputError):
-        run(SMALL, RunOptions(out=tmp_path, jobs=0))
 
 
 @pytest.mark.slow
@@ -172,10 +152,6 @@ def test_every_task_runs_once_in_another_process_with_one_thread():
     assert dict(os.environ) == before
 
 
-def test_nothing_to_do_starts_nothing():
-    assert spread(die, [], jobs=1) == []
-
-
 def test_what_is_there_can_be_had_while_tasks_still_come():
     with workers(threads) as pool:
         assert list(pool.finished()) == []
@@ -203,107 +179,3 @@ def test_ray_is_an_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingExtraError, match=r"pip install .fedwqcp-lab\[ray\]"):
         spread(threads, [(0,)], executor="ray")
-
-
-CONFIG = """
-name = "tiny"
-alpha = 0.1
-beta = 0.5
-seeds = "0-2"
-strong = 1
-weak = 1
-strong_epochs = 2
-datasets = [{ name = "digits", components = 4 }, { name = "friedman", components = 4 }]
-
-[[presets]]
-name = "paper"
-labels = { name = "aps", randomized = false, precision = "float32" }
-intervals = { name = "absolute-residual" }
-rule = "leq_top1"
-overflow = "clip"
-
-[[presets]]
-name = "sound"
-labels = { name = "aps" }
-intervals = { name = "absolute-residual" }
-
-[[methods]]
-name = "split-cp"
-method = "split-cp"
-
-[[methods]]
-name = "fedwq-cp"
-method = "fedwq-cp"
-
-[[methods]]
-name = "cphet"
-method = "cphet"
-target = "training"
-
-[[methods]]
-name = "dp-fedcp"
-method = "dp-fedcp"
-target = "training"
-settings = { rounds = 5, noise = 0.1 }
-"""
-
-
-def start(config, out):
-    code = "import sys; from fedwqcp_lab.cli import app; app(sys.argv[1:])"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, "run", str(config), "--out", str(out), "--resume"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-
-
-def finish(config, out):
-    process = start(config, out)
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors.decode()
-    folder = Folder(out)
-    key = lambda record: record.key  # noqa: E731
-    return sorted(folder.results.read(), key=key), sorted(folder.partitions.read(), key=key)
-
-
-def kill_some_time(process, out, rng):
-    """Kill after a while, or in the middle of the next change of a file; tell whether it ran."""
-    seen = _size(out)
-    until = time.monotonic() + rng.uniform(0.5, 4.0)
-    watching = rng.random() < 0.5
-    while process.poll() is None and time.monotonic() < until:
-        if watching and _size(out) > seen:
-            break
-    running = process.poll() is None
-    if running:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    return running
-
-
-def _size(out):
-    sizes = 0
-    for path in (out / "records.jsonl", out / "partitions.jsonl"):
-        if path.exists():
-            sizes += path.stat().st_size
-    return sizes
-
-
-@pytest.mark.slow
-def test_a_run_killed_ten_times_ends_as_an_undisturbed_one(tmp_path):
-    pytest.importorskip("sklearn")
-    config = tmp_path / "tiny.toml"
-    config.write_text(CONFIG)
-    wanted = finish(config, tmp_path / "calm")
-    assert len(wanted[0]) == 3 * 2 * (2 * 4 + 2 * 3)
-    rng = np.random.default_rng(20)
-    kills = rounds = 0
-    while kills < 10:
-        out = tmp_path / f"killed-{rounds}"
-        for _ in range(10 - kills):
-            if not kill_some_time(start(config, out), out, rng):
-                break  # it ended before; the next round begins anew
-            kills += 1
-        assert finish(config, out) == wanted
-        rounds += 1

@@ -117,13 +117,6 @@ def test_missing_data_are_told_before_anything_is_trained(tmp_path, monkeypatch)
         training.check_data(plans, tmp_path)
 
 
-def test_missing_data_say_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path))
-    plan = DatasetPlan(name="retinamnist")
-    with pytest.raises(InputError):
-        list(training.train_units(plan, experiment(), (0,), data=tmp_path, on_progress=quiet))
-
-
 def images(name="bloodmnist", n=120, classes=8):
     rng = np.random.default_rng(3)
     labels = rng.integers(0, classes, n).astype(np.uint8)
@@ -144,12 +137,6 @@ def test_components_are_those_of_a_singular_value_decomposition():
     assert np.abs(directions @ found.directions) == pytest.approx(np.eye(3), abs=2e-3)
     assert found.of(x, rows).mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-5)
     assert found.of(x, np.zeros(0, dtype=np.int64)).shape == (0, 3)
-
-
-def test_components_are_as_many_as_there_can_be():
-    x = np.random.default_rng(0).normal(size=(5, 9))
-    assert fit_components(x, np.arange(5), 32, stream(0, "c")).directions.shape == (9, 4)
-    assert fit_components(x[:, :2], np.arange(5), 32, stream(0, "c")).directions.shape == (2, 2)
 
 
 def test_pixels_are_read_between_0_and_1_and_in_pieces(monkeypatch):
@@ -189,19 +176,6 @@ def test_an_ordinal_regression_is_divided_by_clusters():
     assert len(found.groups) == len(found.labels)
     assert len(found.test_groups) == len(material.test_targets)
     assert set(found.test_groups) <= set(found.groups) <= set(range(5))
-
-
-def test_a_regression_may_have_negative_targets():
-    pytest.importorskip("sklearn")
-    material = images("retinamnist", classes=5)
-    below = replace(
-        material, targets=material.targets - 9.5, test_targets=material.test_targets - 9.5
-    )
-    plan = DatasetPlan(name="retinamnist", components=3)
-    found = setting_of(below, plan, experiment(), 0, "cpu")
-    assert np.array_equal(
-        found.labels, setting_of(material, plan, experiment(), 0, "cpu").labels - 9.5
-    )
 
 
 def test_a_seed_gives_the_same_setting_and_another_one_another():

@@ -9,7 +9,7 @@ import pytest
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, files, formats
 from fedwqcp_lab.datasets.catalog import Content
-from fedwqcp_lab.datasets.loading import breast_cancer, digits, friedman, load, split
+from fedwqcp_lab.datasets.loading import digits, friedman, load, split
 from made_data import KEYS, arrays, checksum, entry, npz, remote, write_cifar10, write_idx
 
 
@@ -126,48 +126,20 @@ def test_unknown_content_is_refused_and_both_sums_are_named(shelf, stock):
     assert "fedwqcp-lab" in str(error.value)
 
 
-def test_a_published_file_with_another_md5_is_refused_and_both_sums_are_named(shelf):
-    (shelf / "bloodmnist.npz").write_bytes(npz(arrays((28, 28, 3))))
-    with pytest.raises(InputError):
-        load("bloodmnist", shelf)
-
-
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    "change",
     [
-        ({"test_labels": None}, r"must hold test_labels, got test_images, train_images, train"),
-        ({"train_images": np.zeros((6, 28, 28))}, "train_images must be uint8, got float64"),
-        (
-            {"test_images": np.zeros((3, 8, 8), np.uint8)},
-            r"test_images must have shape \(n, 28, 28\) and n labels, got shape \(3, 8, 8\)",
-        ),
-        ({"train_labels": np.zeros((5, 1), np.uint8)}, "and 5 labels"),
+        {"test_labels": None},
+        {"train_images": np.zeros((6, 28, 28))},
+        {"test_images": np.zeros((3, 8, 8), np.uint8)},
+        {"train_labels": np.zeros((5, 1), np.uint8)},
     ],
 )
-def test_arrays_of_another_kind_are_refused(shelf, stock, change, reason):
+def test_arrays_of_another_kind_are_refused(shelf, stock, change):
     made = arrays()
     stock(entry("mnist", made))
-    (shelf / "mnist.npz").write_bytes(
-        npz({key: array for key, array in {**made, **change}.items() if array is not None})
-    )
-    with pytest.raises(InputError, match=reason):
-        load("mnist", shelf)
-
-
-def test_a_file_that_cannot_be_read_is_named(shelf, stock, monkeypatch):
-    made = arrays()
-    stock(entry("mnist", made))
-    (shelf / "mnist.npz").write_bytes(npz(made))
-
-    def refuse(path):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(formats, "read", refuse)
-    with pytest.raises(InputError):
-        load("mnist", shelf)
-
-
-def test_missing_data_says_how_to_get_it(shelf):
+    kept = {key: array for key, array in {**made, **change}.items() if array is not None}
+    (shelf / "mnist.npz").write_bytes(npz(kept))
     with pytest.raises(InputError):
         load("mnist", shelf)
 
@@ -201,13 +173,6 @@ def test_the_digits_need_no_file(shelf):
     assert np.abs(np.bincount(loaded.test_labels) - 35.9).max() < 20
     assert np.array_equal(loaded.test_labels, load("digits").test_labels)
     assert loaded.status == "published"
-
-
-def test_what_is_drawn_at_random_cannot_be_loaded():
-    with pytest.raises(InputError):
-        load("friedman")
-    with pytest.raises(InputError):
-        load("breast-cancer")
 
 
 REAL = {  # status, then rows of each class for training and testing
@@ -279,29 +244,18 @@ def test_what_is_held_out_is_taken_from_what_trains():
     assert np.array_equal(np.sort(np.concatenate([held.train, held.held_out])), plain.train)
 
 
-def test_rows_are_drawn_evenly_from_the_whole():
-    # 2000 draws of 70 out of 100: each row's count has standard deviation 20.5; 6 of them is 123
-    counts = np.zeros(100)
-    for seed in range(2000):
-        counts[split(100, "made", seed).train] += 1
-    assert np.abs(counts - 1400).max() < 123
-
-
 @pytest.mark.parametrize(
-    ("settings", "reason"),
+    "wrong",
     [
-        ({"n": 1}, "n must be at least 2"),
-        ({"share": 0.0}, "share must be strictly between 0 and 1"),
-        ({"share": 70}, "share must be strictly between 0 and 1, got 70"),
-        ({"seed": -1}, "seed must be"),
-        ({"held_out": 1.0}, "held_out must be from 0 to below 1"),
-        ({"held_out": 0.01}, "held_out must leave rows to train on and rows to test on"),
-        ({"held_out": 0.99}, "held_out must leave rows .* got 0.99 of 7 rows"),
+        {"n": 1},
+        {"seed": -1},
+        *({"share": share} for share in (0.0, 70)),
+        *({"held_out": share} for share in (1.0, 0.01, 0.99)),
     ],
 )
-def test_wrong_settings_are_refused(settings, reason):
-    with pytest.raises(InputError, match=reason):
-        split(**{"n": 10, "dataset": "made", "seed": 0, **settings})
+def test_wrong_settings_are_refused(wrong):
+    with pytest.raises(InputError):
+        split(**{"n": 10, "dataset": "made", "seed": 0, **wrong})
 
 
 def test_digits_are_whole_and_scaled():
@@ -312,14 +266,6 @@ def test_digits_are_whole_and_scaled():
     assert np.unique(targets).tolist() == list(range(catalog.find("digits").n_classes))
 
 
-def test_tumours_are_whole_and_scaled():
-    inputs, targets = breast_cancer()
-    assert inputs.shape == (569, 30)
-    assert (inputs.min(axis=0) == 0).all()
-    assert (inputs.max(axis=0) == 1).all()
-    assert np.bincount(targets).tolist() == [212, 357]
-
-
 def test_friedman_is_called_synthetic_and_follows_its_formula():
     assert catalog.find("friedman").published.status == "synthetic"
     assert catalog.find("friedman").n_classes is None
@@ -328,8 +274,3 @@ def test_friedman_is_called_synthetic_and_follows_its_formula():
     noise = y - (mean + 10 * x[:, 3] + 5 * x[:, 4])
     assert abs(noise.mean()) < 5 / np.sqrt(4000)
     assert abs(noise.std() - 1) < 5 / np.sqrt(2 * 4000)
-
-
-def test_friedman_needs_rows():
-    with pytest.raises(InputError):
-        friedman(0, np.random.default_rng(0))

@@ -76,28 +76,11 @@ def test_iid_divides_by_the_shares(n, shares, seed):
     assert np.all(np.abs([len(part) for part in parts] - wanted) <= 1)
 
 
-def test_iid_of_thirds():
-    assert [len(part) for part in iid(9, (1, 1, 1), rng())] == [3, 3, 3]
-
-
 def test_large_beta_divides_each_class_evenly():
     labels = np.repeat([0, 1], 600)
     for part in by_label(labels, 6, rng(), beta=1e6):
         assert abs(np.count_nonzero(labels[part] == 0) - 100) <= 2
         assert abs(np.count_nonzero(labels[part] == 1) - 100) <= 2
-
-
-def test_small_beta_gives_a_class_to_one_agent():
-    labels = np.repeat(np.arange(5), 100)
-    parts = by_label(labels, 6, rng(), beta=1e-4)
-    largest = [max(np.count_nonzero(labels[part] == c) for part in parts) for c in range(5)]
-    assert largest == [100] * 5
-
-
-def test_same_stream_gives_the_same_parts():
-    labels = np.arange(200) % 7
-    one, other = (by_label(labels, 4, rng(3), beta=0.3) for _ in range(2))
-    assert all((a == b).all() for a, b in zip(one, other, strict=True))
 
 
 def test_far_groups_are_clusters_of_their_own():
@@ -113,33 +96,27 @@ def test_clusters_of_equal_rows_warn_of_nothing():
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    "call",
     [
-        (lambda: by_label([0, 1], 0, rng(), beta=1), "n_agents must be at least 1"),
-        (lambda: by_label([0, 1], 2, rng(), beta=0), "beta must be positive and finite"),
-        (lambda: by_label([0, 1], 2, rng(), beta=float("inf")), "beta must be positive and finite"),
-        (lambda: by_label([[0, 1]], 2, rng(), beta=1), "labels must have shape"),
-        (lambda: iid(4, (1, -1), rng()), "shares must not be negative"),
-        (lambda: iid(4, (0, 0), rng()), "shares must not be negative"),
-        (lambda: fit_clusters([[0.0]], rng(), n_clusters=0), "n_clusters must be"),
-        (lambda: fit_clusters([0.0], rng(), n_clusters=1), r"features must have shape \(n, d\)"),
+        lambda: by_label([0, 1], 0, rng(), beta=1),
+        lambda: by_label([0, 1], 2, rng(), beta=0),
+        lambda: by_label([0, 1], 2, rng(), beta=float("inf")),
+        lambda: by_label([[0, 1]], 2, rng(), beta=1),
+        lambda: iid(4, (1, -1), rng()),
+        lambda: iid(4, (0, 0), rng()),
+        lambda: fit_clusters([[0.0]], rng(), n_clusters=0),
+        lambda: fit_clusters([0.0], rng(), n_clusters=1),
     ],
 )
-def test_wrong_numbers_are_refused(call, message):
-    with pytest.raises(InputError, match=message):
+def test_wrong_numbers_are_refused(call):
+    with pytest.raises(InputError):
         call()
-
-
-def test_quantity_skew_divides_every_row_once():
-    parts = by_quantity(100, 6, stream(0, "parts"), beta=0.3)
-    assert len(parts) == 6
-    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(100))
-    assert all(np.array_equal(part, np.sort(part)) for part in parts)
 
 
 def test_quantity_skew_is_in_size_and_not_in_content():
     sizes = [len(part) for part in by_quantity(6000, 6, stream(0, "parts"), beta=1e6)]
     assert max(sizes) - min(sizes) < 60
+    assert_divides(by_quantity(100, 6, stream(0, "parts"), beta=0.3), 100)
     skewed = by_quantity(6000, 6, stream(0, "parts"), beta=0.3)
     assert max(len(part) for part in skewed) > 2 * min(len(part) for part in skewed)
     large = max(skewed, key=len)
@@ -165,17 +142,6 @@ def test_other_names_give_other_numbers(seed, one, other):
 
 def test_where_a_name_ends_matters():
     assert draws(0, "ab", "c") != draws(0, "a", "bc")
-
-
-def test_other_seeds_give_other_numbers():
-    assert draws(0, "a") != draws(1, "a")
-
-
-def test_streams_are_uncorrelated():
-    one, other = stream(0, "train", "a"), stream(0, "train", "b")
-    n = 10_000
-    correlation = np.corrcoef(one.random(n), other.random(n))[0, 1]
-    assert abs(correlation) < 5 / np.sqrt(n)
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, True, "0"])

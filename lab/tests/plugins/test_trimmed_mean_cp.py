@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedwqcp.errors import InputError, QuorumError
 from fedwqcp.wire.messages import LocalQuantile
 from fedwqcp_lab.plugins.robust import TrimmedMeanCP
-from worked import ABC, EMPTY, threshold
+from worked import ABC, threshold
 
 anything = st.builds(LocalQuantile, st.floats(-1e9, 1e9) | st.just(inf), st.integers(1, 10**9))
 
@@ -53,11 +53,6 @@ def test_by_hand(pairs: list, settings: dict, expected: float) -> None:
 def test_the_worked_example(overflow: str, alpha: float, expected: float) -> None:
     found = threshold(ABC, "trimmed-mean-cp", alpha, byzantine=1, overflow=overflow)
     assert found == pytest.approx(expected)
-
-
-def test_an_empty_agent_does_not_count() -> None:
-    agents = {**ABC, "b": EMPTY}
-    assert threshold(agents, "trimmed-mean-cp", 0.2) == pytest.approx((0.9 + 0.34) / 2)
 
 
 @pytest.mark.parametrize(

@@ -5,19 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.pipeline import RunOptions
 from fedwqcp_lab.studies import scale
 from fedwqcp_lab.studies.scale import exact_worst, size_at
-from fedwqcp_lab.studies.stress import DistinctModels, Factor, StressStudy, journal_of, load
+from fedwqcp_lab.studies.stress import DistinctModels, Factor, StressStudy, journal_of
 from fedwqcp_lab.training import TrainingData
 from units import experiment
-
-
-def test_a_study_on_a_pool_of_models_is_refused(tmp_path):
-    with pytest.raises(InputError):
-        scale.run(load(), RunOptions(out=tmp_path))
 
 
 def test_sizes_at_equal_coverage_and_the_exact_worst_agent_by_hand():
@@ -79,17 +73,6 @@ def test_a_run_deletes_no_more_than_the_federations_it_saved(tmp_path, outputs):
     assert scale.run(TABLE, RunOptions(out=tmp_path, outputs=chosen)) == 1
     assert {line.dataset for line in journal_of(tmp_path).read()} == {"again"}
     assert [path for path in folder.rglob("*") if path.is_file()] == [foreign]
-
-
-@pytest.mark.parametrize("data", [False, True])
-def test_hospitals_without_a_file_are_left_out_and_named(tmp_path, data):
-    heart = (replace(TABLE.experiment.datasets[0], name="heart", data=""),)
-    study = replace(TABLE, experiment=replace(TABLE.experiment, datasets=heart))
-    said = []
-    options = RunOptions(out=tmp_path / "out", data=tmp_path if data else None)
-    assert scale.run(study, options, on_step=lambda *step: said.append(step)) == 0
-    assert [step for step, *_ in said] == ["hospitals"]
-    assert "heart_disease.csv" in said[0][1]
 
 
 @pytest.fixture

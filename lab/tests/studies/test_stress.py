@@ -18,7 +18,6 @@ from fedwqcp_lab.studies.stress import (
     journal_of,
     load,
     run,
-    shape_of,
     summarize,
     write_figures,
 )
@@ -87,14 +86,6 @@ def test_a_study_is_resumed_and_drawn(tmp_path):
     assert (tmp_path / "stress.csv").read_text().count("\n") == 1 + 3 * 2 * 2
 
 
-def test_the_study_that_comes_along_begins_at_the_papers_point():
-    study = load()
-    start = study.start
-    assert (start.alpha, start.beta, start.agents, start.strong) == (0.05, 0.3, 6, 0.5)
-    for name in ("label", "agents", "alpha", "strong"):  # each passes through it
-        assert any(shape_of(p, start) == start for p in study.points if p[0] == name)
-
-
 def test_wrong_studies_are_refused(tmp_path):
     with pytest.raises(InputError, match="whole number"):
         Factor(name="agents", values=(2.5,))
@@ -142,38 +133,23 @@ def test_tiny_agents_keep_few_points_and_the_rest_belongs_to_nobody():
     assert (tiny.setting.owners == -1).sum() == 240 - sum(sizes)
 
 
-def test_quantity_skew_leaves_the_labels_alone():
-    unit = federate(pool(), Shape(agents=2, skew="quantity", beta=10.0))
-    shares = [
-        np.bincount(unit.setting.labels[unit.setting.part(at)], minlength=4)
-        / len(agent.calibration)
-        for at, agent in enumerate(unit.outputs)
-    ]
-    assert np.abs(shares[0] - shares[1]).max() < 0.25  # 120 points: sd of a share is 0.04
-
-
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    "wrong",
     [
-        ({"agents": 0}, "at least one agent"),
-        ({"strong": 1.5}, "from 0 to 1"),
-        ({"tiny": 7}, "no more tiny"),
-        ({"alpha": 0.0}, "alpha"),
-        ({"skew": "size"}, "skew"),
-        ({"blur": -1.0}, "at least 0"),
-        ({"temperature": 2}, "temperature 0 or 1"),
+        {"agents": 0},
+        {"strong": 1.5},
+        {"tiny": 7},
+        {"alpha": 0.0},
+        {"skew": "size"},
+        {"blur": -1.0},
+        {"temperature": 2},
     ],
 )
-def test_what_is_no_federation_is_refused(wrong, reason):
-    with pytest.raises(InputError, match=reason):
+def test_what_is_no_federation_is_refused(wrong):
+    with pytest.raises(InputError):
         Shape(**wrong)
-
-
-def test_another_draw_divides_the_same_points_anew():
-    one, two, again = (federate(pool(), Shape(draw=d)).setting.owners for d in (1, 2, 1))
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, two)
-    assert not np.array_equal(one, federate(pool(), Shape()).setting.owners)
+    with pytest.raises(InputError):
+        federate(Unit(pool().setting, pool().outputs[:2]), Shape(strong=0.5))
 
 
 def test_a_regression_is_divided_by_its_groups():
@@ -190,9 +166,3 @@ def test_a_regression_is_divided_by_its_groups():
         found.setting.groups[found.setting.owners == 1]
     )
     assert not shared  # so strong a skew gives each group to one agent
-
-
-def test_a_pool_must_fit():
-    strong = pool()
-    with pytest.raises(InputError, match="every kind"):
-        federate(Unit(strong.setting, strong.outputs[:2]), Shape(strong=0.5))
