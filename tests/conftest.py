@@ -5,8 +5,21 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
+
+from fedwqcp.federation import plan
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_moment():
+    """Everything is made within one second, so that the same round releases the same bytes."""
+    now = datetime.now(UTC)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "datetime", SimpleNamespace(now=lambda _: now))
+        yield
 
 
 @pytest.fixture(scope="session")

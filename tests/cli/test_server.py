@@ -226,6 +226,15 @@ def test_audit_says_whether_a_record_matches(tmp_path):
     assert facts["difference"].startswith("release.json")
 
 
+def test_audit_tells_a_round_without_a_release_from_a_changed_record(tmp_path):
+    ledger = Ledger(tmp_path / "1", terms_of("split-cp"))
+    ledger.failed("the quorum")
+    facts = call_json("audit", tmp_path / "1", code=6)
+    assert (facts["matches"], facts["failed"]) == (False, "the quorum")
+    (tmp_path / "1" / "record.json").write_text("{}")  # a release was there
+    assert call_json("audit", tmp_path / "1", code=1)["failed"] == ""
+
+
 def test_audit_counts_the_agents_that_answered_of_all(folder):
     call(*OPEN, "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml",
          "--quorum", 1)  # fmt: skip

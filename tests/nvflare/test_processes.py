@@ -14,7 +14,7 @@ import pytest
 
 import fedwqcp as fw
 from command_line import alarm_opens_a_round, call_json
-from engine import SHORT, equals_the_one_within_a_process, finished, in_process
+from engine import SHORT, equals_the_one_within_a_process, finished, in_process, same
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.nvflare.deployment import (
     ADMIN,
@@ -24,7 +24,6 @@ from fedwqcp.federation.transport.nvflare.deployment import (
     write_job,
 )
 from fedwqcp.federation.transport.processes import descendants, round_ended, wait_until
-from fedwqcp.wire.codec import encode
 
 pytestmark = pytest.mark.nvflare
 
@@ -200,4 +199,4 @@ def test_the_demo_releases_what_one_process_releases_and_stops_every_process(tmp
     assert all(site["stored"] for site in found["sites"])
     (record,) = (tmp_path / "demo" / "records").iterdir()
     release = fw.load(record / "record.json")
-    assert encode(release) == encode(in_process(tmp_path / "demo", release.round, release.used))
+    assert same(release, in_process(tmp_path / "demo", release.round, release.used))

@@ -417,6 +417,8 @@ def advise(
 
 DIFFERS = 1
 """Exit code where a record does not give its release."""
+NO_RELEASE = 6
+"""Exit code where a sound record is of a round that ended without a release."""
 
 
 def audit(
@@ -444,8 +446,9 @@ def audit(
         output.done(**facts[0])
     else:
         output.done_each(facts)
-    if not all(each.matches for each in found.values()):
-        raise typer.Exit(DIFFERS)
+    unmatched = [each for each in found.values() if not each.matches]
+    if unmatched:
+        raise typer.Exit(NO_RELEASE if all(each.failed for each in unmatched) else DIFFERS)
 
 
 def _records(path: Path) -> list[Path]:
@@ -471,6 +474,9 @@ def _records(path: Path) -> list[Path]:
 def _say(record: Path, found: Audit, output: Output) -> None:
     """Say whether a record matches, and what became of each agent."""
     release = found.release
+    if found.failed:
+        output.say(f"{record}: {found.difference}", style="yellow")
+        return
     if release is None or not found.matches:
         output.say(f"{record} does not match: {found.difference}", style="bold red")
         return
@@ -503,6 +509,7 @@ def _facts(record: Path, found: Audit) -> dict[str, object]:
         "record": record,
         "matches": found.matches,
         "difference": found.difference,
+        "failed": found.failed,
         "round": None if release is None else release.round.id,
         "method": None if release is None else release.round.method.name,
         "answers": found.answers,

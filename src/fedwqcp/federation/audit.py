@@ -56,12 +56,15 @@ class Audit:
         The release as recomputed.
     sums : int
         Of a secure round, how many sums were read in place of answers.
+    failed : str
+        Why the round ended without a release, as the server states; empty where there is one.
     """
 
     difference: str
     answers: int = 0
     release: Release | None = None
     sums: int = 0
+    failed: str = ""
 
     @property
     def matches(self) -> bool:
@@ -195,7 +198,7 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
     for line in lines:
         if server.ended and isinstance(line, Accepted | Closed):
             raise RecordError(f"{LOG}: goes on after the last step")
-        if isinstance(line, Refused):
+        if isinstance(line, Refused) and not line.node:
             reasons[line.agent] = line.reason
         elif isinstance(line, Accepted):
             refusal = server.receive(read(folder / line.file), line.agent)
@@ -206,7 +209,11 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
             server.close_step()
             server.asks()
         elif isinstance(line, Failed):
-            return Audit(f"the round ended without a release: {line.reason}", answers)
+            if is_file(folder / "record.json") or is_file(folder / "release.json"):
+                raise RecordError(f"{LOG}: ends without a release, and there is one")
+            return Audit(
+                f"the round ended without a release: {line.reason}", answers, failed=line.reason
+            )
     kept = [line.file for line in lines if isinstance(line, MaskedTotals)]
     sums = len(kept)
     if sums:

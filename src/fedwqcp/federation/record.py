@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from fedwqcp import methods
-from fedwqcp._io import append_line, exists, make_folder, read, to_json, write_atomic
+from fedwqcp._io import LOG_BYTES, append_line, exists, make_folder, read, to_json, write_atomic
 from fedwqcp._validation import checked
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.federation.plan import Plan, kinds_of
@@ -118,14 +118,23 @@ class Ledger:
         self._last = START
         self._write(Opened, "round.json", encode(round))
 
+    @classmethod
+    def reopened(cls, folder: Path, round: Round) -> Ledger:
+        """Go on with a record that ended."""
+        ledger = cls(None, round)
+        ledger.folder = folder
+        last = read(folder / LOG, LOG_BYTES).splitlines(keepends=True)[-1]
+        ledger._last = sha256(last).hexdigest()
+        return ledger
+
     def accepted(self, step: int, agent: str, data: bytes) -> None:
         """Keep an answer that was admitted."""
         name = f"answers/step-{step}/{agent}.json"
         self._write(Accepted, name, data, step=step, agent=agent)
 
-    def refused(self, step: int, agent: str, reason: str) -> None:
-        """Note that something was refused."""
-        self._append(Refused(step=step, agent=agent, reason=reason))
+    def refused(self, step: int, agent: str, reason: str, node: str = "") -> None:
+        """Note that something was refused, or that a node brought no answer of an agent."""
+        self._append(Refused(step=step, agent=agent, reason=reason, node=node))
 
     def summed(self, number: int, agents: Sequence[str], totals: Sequence[int]) -> None:
         """Keep the totals of one masked sum."""
@@ -193,11 +202,15 @@ class Accepted(FileLine, tag="accepted"):
 
 
 class Refused(_Line, tag="refused"):
-    """Something that was refused."""
+    """Something that was refused; with a node, that this node brought no answer that counts.
+
+    Where nobody prescribed which agent the node is, its name is empty.
+    """
 
     step: int
     agent: str
     reason: str
+    node: str = ""
 
 
 class MaskedTotals(FileLine, tag="summed"):

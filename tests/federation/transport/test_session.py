@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 import fedwqcp as fw
 from changed import replace
 from engine import InMemoryCarrier
-from fedwqcp.errors import InputError, QuorumError
+from fedwqcp.errors import InputError, QuorumError, RecordError
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.transport import session
 from fedwqcp.federation.transport.envelope import ASK, CODES, RELEASE
 from fedwqcp.federation.transport.session import Session, collect
-from fedwqcp.federation.transport.settings import Timeouts
+from fedwqcp.federation.transport.settings import Timeouts, timeouts_of
 from fedwqcp.federation.transport.site import Site, SiteSettings
 from fedwqcp.outputs import Outputs
 from fedwqcp.scores.custom import Custom
@@ -92,6 +94,11 @@ QUICK = Timeouts(deadline=0.4, grace=0.05, poll=0.01)
 DATA = {name: np.arange(1, 10 + at) / 30 for at, name in enumerate("abc")}
 
 
+def lines(record):
+    """The log of a record."""
+    return [json.loads(line) for line in (record / "log.jsonl").read_text().splitlines()]
+
+
 def carrier(folder, agents="abc"):
     """Nodes that are named unlike their agents, as engines do."""
     sites = {}
@@ -135,6 +142,61 @@ def test_a_node_that_stays_away_is_missing_and_the_quorum_decides(tmp_path):
     engine.lose("node-1", polls=10**6)
     with pytest.raises(QuorumError, match="2 of 3"):
         Session(engine, terms(quorum=3), QUICK, None, None).run()
+
+
+def test_who_failed_is_named_with_its_node_and_reason_in_record_and_log(tmp_path, caplog):
+    engine = carrier(tmp_path)
+    engine.lose("node-1", polls=10**6)
+    nodes = {"a": "node-0", "b": "node-1", "c": "node-2"}
+    result = Session(engine, terms(), QUICK, nodes, tmp_path / "record").run()
+    (line,) = [line for line in lines(tmp_path / "record") if line["event"] == "refused"]
+    assert (line["agent"], line["node"]) == ("b", "node-1")
+    assert line["reason"].startswith("engine")
+    assert result.unknown_nodes == {"node-1": f"b: {line['reason']}"}
+    assert (result.release.missing, result.release.refused) == (("b",), {})
+    assert any("node-1" in record.message for record in caplog.records)
+    assert audit(tmp_path / "record").matches
+
+
+def test_a_node_that_never_replies_is_named(tmp_path):
+    engine = carrier(tmp_path)
+    engine.lose("node-1", polls=10**6)
+    engine.receive = lambda: [r for r in InMemoryCarrier.receive(engine) if r.node != "node-1"]
+    found = Session(engine, terms(), QUICK, None, None).run()
+    assert found.unknown_nodes["node-1"].startswith("silent")
+
+
+def test_a_site_that_was_away_gets_the_release_later(tmp_path):
+    engine, record = carrier(tmp_path / "sites"), tmp_path / "record"
+    engine.lose("node-1", polls=10**6)
+    first = Session(engine, terms(), QUICK, None, record).run()
+    assert first.stored == ("a", "c")
+    engine.lose("node-1", polls=3)  # away when the hand-over begins
+    engine.gone = {"node-1"}
+    again = session.hand_over(engine, record, QUICK, None)
+    assert again.stored == tuple("abc")
+    assert (
+        fw.load(tmp_path / "sites" / "node-1" / "release.json").outcomes == first.release.outcomes
+    )
+    assert [line["agents"] for line in lines(record) if line["event"] == "stored"] == [
+        ["a", "c"],
+        ["a", "b", "c"],
+    ]
+    assert audit(record).matches
+
+
+def test_a_release_that_its_record_does_not_give_is_not_handed_over(tmp_path):
+    record = tmp_path / "record"
+    Session(carrier(tmp_path / "sites"), terms(), QUICK, None, record).run()
+    (record / "record.json").write_text("{}")
+    with pytest.raises(RecordError):
+        session.hand_over(carrier(tmp_path / "sites"), record, QUICK, None)
+
+
+def test_a_deadline_follows_the_roster():
+    assert [Timeouts.of(sites).deadline for sites in (3, 1000)] == [90, 1000]
+    assert timeouts_of({"agents": ",".join(f"a{i}" for i in range(400))}).deadline == 400
+    assert timeouts_of({"agents": "a", "deadline": 5.0}).deadline == 5
 
 
 def test_a_name_that_two_nodes_claim_is_refused_and_an_unknown_one_listed(tmp_path):

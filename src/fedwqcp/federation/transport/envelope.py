@@ -42,20 +42,16 @@ CODES = {
     "nonce": "the reply must carry the nonce of its question",
     "malformed": "the reply must hold exactly the fields of a reply",
     "engine": "the engine reports that the site did not reply",
+    "silent": "no reply came in time",
     "signature": "the reply is not signed with the key of the agent that it names",
     "internal": "the server failed on the reply: please report this",
 }
 """Every status that a reply can have besides ``ok``."""
-_SERVER_CODES = frozenset({"nonce", "malformed", "engine", "signature", "internal"})
+_SERVER_CODES = frozenset({"nonce", "malformed", "engine", "silent", "signature", "internal"})
 """What the server finds itself: no site can say it."""
 
 NodeId: TypeAlias = int | str
 """How an engine names a node."""
-
-
-def reason_of(code: str) -> str:
-    """Say why a reply holds no answer, by its status."""
-    return f"{code}: {CODES[code]}"
 
 
 @dataclass(frozen=True)
@@ -94,6 +90,7 @@ class Reply:
     agent: str  # who it says it is; empty where that cannot be read
     status: str  # ``ok`` or one of `CODES`
     body: bytes = b""  # the encoded answer, or the digest of the release
+    detail: str = ""  # the engine's own code of what it reports
 
     @classmethod
     def of(cls, node: NodeId, nonce: str, fields: Mapping[str, object]) -> Reply:
@@ -111,6 +108,12 @@ class Reply:
         if not known or status in _SERVER_CODES or (status == OK and not agent):
             return cls(node, agent, "malformed")
         return cls(node, agent, str(status), body)
+
+
+def reason_of(reply: Reply) -> str:
+    """Say why a reply holds no answer, by its status."""
+    detail = f" ({reply.detail})" if reply.detail else ""
+    return f"{reply.status}: {CODES[reply.status]}{detail}"
 
 
 def reply_fields(nonce: str, agent: str, status: str, body: bytes) -> dict[str, str | bytes]:

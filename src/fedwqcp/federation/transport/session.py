@@ -17,8 +17,9 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fedwqcp.errors import INTERNAL, FedwqcpError, RoundError, traced
-from fedwqcp.federation.record import Ledger, with_reasons
+from fedwqcp.errors import INTERNAL, FedwqcpError, RecordError, RoundError, traced
+from fedwqcp.federation.audit import audit
+from fedwqcp.federation.record import Ledger, load_release, with_reasons
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.signing import check_signature
@@ -47,7 +48,7 @@ class SessionResult:
     stored : tuple of str
         Agents that acknowledged that they have the release.
     unknown_nodes : dict
-        Nodes whose replies were refused without a name that can be trusted, with the reason.
+        Nodes of which no answer counts, with the reason, after the agent where it is known.
     """
 
     release: Release
@@ -136,7 +137,9 @@ class Session:
             if isinstance(error, FedwqcpError) or not isinstance(error, Exception):
                 raise
             raise RoundError(reason) from None
-        return SessionResult(release, self._hand_over(release), dict(self.unknown_nodes))
+        quorum = min(self.round.quorum, len(release.used))
+        stored = self._hand_over(release, release.used, quorum)
+        return SessionResult(release, stored, dict(self.unknown_nodes))
 
     def _reason(self, error: BaseException) -> str:
         """Say why a round ended without a release; an error that is not ours may quote data."""
@@ -145,7 +148,8 @@ class Session:
         if not isinstance(error, FedwqcpError):
             self.carrier.log.error("fedwqcp: the round failed: %s", traced(error))
             return f"{INTERNAL}: {type(error).__name__}"
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.reasons.items())
+        nodes = {f"node {node}": reason for node, reason in self.unknown_nodes.items()}
+        reasons = "; ".join(f"{who}: {reason}" for who, reason in (self.reasons | nodes).items())
         return f"{error} ({reasons})" if reasons else str(error)
 
     def _release(self, model: Any) -> Release:
@@ -191,13 +195,16 @@ class Session:
         A name that two nodes claim counts for neither: nothing tells which of them is right.
         """
         claims: dict[str, dict[NodeId, Reply]] = {}
+        silent: set[NodeId] = set()
 
         def _receive() -> Iterator[tuple[str, bool]]:
             """Ask nodes that are new or back, and take the replies."""
             fresh = self._eligible() - self.asked | self.carrier.returned()
             self.asked |= fresh
+            silent.update(fresh)
             self.carrier.send(action, dict.fromkeys(_in_order(fresh), request), model)
             for reply in self.carrier.receive():
+                silent.discard(reply.node)
                 if self._is_unknown(reply) or self._is_unsigned(reply):
                     continue
                 claims.setdefault(reply.agent, {})[reply.node] = reply
@@ -205,6 +212,7 @@ class Session:
                 yield reply.agent, reply.status == OK and (not first or is_sound(reply))
 
         collect(_receive, self.round.agents, self.round.quorum, self.timeouts)
+        self._lose_silent(silent)
         identified = []
         for name in self.round.agents:
             replies = list(claims.get(name, {}).values())
@@ -216,6 +224,7 @@ class Session:
 
     def _later_step(self, terms: bytes, asks: Mapping[str, bytes]) -> None:
         """Ask the agents that still take part, each at the node that answered for it."""
+        silent = {self.bound[name] for name in asks}
         names = {self.bound[name]: name for name in asks}
         requests = {
             self.bound[name]: Request("", terms, ask, self.timeouts.deadline)
@@ -227,7 +236,9 @@ class Session:
             """Ask nodes that are back again, and take the replies."""
             self.carrier.send(ASK, {node: requests[node] for node in self.carrier.returned()})
             for reply in self.carrier.receive():
+                silent.discard(reply.node)
                 if reply.node in self.carrier.gone:
+                    self._lose(reply)
                     continue
                 name = names[reply.node]
                 status = reply.status
@@ -236,13 +247,14 @@ class Session:
                 yield name, self._admit(replace(reply, agent=name, status=status))
 
         collect(_receive, asks, self.round.quorum, self.timeouts)
+        self._lose_silent(silent)
 
-    def _hand_over(self, release: Release) -> tuple[str, ...]:
+    def _hand_over(self, release: Release, expected: Iterable[str], quorum: int) -> tuple[str, ...]:
         """Hand over the release, and record who has it, whatever happens on the way."""
         stored: set[str] = set()
         reason = ""
         try:
-            self._send_release(release, stored)
+            self._send_release(release, stored, expected, quorum)
         except BaseException as error:
             reason = self._reason(error)
             raise
@@ -251,16 +263,27 @@ class Session:
             self.ledger.stored(has_it, reason)
         return has_it
 
-    def _send_release(self, release: Release, stored: set[str]) -> None:
+    def deliver(self, release: Release, ledger: Ledger) -> SessionResult:
+        """Hand over the release of an earlier round until every agent has it, or the deadline."""
+        self.ledger = ledger
+        stored = self._hand_over(release, self.round.agents, len(self.round.agents))
+        return SessionResult(release, stored, dict(self.unknown_nodes))
+
+    def _send_release(
+        self, release: Release, stored: set[str], expected: Iterable[str], quorum: int
+    ) -> None:
         """Send the release to every node that was asked, again to one that is back; count acks."""
         data = encode(brief(release))
         digest = sha256(data).hexdigest().encode()
         request = Request("", b"", data, self.timeouts.deadline)
-        self.carrier.send(RELEASE, dict.fromkeys(self.asked or self._eligible(), request))
+        self.asked |= self._eligible()
+        self.carrier.send(RELEASE, dict.fromkeys(_in_order(self.asked), request))
 
         def _receive() -> Iterator[tuple[str, bool]]:
-            """Send the release again to nodes that are back, and take acknowledgements."""
-            self.carrier.send(RELEASE, dict.fromkeys(_in_order(self.carrier.returned()), request))
+            """Send the release to nodes that are new or back, and take acknowledgements."""
+            fresh = self._eligible() - self.asked | self.carrier.returned()
+            self.asked |= fresh
+            self.carrier.send(RELEASE, dict.fromkeys(_in_order(fresh), request))
             for reply in self.carrier.receive():
                 has_it = reply.status == OK and reply.body == digest
                 bound = self.bound.get(reply.agent, reply.node) == reply.node
@@ -268,8 +291,7 @@ class Session:
                     stored.add(reply.agent)
                     yield reply.agent, True
 
-        quorum = min(self.round.quorum, len(release.used))
-        collect(_receive, release.used, quorum, self.timeouts)
+        collect(_receive, expected, quorum, self.timeouts)
         self.carrier.clear()
 
     def _eligible(self) -> set[NodeId]:
@@ -285,12 +307,12 @@ class Session:
         """Tell whether a reply has no name that can be trusted, and record why."""
         name = self._name_of(reply)
         if reply.agent and reply.agent == name and self.round.expects(name):
-            self.unknown_nodes.pop(reply.node, None)  # it may have been lost before
+            self.unknown_nodes.pop(reply.node, None)
             return False
-        code = reply.status if not reply.agent else "roster"
-        reason = self._refuse_node(reply.node, code)
-        if self.allowed is not None and code != "engine":
-            self._refuse(name, reason)
+        unread = reply if not reply.agent else replace(reply, status="roster", detail="")
+        self._lose(unread)
+        if self.allowed is not None and unread.status != "engine":
+            self._refuse(name, reason_of(unread))
         return True
 
     def _is_unsigned(self, reply: Reply) -> bool:
@@ -309,20 +331,22 @@ class Session:
             is_own = False
         if is_own:
             return False
-        self._refuse_node(reply.node, "signature" if reply.status == OK else reply.status)
+        self._lose(replace(reply, status="signature") if reply.status == OK else reply)
         return True
 
     def _admit(self, reply: Reply) -> bool:
         """Hand an answer to the server, or record why not."""
         if reply.status == "engine":  # it was lost on the way: missing, not refused
+            self._lose(reply)
             return False
         if reply.status != OK:
-            self._refuse(reply.agent, reason_of(reply.status))
+            self._refuse(reply.agent, reason_of(reply))
             return False
         refusal = self.server.receive(reply.body, reply.agent)
         if refusal is not None:
             self._refuse(reply.agent, f"{refusal.field}: {refusal.reason}")
         else:
+            self.unknown_nodes.pop(reply.node, None)  # it may have been lost before
             self.ledger.accepted(self.server.step, reply.agent, reply.body)
         return refusal is None
 
@@ -331,11 +355,30 @@ class Session:
         self.reasons[agent] = reason
         self.ledger.refused(self.server.step, agent, reason)
 
-    def _refuse_node(self, node: NodeId, code: str) -> str:
-        """Record why the reply of a node without a name does not count."""
-        self.unknown_nodes[node] = reason = reason_of(code)
-        self.ledger.refused(0, "", reason)
-        return reason
+    def _lose_silent(self, nodes: Iterable[NodeId]) -> None:
+        """Record which nodes were asked and never replied."""
+        for node in _in_order(nodes):
+            self._lose(Reply(node, "", "silent"))
+
+    def _lose(self, reply: Reply) -> None:
+        """Record why nothing that a node replied counts for an agent."""
+        node, reason = reply.node, reason_of(reply)
+        agents = self.allowed or {bound: name for name, bound in self.bound.items()}
+        agent = agents.get(node, "")
+        self.unknown_nodes[node] = f"{agent}: {reason}" if agent else reason
+        self.ledger.refused(self.server.step, agent, reason, str(node))
+        self.carrier.log.warning("fedwqcp: node %s (%s): %s", node, agent or "no name", reason)
+
+
+def hand_over(
+    carrier: Carrier, record: Path, timeouts: Timeouts, nodes: Mapping[str, NodeId] | None
+) -> SessionResult:
+    """Hand over the release of a recorded round to sites that were late, away or restored."""
+    if difference := audit(record).difference:
+        raise RecordError(f"{record} does not match: {difference}")
+    release = load_release(record / "record.json")
+    session = Session(carrier, release.round, timeouts, nodes, None)
+    return session.deliver(release, Ledger.reopened(record, release.round))
 
 
 def collect(

@@ -59,6 +59,11 @@ class Timeouts:
     grace: float = 10.0
     poll: float = 0.25
 
+    @classmethod
+    def of(cls, sites: int) -> Timeouts:
+        """Return those of a roster; few cores may serve many sites, so these get a second each."""
+        return cls(deadline=max(cls.deadline, float(sites)))
+
     def __post_init__(self) -> None:
         for name in ("deadline", "grace", "poll"):
             value = getattr(self, name)
@@ -86,7 +91,8 @@ class RunConfig(msgspec.Struct, frozen=True, rename="kebab"):
     keys: _Names = ""
     nodes: _Names = ""
     records: _Text = "records"
-    deadline: _Number = Timeouts.deadline
+    hand_over: _Text = ""
+    deadline: _Number = 0.0
     grace: _Number = Timeouts.grace
     secure: _Flag = False
     score_low: _Number = 0.0
@@ -162,7 +168,7 @@ def timeouts_of(config: Mapping[str, object]) -> Timeouts:
     Parameters
     ----------
     config : mapping
-        ``deadline`` and ``grace``, in seconds.
+        ``deadline`` and ``grace``, in seconds; a deadline of 0 is that of `Timeouts.of`.
 
     Returns
     -------
@@ -170,7 +176,9 @@ def timeouts_of(config: Mapping[str, object]) -> Timeouts:
         With the defaults for what is left out.
     """
     given = RunConfig.of(config)
-    return Timeouts(_number("deadline", given.deadline), _number("grace", given.grace))
+    deadline = _number("deadline", given.deadline)
+    most = Timeouts.of(len(_split(given.agents))).deadline
+    return Timeouts(most if deadline == 0 else deadline, _number("grace", given.grace))
 
 
 def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[str, N] | None:

@@ -11,17 +11,15 @@ round itself, timeouts, replies and the site's folder are shared with other engi
 
 from __future__ import annotations
 
-from fedwqcp.errors import MissingExtraError
+from fedwqcp.federation.transport.flower.deployment import unusable_flower
 from fedwqcp.federation.transport.session import SessionResult
 from fedwqcp.federation.transport.settings import Timeouts, round_of, timeouts_of
 
 try:
     from fedwqcp.federation.transport.flower.client_app import answer_with, client_app, from_files
     from fedwqcp.federation.transport.flower.server_app import calibrate, calibrate_as, server_app
-except ModuleNotFoundError as error:
-    if (error.name or "").partition(".")[0] != "flwr":
-        raise
-    raise MissingExtraError("a federation over Flower", "flower") from None
+except ImportError as error:
+    raise unusable_flower(error) from None
 
 __all__ = [
     "SessionResult",

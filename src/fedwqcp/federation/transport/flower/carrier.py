@@ -95,6 +95,12 @@ def write_reply(message: Message, fields: Mapping[str, str | bytes]) -> Message:
     return Message(RecordDict({RECORD: ConfigRecord(dict(fields))}), reply_to=message)
 
 
+def _error_name(code: int) -> str:
+    """Return Flower's name of an error; its text stays unread, since it may quote data."""
+    names = {value: name for name, value in vars(ErrorCode).items() if isinstance(value, int)}
+    return names.get(code, f"code {code:d}")
+
+
 def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
     """Return what a node replied, or which rule the reply breaks.
 
@@ -103,7 +109,7 @@ def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
     """
     try:
         if not message.has_content():
-            return Reply(node, "", "engine")
+            return Reply(node, "", "engine", detail=_error_name(message.error.code))
         record = message.content.get(RECORD)
         if len(message.content) != 1 or not isinstance(record, ConfigRecord):
             return Reply(node, "", "malformed")

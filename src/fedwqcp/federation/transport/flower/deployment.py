@@ -10,12 +10,12 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from fedwqcp._io import make_folder, to_toml, write_atomic
-from fedwqcp.errors import InputError
+from fedwqcp.errors import FedwqcpError, InputError, MissingExtraError
 from fedwqcp.federation.transport.processes import (
     PROGRAMS,
     Deployment,
@@ -48,6 +48,19 @@ _FILES = {
     "server_app.py.in": "@package@/server_app.py",
     "client_app.py.in": "@package@/client_app.py",
 }
+
+
+TESTED = "1.32 to 1.41"
+"""The oldest and the newest Flower that the tests ran on."""
+
+
+def unusable_flower(error: ImportError) -> FedwqcpError:
+    """Say that Flower is missing, or that this one lacks a name that is used here."""
+    try:
+        here = version("flwr")
+    except PackageNotFoundError:
+        return MissingExtraError("a federation over Flower", "flower")
+    return InputError(f"must be {TESTED}, got {here}, which lacks a name: {error}", field="flwr")
 
 
 def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") -> tuple[Path, ...]:

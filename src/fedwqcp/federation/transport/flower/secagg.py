@@ -16,11 +16,59 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Context, Message
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_STATE
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.secure import Words, mask_stream
+from fedwqcp.federation.transport.flower.deployment import TESTED, unusable_flower
 from fedwqcp.methods import MODULUS
+
+try:  # every private name of Flower's; all else here is its Message API
+    from flwr.common import (
+        Code,
+        FitIns,
+        FitRes,
+        Parameters,
+        Status,
+        ndarrays_to_parameters,
+        parameters_to_ndarrays,
+    )
+    from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt
+    from flwr.common.secure_aggregation.secaggplus_constants import (
+        RECORD_KEY_CONFIGS,
+        RECORD_KEY_STATE,
+        Key,
+        Stage,
+    )
+    from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_separate
+    from flwr.compat.common.recorddict_compat import fitres_to_recorddict
+    from flwr.server import LegacyContext
+    from flwr.supercore.primitives.asymmetric import bytes_to_public_key
+except ImportError as error:
+    raise unusable_flower(error) from None
+
+__all__ = [
+    "CHECK",
+    "LONGEST",
+    "RECORD_KEY_CONFIGS",
+    "Code",
+    "FitIns",
+    "FitRes",
+    "Key",
+    "LegacyContext",
+    "Parameters",
+    "Stage",
+    "Status",
+    "are_shares",
+    "bytes_to_public_key",
+    "decrypt",
+    "fitres_to_recorddict",
+    "ndarrays_to_parameters",
+    "parameters_to_ndarrays",
+    "secaggplus_mod",
+    "secaggplus_state",
+    "secaggplus_workflow",
+    "share_keys_plaintext_separate",
+]
 
 CHECK = 1
 """A word that every site adds: its total tells whether the masks cancel."""
@@ -30,7 +78,7 @@ _SEED_SHARE = 4 + 48
 """Bytes of a share of a seed: 32 bytes, padded to blocks of 16, behind the number of the share."""
 _SITE = "flwr.client.mod.secure_aggregation.secaggplus_mod"
 _SERVER = "flwr.server.workflow.secure_aggregation.secaggplus_workflow"
-_UNCHECKED = "SecAgg+ of this Flower is not the one that was checked: use flwr 1.32 to 1.41"
+_UNCHECKED = f"SecAgg+ of this Flower is not the one that was checked: use flwr {TESTED}"
 
 
 def secaggplus_mod() -> Callable[..., Message]:

@@ -17,19 +17,14 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
-from flwr.common import Code, FitIns, FitRes, Parameters, Status, parameters_to_ndarrays
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
-from flwr.compat.common.recorddict_compat import fitres_to_recorddict
-from flwr.server import LegacyContext
 from flwr.serverapp import Grid
-from flwr.supercore.primitives.asymmetric import bytes_to_public_key
 from numpy.lib import format as npy
 
 from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError, traced
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer
-from fedwqcp.federation.transport.envelope import OK, NodeId, Request, new_nonce, reason_of
+from fedwqcp.federation.transport.envelope import OK, NodeId, Reply, Request, new_nonce, reason_of
 from fedwqcp.federation.transport.flower.carrier import (
     READY,
     RECORD,
@@ -42,7 +37,19 @@ from fedwqcp.federation.transport.flower.carrier import (
 from fedwqcp.federation.transport.flower.secagg import (
     CHECK,
     LONGEST,
+    RECORD_KEY_CONFIGS,
+    Code,
+    FitIns,
+    FitRes,
+    Key,
+    LegacyContext,
+    Parameters,
+    Stage,
+    Status,
     are_shares,
+    bytes_to_public_key,
+    fitres_to_recorddict,
+    parameters_to_ndarrays,
     secaggplus_workflow,
 )
 from fedwqcp.federation.transport.session import Carrier, Session, collect
@@ -97,7 +104,7 @@ class SecureSession(Session):
                 self.bound[reply.agent] = reply.node
                 self.down[reply.agent] += len(request.round) + len(request.body)
             elif reply.status != "engine":
-                self._refuse(reply.agent, reason_of(reply.status))
+                self._refuse(reply.agent, reason_of(reply))
         self.carrier.clear()
         return {name: int(node) for name, node in self.bound.items() if name not in self.reasons}
 
@@ -222,7 +229,7 @@ class SecAggGrid:
             if reply.status == "shares" and self.stage == Stage.COLLECT_MASKED_VECTORS:
                 return _accused(reply.body, asked)
             if reply.status not in (OK, "engine"):
-                self.reasons[node] = reason_of(reply.status)
+                self.reasons[node] = reason_of(reply)
             if reply.status != OK:
                 return None
             if message.metadata.src_node_id != node:
@@ -234,7 +241,7 @@ class SecAggGrid:
             self.reasons[node] = f"malformed: {error}"
         except Exception as error:
             Carrier.log.error("a reply of node %s was refused: %s", node, traced(error))
-            self.reasons[node] = reason_of("internal")
+            self.reasons[node] = reason_of(Reply(node, "", "internal"))
         return None
 
     def _refuse_shared_keys(self, sound: dict[int, Message]) -> None:

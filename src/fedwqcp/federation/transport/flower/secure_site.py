@@ -15,11 +15,6 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
 from flwr.app.message_type import MessageType
-from flwr.common import Code, FitRes, Status, ndarrays_to_parameters
-from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt
-from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
-from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_separate
-from flwr.compat.common.recorddict_compat import fitres_to_recorddict
 
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
@@ -28,9 +23,19 @@ from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
 from fedwqcp.federation.transport.flower.carrier import RECORD, read_request, write_reply
 from fedwqcp.federation.transport.flower.secagg import (
     CHECK,
+    RECORD_KEY_CONFIGS,
+    Code,
+    FitRes,
+    Key,
+    Stage,
+    Status,
     are_shares,
+    decrypt,
+    fitres_to_recorddict,
+    ndarrays_to_parameters,
     secaggplus_mod,
     secaggplus_state,
+    share_keys_plaintext_separate,
 )
 from fedwqcp.federation.transport.site import (
     RefusedError,

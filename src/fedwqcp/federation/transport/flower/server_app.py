@@ -10,7 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.transport.flower.carrier import GridCarrier
-from fedwqcp.federation.transport.session import Session, SessionResult
+from fedwqcp.federation.transport.session import Session, SessionResult, hand_over
 from fedwqcp.federation.transport.settings import (
     RunConfig,
     Timeouts,
@@ -57,7 +57,9 @@ def calibrate_as(
         Flower's way to the nodes.
     config : mapping
         As `round_of` and `timeouts_of` read it; ``nodes`` ("st-mary=1234,...") says which node each
-        agent must be, ``records`` where the record of the round goes ("": nowhere).
+        agent must be, ``records`` where the record of the round goes ("": nowhere). With
+        ``hand-over``, the id of a round there, only its release is handed over, to every site that
+        comes online before the deadline.
     model : ArrayRecord, optional
         Parameters that go with the first question.
 
@@ -66,15 +68,18 @@ def calibrate_as(
     SessionResult
         The release, and who has it.
     """
+    given, timeouts, nodes = RunConfig.of(config), timeouts_of(config), nodes_of(config, int)
+    if given.hand_over:
+        record = Path(given.records) / given.hand_over
+        return hand_over(GridCarrier(grid, timeouts), record, timeouts, nodes)
     round = round_of(config)
-    records = RunConfig.of(config).records
     return calibrate(
         grid,
         round,
-        timeouts=timeouts_of(config),
-        nodes=nodes_of(config, int),
+        timeouts=timeouts,
+        nodes=nodes,
         model=model,
-        record=Path(records) / round.id if records else None,
+        record=Path(given.records) / round.id if given.records else None,
         secure=secure_of(config),
     )
 
@@ -101,7 +106,7 @@ def calibrate(
     round : Round
         The terms.
     timeouts : Timeouts, optional
-        Deadline and grace of each step.
+        Deadline and grace of each step; by default those of `Timeouts.of`.
     nodes : mapping of str to int, optional
         Which node each agent must be; by default nodes say which agent they are, and a name that
         two nodes claim is refused for both.
@@ -123,7 +128,7 @@ def calibrate(
     QuorumError
         If too few agents sent a valid answer in time; the round can be run again under a new id.
     """
-    timeouts = timeouts or Timeouts()
+    timeouts = timeouts or Timeouts.of(len(round.agents))
     carrier = GridCarrier(grid, timeouts)
     if secure or round.secure:
         from fedwqcp.federation.transport.flower.secure_server import SecureSession  # loads SecAgg+

@@ -20,7 +20,7 @@ from nvflare.apis.signal import Signal
 
 from fedwqcp.errors import FedwqcpError, InputError, RoundError, traced
 from fedwqcp.federation.transport.envelope import NodeId, Reply, Request, new_nonce
-from fedwqcp.federation.transport.session import Carrier, Session, SessionResult
+from fedwqcp.federation.transport.session import Carrier, Session, SessionResult, hand_over
 from fedwqcp.federation.transport.settings import (
     RunConfig,
     Timeouts,
@@ -47,7 +47,8 @@ class CalibrationController(Controller):
         `fedwqcp.federation.transport.settings.round_of`. ``nodes`` ("st-mary=site-1,...") says
         which site each agent is; by default the one of its name, in ASCII by `ascii_name`.
         ``records`` is the folder for the record of the round, below the coordinator's startup kit
-        unless absolute ("": nowhere).
+        unless absolute ("": nowhere). ``hand-over`` is the id of a round there whose release is
+        handed over again, to every site that connects before the deadline.
     task_check_period : float, optional
         How often FLARE looks at its open tasks, in seconds.
 
@@ -83,16 +84,14 @@ class CalibrationController(Controller):
                 "secure must be false over NVIDIA FLARE: masked sums need SecAgg+, which only the "
                 "Flower transport has"
             )
-        round, timeouts = round_of(config), timeouts_of(config)
-        records = RunConfig.of(config).records
-        home = Path(str(fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT, ".")))
-        return Session(
-            TaskCarrier(self, abort_signal, fl_ctx, timeouts),
-            round,
-            timeouts,
-            nodes_of(config, str) or {name: ascii_name(name) for name in round.agents},
-            home / records / round.id if records else None,
-        ).run()
+        given, round, timeouts = RunConfig.of(config), round_of(config), timeouts_of(config)
+        records = Path(str(fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT, "."))) / given.records
+        nodes = nodes_of(config, str) or {name: ascii_name(name) for name in round.agents}
+        carrier = TaskCarrier(self, abort_signal, fl_ctx, timeouts)
+        if given.hand_over:
+            return hand_over(carrier, records / given.hand_over, timeouts, nodes)
+        record = records / round.id if given.records else None
+        return Session(carrier, round, timeouts, nodes, record).run()
 
     def finished(self, result: SessionResult, fl_ctx: FLContext) -> None:
         """Say in the log who has the release; it is in the record already."""
@@ -178,11 +177,17 @@ class TaskCarrier(Carrier):
         return self._controller.get_client_disconnect_time(node) is not None
 
 
+def _code_name(result: Shareable) -> str:
+    """Return FLARE's name of an error; any other text of a site stays unread."""
+    code = result.get_return_code()
+    return str(code) if code in vars(ReturnCode).values() else ""
+
+
 def read_reply(result: Shareable, node: NodeId, nonce: str) -> Reply:
     """Return what a site replied, or which rule the reply breaks; it never raises."""
     try:
         if result.get_return_code() != ReturnCode.OK:
-            return Reply(node, "", "engine")
+            return Reply(node, "", "engine", detail=_code_name(result))
         fields = result.get(RECORD)
         if not isinstance(fields, dict):
             return Reply(node, "", "malformed")
