@@ -223,11 +223,11 @@ def test_unsound_input_is_refused() -> None:
 @given(case=labelled())
 def test_blocks_and_a_compiled_pass_change_nothing(case: Labelled) -> None:
     probs, labels = torch.from_numpy(case.probs), torch.from_numpy(case.labels)
-    whole = adapter.rank_labels(probs, labels)
+    whole, _ = adapter.rank_labels(probs, labels)
     expected = reference.rank_labels(case.probs, case.labels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(adapter.BLOCK, "cpu", 4)
-        cut = adapter.rank_labels(probs, labels)
+        cut, _ = adapter.rank_labels(probs, labels)
     for field in whole._fields:
         assert torch.equal(getattr(whole, field), getattr(cut, field))
         np.testing.assert_array_equal(getattr(whole, field).numpy(), getattr(expected, field))
@@ -238,14 +238,15 @@ def test_what_torch_compiles_is_what_it_runs() -> None:
     for n in (3, 50):
         probs = torch.from_numpy(rng.dirichlet(np.ones(7), n))
         labels = torch.from_numpy(rng.integers(0, 7, n))
-        found = adapter._compiled(adapter._ahead)(probs, labels)
-        for one, other in zip(found, adapter._ahead(probs, labels), strict=True):
+        own = probs.gather(1, labels[:, None])[:, 0]
+        found = adapter._compiled(adapter._ahead)(probs, labels, own)
+        for one, other in zip(found, adapter._ahead(probs, labels, own), strict=True):
             assert torch.equal(one, other)
 
 
 def test_no_rows() -> None:
     empty = torch.empty(0, 3)
-    assert adapter.rank_labels(empty, torch.empty(0, dtype=torch.int64)).rank.shape == (0,)
+    assert adapter.rank_labels(empty, torch.empty(0, dtype=torch.int64))[0].rank.shape == (0,)
     mask = adapter.find_sets(adapter.Formula("aps"), empty, None, torch.tensor(0.5), "leq")
     assert mask.shape == (0, 3)
 

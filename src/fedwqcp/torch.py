@@ -16,8 +16,8 @@ Tensors of the CPU share their memory with the numpy kernels. Elsewhere the work
 operations on blocks of rows. Where Triton is there, torch compiles the pass over the rows, and
 `fedwqcp.kernels.triton` finds sets without a sort.
 
-A probability in units of 2^-52 is an integer of at most 53 bits, and so is every sum of a row.
-float64 holds both, so sums are exact in any order on every device.
+Probabilities are rounded to multiples of 2^-52. float64 holds every sum of a row of these, so sums
+are exact in any order on every device.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ __all__ = [
 
 Tensor: TypeAlias = torch.Tensor
 
-ONE = 2.0**52
 BLOCK = {"cpu": 2**18, "cuda": 2**25}
 """How many probabilities are worked on at a time, by kind of device."""
 
@@ -115,10 +114,14 @@ class TensorLabelScore:
         if _on_cpu(p):
             return torch.from_numpy(self.score.of(p.numpy(), y.numpy(), _numpy(v)))
         formula = _formula(self.score)
-        _check(p, y, v)
+        _check(y, p.shape[1], v)
         if formula is None:
+            _check_probabilities(p)
             return _lac(p.gather(1, y[:, None])[:, 0])
-        return formula.of(rank_labels(p, y), 1.0 if v is None else v)
+        place, sound = rank_labels(p, y)
+        scores = formula.of(place, 1.0 if v is None else v)
+        _refuse(p, sound)  # last, since it waits for the device
+        return scores
 
     def invert(
         self, probs: Tensor, threshold: object, rule: Rule = "leq", u: Tensor | None = None
@@ -147,12 +150,9 @@ class TensorLabelScore:
             sets = self.score.invert(p.numpy(), q.numpy(), rule, _numpy(v))
             return torch.from_numpy(sets.mask)
         self.score.check_rule(rule)
-        formula = _formula(self.score)
-        _check(p, None, v)
-        if formula is not None:
-            return find_sets(formula, p, v, q, rule)
-        mask = p >= lac_least(q, p)
-        return mask.scatter_(1, p.argmax(1, keepdim=True), True) if rule == "leq_top1" else mask
+        _check(None, p.shape[1], v)
+        _check_probabilities(p)
+        return self._mask(p, v, q, rule)
 
     def measure(
         self,
@@ -188,16 +188,25 @@ class TensorLabelScore:
         if _on_cpu(p):
             found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
             return SetMeasures(*map(torch.from_numpy, found))
-        _check(p, y, v)
+        self.score.check_rule(rule)
+        _check(y, p.shape[1], v)
+        _check_probabilities(p)
         by_row = q.ndim == 2 and len(q) > 1
         covered = torch.empty(len(p), dtype=torch.bool, device=p.device)
         sizes = torch.empty(len(p), dtype=torch.int64, device=p.device)
         for rows in _blocks(p):  # the sets of a block are forgotten with it
             level = q[rows] if by_row else q
-            mask = self.invert(p[rows], level, rule, None if v is None else v[rows])
-            covered[rows] = mask.gather(1, y[rows, None])[:, 0]
-            sizes[rows] = mask.sum(1)
+            mask = self._mask(p[rows], None if v is None else v[rows], level, rule)
+            covered[rows], sizes[rows] = _by_rows(_count, mask, y[rows])
         return SetMeasures(covered, sizes)
+
+    def _mask(self, p: Tensor, u: Tensor | None, q: Tensor, rule: Rule) -> Tensor:
+        """Return the sets of checked rows."""
+        formula = _formula(self.score)
+        if formula is not None:
+            return find_sets(formula, p, u, q, rule)
+        mask = p >= lac_least(q, p)
+        return mask.scatter_(1, p.argmax(1, keepdim=True), True) if rule == "leq_top1" else mask
 
     def _rows(self, probs: Tensor, u: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Check shapes and types, and that u came exactly where it is needed."""
@@ -439,38 +448,56 @@ def _formula(score: LabelScore) -> Formula | None:
     raise InputError(f"{score!r} works on the CPU alone; pass probs.cpu()")
 
 
-def _fixed_point(probs: Tensor) -> Tensor:
-    """Return probabilities in units of 2^-52, integers in float64, rounded once, half to even."""
-    return torch.round(probs.to(torch.float64) * ONE)
+def _rounded(probs: Tensor) -> Tensor:
+    """Return probabilities as multiples of 2^-52, half to even; float32 of at least 2^-29 are."""
+    edge = 1.0 if probs.dtype == torch.float64 else 2.0**-29
+    return torch.where(probs < edge, (probs + edge) - edge, probs)
 
 
-def _ahead(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return mass before a label, its own, its rank and the largest; in fixed point.
-
-    Integers alone, so that a compiler may fuse what it likes.
-    """
-    p, y = _fixed_point(probs), labels[:, None]
-    own = p.gather(1, y)
-    ahead = (p > own) | ((p == own) & (torch.arange(p.shape[1], device=p.device) < y))
-    return torch.where(ahead, p, 0.0).sum(1), own[:, 0], ahead.sum(1) + 1, p.amax(1)
+def _ahead(probs: Tensor, labels: Tensor, own: Tensor) -> tuple[Tensor, ...]:
+    """Return the mass before labels of mass ``own``, rank, largest, and whether a row is sound."""
+    p, own, y = _rounded(probs), own[:, None], labels[:, None]
+    columns = torch.arange(p.shape[1], device=p.device, dtype=torch.int32)
+    ahead = (p > own) | ((p == own) & (columns < y))
+    before = torch.where(ahead, p, 0.0).sum(1, dtype=torch.float64)
+    return before, ahead.sum(1, dtype=torch.int32) + 1, p.amax(1), *_sound(probs)
 
 
-def rank_labels(probs: Tensor, labels: Tensor) -> RankedTensors:
-    """Return where one label of each checked row stands, without sorting; shape (n,)."""
-    if _triton() is not None and probs.device.type == "cuda" and len(probs):
-        before, own, rank, top = _compiled(_ahead)(probs, labels)
-    else:
-        parts = (_ahead(probs[rows], labels[rows]) for rows in _blocks(probs))
-        before, own, rank, top = map(torch.cat, zip(*parts, strict=True))
-    return _capped(before, before + own, rank, top, probs.shape[1])
+def _count(mask: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+    """Return whether each set holds its label, and its size."""
+    return mask.gather(1, labels[:, None])[:, 0], mask.sum(1)
+
+
+def _sound(probs: Tensor) -> tuple[Tensor]:
+    """Return which rows are probabilities."""
+    off = (probs.sum(1, dtype=torch.float64) - 1.0).abs()
+    return ((probs >= 0).all(1) & (off <= SUM_TOLERANCE),)
+
+
+def rank_labels(probs: Tensor, labels: Tensor) -> tuple[RankedTensors, Tensor]:
+    """Return where one checked label of each row stands, without sorting, and which are sound."""
+    own = _rounded(probs.gather(1, labels[:, None])[:, 0])  # outside, or the pass is a slow loop
+    before, rank, top, sound = _by_rows(_ahead, probs, labels.to(torch.int32), own)
+    return _capped(before, before + own, rank.long(), top, probs.shape[1]), sound
+
+
+def _by_rows(work: Callable[..., tuple[Tensor, ...]], *parts: Tensor) -> tuple[Tensor, ...]:
+    """Run a reduction of rows: as one compiled pass where Triton is there, else block by block."""
+    probs = parts[0]
+    if _triton() is not None and probs.device.type == "cuda" and len(probs) > 1:
+        for part in parts:  # one program for any number of rows; columns are constants in it
+            torch._dynamo.maybe_mark_dynamic(part, 0)
+        return _compiled(work)(*parts)
+    blocks = (work(*(part[rows] for part in parts)) for rows in _blocks(probs))
+    return tuple(map(torch.cat, zip(*blocks, strict=True)))
 
 
 def _capped(
     before: Tensor, upto: Tensor, rank: Tensor, top: Tensor, n_classes: int
 ) -> RankedTensors:
-    """Cap masses at 1, let the last label reach exactly 1, and leave fixed point."""
-    upto = torch.where(rank == n_classes, ONE, upto.clamp(max=ONE))
-    return RankedTensors(before.clamp(max=ONE) / ONE, upto / ONE, rank, top.clamp(max=ONE) / ONE)
+    """Cap masses at 1, and let the last label reach exactly 1."""
+    upto = torch.where(rank == n_classes, 1.0, upto.clamp(max=1.0))
+    return RankedTensors(before.clamp(max=1.0), upto, rank, top.double().clamp(max=1.0))
 
 
 def find_sets(formula: Formula, p: Tensor, u: Tensor | None, q: Tensor, rule: Rule) -> Tensor:
@@ -483,7 +510,7 @@ def find_sets(formula: Formula, p: Tensor, u: Tensor | None, q: Tensor, rule: Ru
     mask = torch.empty(p.shape, dtype=torch.bool, device=p.device)
     levels = q.expand(p.shape)
     for rows in _blocks(p):
-        ordered, order = torch.sort(-_fixed_point(p[rows]), dim=1, stable=True)
+        ordered, order = torch.sort(-_rounded(p[rows]).double(), dim=1, stable=True)
         upto = torch.cumsum(-ordered, 1)
         rank = torch.arange(1, p.shape[1] + 1, device=p.device).expand_as(order)
         place = _capped(upto + ordered, upto, rank, -ordered[:, :1], p.shape[1])
@@ -505,8 +532,8 @@ def _triton() -> Any | None:
 
 @cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function as torch compiles it, for any number of rows."""
-    compiled: Callable[..., Any] = torch.compile(function, dynamic=True)
+    """Return a function as torch compiles it."""
+    compiled: Callable[..., Any] = torch.compile(function)
     return compiled
 
 
@@ -522,23 +549,14 @@ def lac_least(q: Tensor, like: Tensor) -> Tensor:
     """Return the least probability, in the type of ``like``, whose score is at most a threshold.
 
     The score falls as the probability grows, rounding included, so ``p >= lac_least(q, p)`` says
-    exactly what ``1 - p <= q`` says. It is found by halving the range of bits, since near 0 many
-    floats have one score; +inf where no probability reaches.
+    exactly what ``1 - p <= q`` says; `fedwqcp.scores.lac` says why. +inf where none reaches.
     """
-    level = q.cpu() if q.numel() == 1 else q  # a number is found sooner without launches
-    low = torch.full_like(level, -1, dtype=torch.int64)
-    high = torch.ones_like(level).view(torch.int64)
-    while bool((high - low > 1).any()):
-        mid = low + (high - low) // 2
-        enough = _lac(mid.view(torch.float64)) <= level
-        high = torch.where(enough & (high - low > 1), mid, high)
-        low = torch.where(~enough & (high - low > 1), mid, low)
-    least = torch.where(level < 0, inf, high.view(torch.float64)).to(like.device)
-    if like.dtype == torch.float64:
-        return least
-    short = least.to(like.dtype)
-    up = torch.nextafter(short, torch.full_like(short, inf))
-    return torch.where(short.to(torch.float64) < least, up, short)
+    least = 1.0 - q - (q >= 0.5) * 2.0**-54
+    least = torch.where(1.0 - least > q, _next(least, inf), least)
+    if like.dtype != torch.float64:
+        near = least.to(like.dtype)
+        least = torch.where(near.to(torch.float64) < least, _next(near, inf), near)
+    return torch.where(q < 0, inf, least).to(device=like.device, dtype=like.dtype)
 
 
 # Intervals, as in numpy ---------------------------------------------------------------------------
@@ -593,13 +611,14 @@ def _as_matrix(probs: Tensor) -> Tensor:
 
 
 def _check_probabilities(probs: Tensor) -> None:
-    """Refuse rows that are not probabilities; the check of arrays words it."""
-    for rows in _blocks(probs):
-        some = probs[rows]
-        sums = some.sum(1, dtype=torch.float64)
-        good = (some >= 0).all(1) & ((sums - 1.0).abs() <= SUM_TOLERANCE)
-        if not bool(good.all()):
-            as_probabilities(probs.cpu().numpy())
+    """Refuse rows that are not probabilities."""
+    _refuse(probs, *_by_rows(_sound, probs))
+
+
+def _refuse(probs: Tensor, sound: Tensor) -> None:
+    """Refuse rows that are not sound; the check of arrays words it."""
+    if not bool(sound.all()):
+        as_probabilities(probs.cpu().numpy())
 
 
 def _as_labels(labels: Tensor, probs: Tensor) -> Tensor:
@@ -614,24 +633,12 @@ def _as_labels(labels: Tensor, probs: Tensor) -> Tensor:
     return labels.to(device=probs.device, dtype=torch.int64)
 
 
-def _check_labels(labels: Tensor, n_classes: int) -> None:
-    """Refuse labels outside the classes."""
-    if bool(((labels < 0) | (labels >= n_classes)).any()):
-        as_labels(labels.cpu().numpy(), len(labels), n_classes)
-
-
 def _as_uniforms(u: Tensor, probs: Tensor) -> Tensor:
     """Return uniforms as float64 on the device of the probabilities; no value is read."""
     n = len(probs)
     if not isinstance(u, torch.Tensor) or u.shape != (n,):
         raise InputError(f"u must be a tensor of shape ({n},)")
     return u.detach().to(device=probs.device, dtype=torch.float64)
-
-
-def _check_uniforms(u: Tensor) -> None:
-    """Refuse numbers outside [0, 1] and NaN."""
-    if not bool(((u >= 0) & (u <= 1)).all()):
-        as_uniforms(u.cpu().numpy(), len(u))
 
 
 def _as_threshold(threshold: object, probs: Tensor) -> Tensor:
@@ -662,13 +669,12 @@ def _blocks(probs: Tensor) -> Iterator[slice]:
         yield slice(start, min(start + step, len(probs)))
 
 
-def _check(p: Tensor, y: Tensor | None, u: Tensor | None) -> None:
-    """Check every row in full, and refuse what is wrong."""
-    if u is not None:
-        _check_uniforms(u)
-    _check_probabilities(p)
-    if y is not None:
-        _check_labels(y, p.shape[1])
+def _check(labels: Tensor | None, n_classes: int, u: Tensor | None) -> None:
+    """Refuse labels outside the classes, and uniforms outside [0, 1]."""
+    if u is not None and not bool(((u >= 0) & (u <= 1)).all()):
+        as_uniforms(u.cpu().numpy(), len(u))
+    if labels is not None and bool(((labels < 0) | (labels >= n_classes)).any()):
+        as_labels(labels.cpu().numpy(), len(labels), n_classes)
 
 
 def _on_cpu(p: Tensor) -> bool:
