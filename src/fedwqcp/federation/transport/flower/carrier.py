@@ -97,7 +97,9 @@ def write_reply(message: Message, fields: Mapping[str, str | bytes]) -> Message:
 
 def _error_name(code: int) -> str:
     """Return Flower's name of an error; its text stays unread, since it may quote data."""
-    names = {value: name for name, value in vars(ErrorCode).items() if isinstance(value, int)}
+    names: dict[int, str] = {
+        value: name for name, value in vars(ErrorCode).items() if isinstance(value, int)
+    }
     return names.get(code, f"code {code:d}")
 
 
