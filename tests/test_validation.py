@@ -9,7 +9,6 @@ from fedwqcp._validation import (
     as_class_labels,
     as_classes,
     as_floats,
-    as_groups,
     as_indicators,
     as_labels,
     as_probabilities,
@@ -17,7 +16,6 @@ from fedwqcp._validation import (
     as_uniforms,
     as_usual_alpha,
     check_same_classes,
-    group_places,
 )
 from fedwqcp.errors import ClassesError, InputError
 from refusals import raises
@@ -276,36 +274,6 @@ def test_an_error_shows_nothing_of_a_person(call) -> None:
     with pytest.raises(InputError) as caught:
         call()
     assert "987654" not in str(caught.value)
-
-
-def test_groups_are_read_as_text():
-    assert as_groups([3, 10]).tolist() == as_groups(["3", "10"]).tolist() == ["3", "10"]
-    assert as_groups(np.array(["f", 2, True], dtype=object)).tolist() == ["f", "2", "True"]
-    assert as_groups([]).tolist() == []
-    assert group_places(["m", "f", "m"], ("f", "m")).tolist() == [1, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("groups", "says"),
-    [
-        (["a"], r"shape \(2,\)"),
-        ([["a", "b"]], r"shape \(2,\)"),
-        ([0.5, 1.0], "text or integers"),
-        (np.array(["a", None], dtype=object), "row 1: groups must be text or integers"),
-        (np.array(["a", np.nan], dtype=object), "row 1: groups must be text or integers"),
-        ([["a"], ["b", "c"]], "rectangular array: one entry for each row"),
-        (np.ma.masked_array(["a", "b"], [False, True]), "masked"),
-    ],
-)
-def test_what_is_no_group_is_refused(groups, says):
-    with pytest.raises(InputError, match=says):
-        as_groups(groups, 2)
-
-
-def test_an_unknown_group_is_named_by_its_row_alone():
-    with raises(InputError, row=1) as refused:
-        group_places(["f", "private"], ("f", "m"))
-    assert "private" not in str(refused.value)
 
 
 def test_indicators_are_ones_and_zeros():

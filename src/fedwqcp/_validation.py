@@ -1,4 +1,4 @@
-"""What may come in: arguments, numbers, labels, classes and groups, each checked once.
+"""What may come in: arguments, numbers, labels and classes, each checked once.
 
 Past these checks nothing is checked again. An error names a row by its number and never shows a
 label, a score or a feature.
@@ -315,8 +315,8 @@ def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | No
     """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
     import difflib
 
-    bare = {_bare(each): each for each in known}
-    near = difflib.get_close_matches(_bare(shown(name)), bare, n=1, cutoff=cutoff)
+    bare = {bare_name(each): each for each in known}
+    near = difflib.get_close_matches(bare_name(shown(name)), bare, n=1, cutoff=cutoff)
     return bare[near[0]] if near else None
 
 
@@ -326,7 +326,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f"; did you mean {near!r}?" if near else ""
 
 
-def _bare(name: str) -> str:
+def bare_name(name: str) -> str:
     """Return the letters and digits of a name, in lower case."""
     return "".join(c for c in name.lower() if c.isalnum())
 
@@ -715,15 +715,15 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
     return places
 
 
-_OTHER_SPELLING = "is spelled in another way: capital letters, spaces and signs must be the same"
+OTHER_SPELLING = "is spelled in another way: capital letters, spaces and signs must be the same"
 
 
 def _no_class(label: str, classes: Sequence[str]) -> str:
     """Say how a label differs from every class, without the label."""
     if not label.strip():
         return "is empty: fill it in, or take the row out"
-    if _bare(label) in map(_bare, classes):
-        return _OTHER_SPELLING
+    if bare_name(label) in map(bare_name, classes):
+        return OTHER_SPELLING
     if label.strip().lstrip("+-").isdecimal():
         return "is a number: give all labels by name, or all as numbers"
     return "is none of these"
@@ -736,38 +736,6 @@ def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools
     if not np.isin(array, (0.0, 1.0)).all():
         raise InputError("labels must be 1 where a label is there and 0 where it is not")
     return np.asarray(array == 1)
-
-
-def as_groups(groups: npt.ArrayLike, n: int | None = None) -> Texts:
-    """Return the groups of rows as text, shape (n,).
-
-    Text, integers or truth values; 3 and "3" are one group.
-    """
-    array = as_array(groups, "groups")
-    if array.ndim != 1 or (n is not None and len(array) != n):
-        wanted = "(n,)" if n is None else f"({n},)"
-        raise InputError(f"groups must have shape {wanted}, one for each row, got {array.shape}")
-    if array.dtype.kind == "O":  # a column of a table; a missing entry is no name
-        names = (str, int, np.integer, np.bool_)
-        wrong = np.array([not isinstance(value, names) for value in array], dtype=np.bool_)
-        if (bad := first_of(wrong)) is not None:
-            raise InputError("groups must be text or integers", row=bad)
-    elif array.dtype.kind not in "Uiub" and array.size:
-        raise InputError(f"groups must be text or integers, got an array of {array.dtype}")
-    return array.astype(np.str_)
-
-
-def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = None) -> Labels:
-    """Return where each row's group stands among those that are known."""
-    names, inverse = np.unique(as_groups(groups, n), return_inverse=True)
-    at = {name: place for place, name in enumerate(known)}
-    places = np.array([at.get(str(name), -1) for name in names], dtype=np.int64)[inverse]
-    if (bad := first_of(places < 0)) is not None:
-        what = ": take rows of others out, or calibrate with a group for them"
-        if _bare(str(names[inverse[bad]])) in map(_bare, known):
-            what = f", this one {_OTHER_SPELLING}"
-        raise InputError(f"the group must be one of {', '.join(known)}{what}", row=bad)
-    return places
 
 
 _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))

@@ -20,7 +20,6 @@ from fedwqcp._validation import (
     Floats,
     as_class_labels,
     as_floats,
-    as_groups,
     as_indicators,
     as_labels,
     as_scores,
@@ -28,6 +27,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import InputError
+from fedwqcp.groups import as_groups, group_names, in_group
 from fedwqcp.quantile import conformal_rank, least_sample
 from fedwqcp.sets import Intervals, LabelSets
 
@@ -304,8 +304,9 @@ def by_group(
         One set for each test point.
     y : array_like, shape (n,)
         The true labels or values.
-    groups : array_like, shape (n,)
-        Group of each test point, text or integers; the labels themselves give coverage by class.
+    groups : array_like, shape (n,), or sequence of sets
+        Group of each test point, text or integers, or all its groups; the labels themselves give
+        coverage by class.
     level : float, optional
         Confidence of the exact intervals.
 
@@ -329,13 +330,13 @@ def by_group(
     names = as_groups(groups, len(sets))
     return tuple(
         GroupRate(
-            group=str(name),
-            n=int(np.count_nonzero(own := names == name)),
+            group=name,
+            n=int(np.count_nonzero(own := in_group(names, name))),
             hits=int(covered[own].sum()),
             level=level,
             size=float(sizes[own].mean()),
         )
-        for name in np.unique(names)
+        for name in group_names(names)
     )
 
 

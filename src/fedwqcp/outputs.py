@@ -25,6 +25,7 @@ from fedwqcp._validation import (
     unchecked,
 )
 from fedwqcp.errors import ClassesError, InputError
+from fedwqcp.groups import columns_of
 from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
 from fedwqcp.scores._uniforms import uniforms_of_rows
 
@@ -59,8 +60,9 @@ class Outputs:
         Ids of the rows, integers or text, for randomised scores; 7 and "7" are the same id.
     features : array_like, shape (n, d), optional
         Features of the inputs.
-    groups : array_like, shape (n,), optional
-        Group of each row: integers or text.
+    groups : array_like, shape (n,), sequence of sets or mapping of columns, optional
+        Group of each row: integers or text; or all its groups, as a set of names, or as columns
+        such as ``{"sex": [...], "age": [...]}``, whose groups are named ``sex=female``.
     first_line : int or None, optional
         Line of the first row where they come from a text file, for errors.
     logits : bool, optional
@@ -138,7 +140,8 @@ class Outputs:
             fields[what] = None
             if given is None:
                 continue
-            part = fields[what] = as_array(given, what)
+            part = columns_of(given) if what == "groups" else given
+            part = fields[what] = as_array(part, what)
             if part.ndim == 0:
                 raise InputError(f"{what} must have one entry for each row, got a single value")
             if len(part) != len(array):

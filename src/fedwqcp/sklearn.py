@@ -20,11 +20,12 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_classes, check_same_classes, group_places
+from fedwqcp._validation import Floats, as_classes, check_same_classes
 from fedwqcp.api import calibrate
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.predict import scored
 from fedwqcp.federation.release import Release
+from fedwqcp.groups import group_places, largest
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs, row_uniforms
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, name_of
@@ -245,7 +246,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
                 f"{', '.join(names)}"
             )
         table = np.array([np.atleast_1d(self.threshold_[name]) for name in names])
-        return np.asarray(table[group_places(groups, names, n)])
+        return largest(table, group_places(groups, names, n))
 
 
 def _registered(score: Score) -> Score | None:

@@ -169,3 +169,71 @@ def test_the_default_gives_the_same_thresholds_over_flower(tmp_path):
     here = fw.calibrate(sites, alpha=0.1, key=round.key)
     for name, cal in cals.items():
         assert thresholds(there, name, calibration=cal) == here.threshold(name)
+
+
+def in_groups(n, seed):
+    """Return calibration points by sex and age, some of neither, as sets and as columns."""
+    rng = np.random.default_rng(seed)
+    sex, age = rng.choice(["f", "m", ""], size=n), rng.choice(["<50", "50+", ""], size=n)
+    probs = rng.dirichlet([1, 2, 3], size=n)
+    labels = np.array([rng.choice(3, p=row) for row in probs])
+    return probs, labels, [f"{seed}-{i}" for i in range(n)], {"sex": sex, "age": age}
+
+
+def overlapping():
+    sites = {name: in_groups(n, n) for name, n in (("few", 20), ("some", 150), ("many", 700))}
+    return {
+        name: fw.Outputs(probs, labels, ids, groups=columns)
+        for name, (probs, labels, ids, columns) in sites.items()
+    }
+
+
+NAMED = ("age=50+", "age=<50", "others", "sex=f", "sex=m")
+
+
+@pytest.mark.parametrize("carry", [by_files, over_an_engine, over_flower, over_nvflare])
+def test_overlapping_groups_are_the_same_over_every_transport(carry, tmp_path):
+    sites = overlapping()
+    here = fw.calibrate(sites, alpha=0.1, score="lac", by="group")
+    assert (here.round.groups, here.round.max_groups) == (NAMED, 2)
+    round = here.round
+    there = carry(round, {n: calibration_of(round, own) for n, own in sites.items()}, tmp_path)
+    assert there.outcomes == here.outcomes
+    rows = [{"sex=f", "age=<50"}, {"sex=m"}, set()]
+    for name, own in sites.items():
+        cal = calibration_of(round, own)
+        found = thresholds(there, name, calibration=cal, group=rows)
+        by_name = here.by_group(name)
+        largest = [max(by_name[each] for each in row or {"others"}) for row in rows]
+        assert found[:, 0].tolist() == largest
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_overlapping_groups_by_commands_under_every_sites_usual_limit(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sites, given = overlapping(), [f"--group={name}" for name in NAMED]
+    (tmp_path / "roster.toml").write_text('agents = ["few", "some", "many"]\nn_classes = 3\n')
+    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--out", "round.json",
+         "--by", "group", *given, "--max-groups", 2)  # fmt: skip
+    round = folder.read_round(tmp_path / "round.json")
+    for name, n in (("few", 20), ("some", 150), ("many", 700)):
+        probs, labels, ids, columns = in_groups(n, n)
+        if kind == "npz":
+            arrays = {f"group:{key}": column for key, column in columns.items()}
+            np.savez(f"{name}.npz", probs=probs, labels=labels, ids=ids, **arrays)
+        else:
+            head = "p0,p1,p2,label,id,group:sex,group:age"
+            rows = zip(probs.tolist(), labels, ids, columns["sex"], columns["age"], strict=True)
+            lines = (f"{a!r},{b!r},{c!r},{y},{i},{s},{g}" for (a, b, c), y, i, s, g in rows)
+            (tmp_path / f"{name}.csv").write_text("\n".join([head, *lines]) + "\n")
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.{kind}",
+             "--agent", name, "--out", f"{name}.json")  # fmt: skip
+    call("server", "close", "round.json", "few.json", "some.json", "many.json", "--out", "r.json")
+    there = fw.load(tmp_path / "r.json")
+    here = fw.calibrate(sites, alpha=0.1, by="group", key=round.key)
+    for name, own in sites.items():
+        for group in NAMED:
+            found = thresholds(there, name, calibration=calibration_of(round, own), group=group)
+            assert found == here.threshold(name, group=group)
+    call("agent", "predict", "--round", "round.json", "--release", "r.json", "--agent", "some",
+         "--outputs", f"many.{kind}", "--calibration", f"some.{kind}", "--out", "sets.csv")  # fmt: skip

@@ -15,7 +15,7 @@ import typer
 from fedwqcp import metrics
 from fedwqcp._io import exists, is_file, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
-from fedwqcp._validation import Bools, Floats, as_groups, as_labels, named
+from fedwqcp._validation import Bools, Floats, as_labels, named
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation import approval, inspection, temperature
@@ -33,6 +33,7 @@ from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
+from fedwqcp.groups import as_groups, group_names, in_group
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.readers import load_outputs
@@ -668,8 +669,8 @@ def _rates(
         names = as_groups(groups, len(sets))
         shown = dict(enumerate(terms.classes)) if terms.by == "label" else {}
         parts += [
-            (f"{terms.by} {shown.get(int(name), name) if shown else name}", names == name)
-            for name in np.unique(names)
+            (f"{terms.by} {shown.get(int(name), name) if shown else name}", in_group(names, name))
+            for name in group_names(names)
         ]
     found = []
     for name, rows in parts:

@@ -114,6 +114,9 @@ def open_(
         str | None,
         typer.Option(help="Names of the classes with commas, in the order of every model."),
     ] = None,
+    max_groups: Annotated[
+        int, typer.Option(help="Of how many groups a row may be, where groups overlap.")
+    ] = 1,
     target: Annotated[
         str,
         typer.Option(
@@ -171,6 +174,7 @@ def open_(
         classes=given,
         by=by,
         groups=tuple(group or ()),
+        max_groups=max_groups,
         keys=_keys(roster, agents) if require_signatures else {},
         target=as_target(target),
     )

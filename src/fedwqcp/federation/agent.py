@@ -178,12 +178,13 @@ class Agent:
 
     @property
     def spends(self) -> float:
-        """The epsilon of one answer: levels and columns add up, disjoint groups do not.
+        """The epsilon of one answer: levels, columns and the groups of a point add up.
 
         At least `LEAST_EPSILON`, so that questions that cost next to nothing cannot add up.
         """
         # by the levels of the round: of the tasks, two may be equal once divided by the columns
-        thresholds = len(self.plan.round.alphas) * self.plan.score.columns
+        round = self.plan.round
+        thresholds = len(round.alphas) * self.plan.score.columns * round.max_groups
         return max(LEAST_EPSILON, float(Decimal(str(self.plan.traits.spends)) * thresholds))
 
     def _answer(self, asked: Ask) -> bytes:

@@ -10,9 +10,10 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_groups
+from fedwqcp._validation import Floats
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.findings import Finding
+from fedwqcp.groups import as_groups, group_names
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import lower_end
@@ -244,7 +245,7 @@ def infinite_parts(
         columns = infinite.reshape(-1, len(round.group_names)).T
         return tuple(n for n, part in zip(round.group_names, columns, strict=True) if part.any())
     assert groups is not None  # a round by group needs them
-    names = set(as_groups(groups, len(infinite))[infinite.any(axis=1)].tolist())
+    names = set(group_names(as_groups(groups, len(infinite))[infinite.any(axis=1)]))
     return tuple(name for name in round.group_names if name in names)
 
 

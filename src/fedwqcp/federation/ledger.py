@@ -28,6 +28,7 @@ from fedwqcp.federation.disclosure import (
 )
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.spending_log import Entry, SpendingLog
+from fedwqcp.groups import combinations
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Ask, Summary
 
@@ -230,10 +231,15 @@ def _check_differences(cal: Calibration, divisions: set[str], limit: DisclosureL
         return
     codes = [
         np.unique(each, return_inverse=True)[1]
-        for kind, each in zip(_DIVISIONS, (cal.labels, cal.groups), strict=True)
+        for kind, each in zip(
+            _DIVISIONS,
+            (cal.labels, None if cal.groups is None else combinations(cal.groups)),
+            strict=True,
+        )
         if each is not None and any(kind in division for division in found)
     ]
-    crossed = _CROSSED in found
+    overlap = cal.groups is not None and cal.groups.ndim == 2
+    crossed = _CROSSED in found or overlap
     for cells in [np.stack(codes)] if crossed else codes:
         sizes = np.unique(cells, axis=-1, return_counts=True)[1]
         small = sizes[sizes < limit.min_class]

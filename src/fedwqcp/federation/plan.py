@@ -24,13 +24,13 @@ from fedwqcp._validation import (
     as_classes,
     as_usual_alpha,
     check_same_classes,
-    group_places,
     plain,
     several_columns,
     shown,
 )
 from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.groups import group_places, in_group, most_groups
 from fedwqcp.methods import Calibration, Method, Terms, Traits
 from fedwqcp.quantile import Overflow
 from fedwqcp.registry import Setting, settings_of
@@ -87,6 +87,8 @@ class Plan:
         """Look up the objects that the terms name."""
         score = scores.get(round.score.name, **round.score.settings)
         method = with_target(methods.get(round.method.name, **round.method.settings), round.target)
+        if round.max_groups > 1 and hasattr(method, "max_groups"):
+            method = replace(method, max_groups=round.max_groups)  # type: ignore[type-var]  # a dataclass
         _check_choices(round, method, score)
         groups = range(len(round.group_names)) or (None,)
         count = len(round.alphas) * len(groups) * score.columns
@@ -119,6 +121,8 @@ class Plan:
                 f"for each {by} by itself, counting its points and the agents that have some: "
                 + assumed
             )
+            if self.round.max_groups > 1:
+                assumed += "; a point of several groups takes the largest of their thresholds"
         if self.traits.floors and self.score.columns > 1:
             assumed += (
                 "; over the two columns of the score at least (n - 1)/(n + 1) in place of n/(n + 1)"
@@ -197,6 +201,7 @@ class Plan:
                         "add a column 'group' to the file (in an .npz file an array groups)",
                     ),
                 )
+            _check_overlap(round, cal, self.traits.private)
             if not self.traits.private:
                 group_places(cal.groups, round.groups)
         if cal.columns > self.score.columns == 1:
@@ -410,6 +415,21 @@ def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -
         )
 
 
+def _check_overlap(round: Round, cal: Calibration, private: bool) -> None:
+    """Refuse points of more groups than the round allows; in a private round by columns alone."""
+    assert cal.groups is not None
+    most = cal.groups.shape[-1] if private and cal.groups.ndim == 2 else most_groups(cal.groups)
+    if most > round.max_groups:
+        raise InputError(
+            f"the round takes points of at most {round.max_groups}, got some of {most}",
+            field="max_groups",
+            cure=(
+                f"open the round with max_groups={most}",
+                f"ask the server for a round with --max-groups {most}",
+            ),
+        )
+
+
 def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
     """Return the points of one group."""
     if group is None:
@@ -418,7 +438,7 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
         labels, _ = cal.labelled("a round by label")
         return cal.take(labels == group)
     assert cal.groups is not None  # checked when the data came
-    return cal.take(cal.groups == round.groups[group])
+    return cal.take(in_group(cal.groups, round.groups[group]))
 
 
 def _about_target(target: Target, method: Method[Any]) -> str:

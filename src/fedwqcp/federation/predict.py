@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_indicators, group_places
+from fedwqcp._validation import Floats, as_floats, as_indicators
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.plan import Plan, part_of, set_rule
 from fedwqcp.findings import Finding
+from fedwqcp.groups import group_places
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
 from fedwqcp.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms

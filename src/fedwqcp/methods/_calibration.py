@@ -15,7 +15,6 @@ from fedwqcp._validation import (
     Texts,
     as_class_labels,
     as_floats,
-    as_groups,
     as_labels,
     as_optional_classes,
     as_scores,
@@ -25,6 +24,7 @@ from fedwqcp._validation import (
     unchecked,
 )
 from fedwqcp.errors import InputError
+from fedwqcp.groups import as_groups
 from fedwqcp.quantile import Overflow, conformal_rank
 
 SUM_TOLERANCE = 1e-9
@@ -46,8 +46,9 @@ class Calibration:
     n_classes : int, optional
         Number of classes; needed where labels are used; `calibrate` finds it
         from the labels of all agents.
-    groups : array_like, shape (n,), optional
-        Group of each point, text or integers, for thresholds by group.
+    groups : array_like, shape (n,), sequence of sets or mapping of columns, optional
+        Group of each point, text or integers, for thresholds by group; or all its groups, as
+        `Outputs` take them.
     weights : array_like, shape (n, m), optional
         For methods that control a risk: a point then has m scores, and its loss at a threshold is
         the weight of those above it. Not negative, at most 1 in each row.

@@ -127,6 +127,8 @@ class Auto(OneShot[PartSketches]):
         ``enough`` times alpha: 110 points at alpha = 0.1.
     small : {"borrow", "inf"}, optional
         Where r > n: as above, or +inf as in `split-cp`.
+    max_groups : int, optional
+        A term of the round. Where a point may be in several groups, fewer scores of each are sent.
 
     Notes
     -----
@@ -176,6 +178,7 @@ class Auto(OneShot[PartSketches]):
     target: Target = field(default="own", metadata=TERM)
     enough: float = 1.5
     small: Literal["borrow", "inf"] = "borrow"
+    max_groups: int = field(default=1, metadata=TERM)
 
     summaries = (PartSketches,)
     outcomes = (Borrowed, Proposal, SharedThreshold, PerAgentThresholds)
@@ -197,8 +200,8 @@ class Auto(OneShot[PartSketches]):
         rest = np.concatenate([cal.scores[labels < 0], *(parts[c] for c in small)])
         return PartSketches(
             counts=tuple(map(len, parts)),
-            values=tuple([() if c in small else _sketch(parts[c]) for c in range(C)]),
-            rest=_sketch(rest),
+            values=tuple([() if c in small else self._sketch(parts[c]) for c in range(C)]),
+            rest=self._sketch(rest),
             others=int((labels < 0).sum()),
         )
 
@@ -226,11 +229,25 @@ class Auto(OneShot[PartSketches]):
         labels, C = self._classes(cal)
         counts = np.bincount(labels[labels >= 0], minlength=C).tolist()
         classes = [(c, n) for c, n in enumerate(counts) if n >= HIDDEN]
-        found = [Disclosure.of_ranks(n, sent_ranks(n), c) for c, n in classes]
-        ranks = sent_ranks(cal.n - sum(n for _, n in classes))
+        found = [Disclosure.of_ranks(n, self._ranks(n), c) for c, n in classes]
+        ranks = self._ranks(cal.n - sum(n for _, n in classes))
         if classes:  # these are ranks among the other points alone: not those of all points
             ranks = tuple(cal.n + rank for rank in ranks)
         return (*found, Disclosure.of_ranks(cal.n, ranks))
+
+    def _ranks(self, n: int) -> tuple[int, ...]:
+        """Return which of n scores are sent: at most a seventh over all groups of a point."""
+        return sent_ranks(n, GAP * self.max_groups)
+
+    def _sketch(self, scores: Floats) -> tuple[float, ...]:
+        """Return the scores of a part that are sent."""
+        ordered = np.sort(scores)
+        ranks = np.array(self._ranks(len(scores)), dtype=np.int64)
+        return tuple(ordered[ranks - 1].tolist())
+
+    def _cell(self, n: int, values: tuple[float, ...]) -> Cell:
+        """Read what was sent of a part."""
+        return Cell(np.array(values, dtype=np.float64), np.array(self._ranks(n), dtype=np.int64))
 
     def _classes(self, cal: Calibration) -> tuple[Any, int]:
         """Return the class of each point, -1 where classes do not count, and how many there are."""
@@ -247,12 +264,12 @@ class Auto(OneShot[PartSketches]):
         if sent.counts and terms.n_classes not in (None, len(sent.counts)):
             raise InputError(f"must be {terms.n_classes}, one for each class", field="counts")
         parts = sent.parts
-        if [len(found) for _, found in parts] != [len(sent_ranks(n)) for n, _ in parts]:
+        if [len(found) for _, found in parts] != [len(self._ranks(n)) for n, _ in parts]:
             raise InputError("must be the scores at the ranks of each size", field="values")
         return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[PartSketches], alpha: float) -> Outcome:
-        agents = [tuple([_cell(n, found) for n, found in s.parts]) for s in summaries]
+        agents = [tuple([self._cell(n, found) for n, found in s.parts]) for s in summaries]
         if self.target == "mixture":
             every = Pool([cell for cells in agents for cell in cells], surely=True)
             N, M = sum(sum(s.sizes()) for s in summaries), len(summaries)
@@ -383,10 +400,10 @@ def _weights(cell: Cell, surely: bool) -> Floats:
 
 
 @lru_cache(maxsize=4096)
-def sent_ranks(n: int) -> tuple[int, ...]:
-    """Return which order statistics of n scores are sent, a function of n alone.
+def sent_ranks(n: int, gap: int = GAP) -> tuple[int, ...]:
+    """Return which order statistics of n scores are sent, whatever the scores are.
 
-    From the largest down, closer together near it; none of fewer than `HIDDEN`.
+    From the largest down, closer together near it, ``gap`` at least; none of fewer than `HIDDEN`.
 
     Examples
     --------
@@ -394,9 +411,9 @@ def sent_ranks(n: int) -> tuple[int, ...]:
     ((12, 19, 26, 33, 40), 28, 91)
     """
     found, rank = [], n if n >= HIDDEN else 0
-    while rank >= GAP:
+    while rank >= gap:
         found.append(rank)
-        rank -= max(GAP, ceil((n - rank) / SPREAD))
+        rank -= max(gap, ceil((n - rank) / SPREAD))
     return tuple(reversed(found))
 
 
@@ -438,18 +455,6 @@ def enough_points(alpha: float, times: float) -> int:
 
 _MOST_BEYOND = 400
 """Most scores beyond a threshold that `enough_points` looks at."""
-
-
-def _sketch(scores: Floats) -> tuple[float, ...]:
-    """Return the scores of a part that are sent."""
-    ordered = np.sort(scores)
-    ranks = np.array(sent_ranks(len(scores)), dtype=np.int64)
-    return tuple(ordered[ranks - 1].tolist())
-
-
-def _cell(n: int, values: tuple[float, ...]) -> Cell:
-    """Read what was sent of a part."""
-    return Cell(np.array(values, dtype=np.float64), np.array(sent_ranks(n), dtype=np.int64))
 
 
 def _borrowed(outcome: Outcome, position: int | None) -> float:

@@ -41,7 +41,10 @@ def from_npz(path: Path) -> Outputs:
         )
         raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}{meant}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
-    groups = arrays.get("groups", arrays.get("group"))
+    groups: Any = arrays.get("groups", arrays.get("group"))
+    kinds = [name for name in arrays if name.startswith("group:")]
+    if kinds:
+        groups = {name.removeprefix("group:"): arrays[name] for name in kinds}
     ids, x = arrays.get("ids", arrays.get("id")), arrays.get("features")
     read = {"id": ids, "label": labels, "group": groups}
     check_meant(path, {**arrays, **{n: a for n, a in read.items() if a is not None}}, "array")

@@ -33,7 +33,7 @@ OUTPUT_BYTES = 2**34
 """Largest file of a site's own outputs. Messages of others are limited far below."""
 
 
-_MEANING = re.compile(r"id|label|y|group|prediction|sigma|lower|upper|[pzxy](0|[1-9]\d{0,5})")
+_MEANING = re.compile(r"id|label|y|group(:.+)?|prediction|sigma|lower|upper|[pzxy](0|[1-9]\d{0,5})")
 """Columns of a table that are no names of classes, where the classes are not known."""
 
 
@@ -143,7 +143,7 @@ def from_columns(
         labels,
         _texts(path, columns, "id"),
         features=_stacked(path, columns, of_features),
-        groups=_texts(path, columns, "group"),
+        groups=_groups(path, columns),
         logits=names[0] == "z0" and not by_class,
         classes=names if by_name or names == classes else (),
         by_name=by_name,
@@ -197,6 +197,20 @@ def _texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[A
         error = InputError(f"column {name!r} must hold {what}, {_missing('')}", row=row)
         raise error.within(str(path))
     return np.array([str(value) for value in values], dtype=np.str_)
+
+
+def _groups(path: Path, columns: Mapping[str, Cells]) -> Any:
+    """Read the column of groups; or several, of ``group:sex`` names such as ``sex=female``."""
+    kinds = [name for name in columns if name.startswith("group:")]
+    single = _texts(path, columns, "group")
+    if not kinds:
+        return single
+    cells = (["" if value is None else str(value) for value in columns[name]] for name in kinds)
+    named = [
+        [f"{name.removeprefix('group:')}={cell}" if cell else "" for cell in column]
+        for name, column in zip(kinds, cells, strict=True)
+    ]
+    return np.array([*([] if single is None else [single.tolist()]), *named], dtype=np.str_).T
 
 
 def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

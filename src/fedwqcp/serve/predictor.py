@@ -26,11 +26,11 @@ from fedwqcp._validation import (
     check_printable,
     check_same_classes,
     checked,
-    group_places,
     plain,
     shown,
 )
 from fedwqcp.errors import ExpiredPredictorWarning, InputError, RecordError, warn
+from fedwqcp.groups import group_places, largest
 from fedwqcp.metrics import AgentMetrics, AgentRisk
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores._uniforms import uniforms_of_rows
@@ -403,7 +403,7 @@ class Predictor(
         if (self.by == "group") != (groups is not None):
             raise InputError("must be given by group, and only there", field="groups")
         if groups is not None:
-            q = table[group_places(groups, self.groups, len(values))]
+            q = largest(table, group_places(groups, self.groups, len(values)))
         else:
             q = table[0, 0] if table.size == 1 else table[0]
         if isinstance(score, LabelScore):

@@ -460,6 +460,8 @@ class Round(Message, dict=True):
         number. Empty, and left out, where classes have numbers alone.
     provenance : dict
         Text by name, of `PROVENANCE`; left out where empty.
+    max_groups : int
+        Of how many of them a point may be: above 1 where groups overlap.
     """
 
     id: str
@@ -481,6 +483,7 @@ class Round(Message, dict=True):
     keys: dict[str, str] = {}
     classes: tuple[str, ...] = ()
     provenance: dict[str, str] = {}
+    max_groups: int = 1
 
     def __post_init__(self) -> None:
         if self.version != VERSION:
@@ -696,6 +699,9 @@ def _check_groups(round: Round) -> None:
         check_printable(name, "groups")
     if len(set(round.groups)) != len(round.groups):
         raise InputError("each name may occur once", field="groups")
+    most = len(round.groups) or 1
+    if not 1 <= round.max_groups <= most:
+        raise InputError(f"must be from 1 to {most}, the number of groups", field="max_groups")
 
 
 def _check_keys(round: Round) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from fedwqcp._validation import Floats, Labels, fits, group_places, named, plain, shown
+from fedwqcp._validation import Floats, Labels, fits, named, plain, shown
 from fedwqcp.errors import InputError
+from fedwqcp.groups import columns_of, group_places
 from fedwqcp.wire.limits import SIZE, TEXT
 from fedwqcp.wire.messages import (
     Census,
@@ -531,10 +532,12 @@ def threshold_by(
             "the round has a threshold for each group: pass group, the name of one or one for each "
             f"row; its groups: {named(names, 12)}"
         )
+    group = columns_of(group)
     if np.ndim(group) == 0:
         return of_group(_place(group, names))
     places = group_places(group, names)
-    return _of_rows({int(g): of_group(int(g)) for g in np.unique(places)}, places)
+    present = np.unique(places[places >= 0]).tolist()
+    return _of_rows({g: of_group(g) for g in present}, places)
 
 
 def _place(group: object, names: tuple[str, ...]) -> int:
@@ -552,10 +555,10 @@ def _of_label(threshold: Floats, label: int) -> Floats:
 
 
 def _of_rows(values: Mapping[int, Floats], places: Labels) -> Floats:
-    """Return one threshold for each row, or one row of them."""
+    """Return one threshold for each row, or one row of them: the largest of its groups'."""
     width = max((q.shape[-1] for q in values.values() if q.ndim), default=1)
-    found = np.empty((len(places), width))
+    found = np.full((len(places), width), -inf)
     for group, q in values.items():
-        rows = places == group
-        found[rows] = q[rows] if q.ndim == 2 else q
+        rows = places == group if places.ndim == 1 else (places == group).any(axis=1)
+        found[rows] = np.maximum(found[rows], q[rows] if q.ndim == 2 else q)
     return found

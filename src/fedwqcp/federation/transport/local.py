@@ -14,6 +14,7 @@ from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
 from fedwqcp import scores
 from fedwqcp._validation import (
+    Texts,
     as_classes,
     check_same_classes,
     listed,
@@ -41,6 +42,7 @@ from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
+from fedwqcp.groups import group_names, most_groups
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.outputs import Outputs
 from fedwqcp.scores import Score
@@ -86,6 +88,7 @@ def one_round(
         classes=first.classes,
         by=by,
         groups=_group_names(cals) if by == "group" else (),
+        max_groups=max(map(most_groups, _groups(cals)), default=1) if by == "group" else 1,
         target=target,
         **terms,
     )
@@ -315,5 +318,8 @@ def _check_same_number(numbers: Mapping[str, int], field: str) -> None:
 
 def _group_names(cals: Mapping[str, Calibration]) -> tuple[str, ...]:
     """Return the names of all groups that occur."""
-    groups = (cal.groups for cal in cals.values() if cal.groups is not None)
-    return tuple(sorted({str(group) for column in groups for group in column}))
+    return tuple(sorted({name for groups in _groups(cals) for name in group_names(groups)}))
+
+
+def _groups(cals: Mapping[str, Calibration]) -> list[Texts]:
+    return [cal.groups for cal in cals.values() if cal.groups is not None]

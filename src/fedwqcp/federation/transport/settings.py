@@ -83,6 +83,7 @@ class RunConfig(msgspec.Struct, frozen=True, rename="kebab"):
     rule: _Text = "leq"
     by: _Text = ""
     groups: _Names = ""
+    max_groups: _Whole = 1
     target: _Numbers = "own"
     quorum: _Whole = 0
     max_n: _Whole = MAX_N
@@ -123,7 +124,8 @@ def round_of(config: Mapping[str, object]) -> Round:
     config : mapping
         ``agents`` ("st-mary,lakeside"), ``alpha`` (0.1, or "0.05,0.1"; above 0.5 only with
         ``allow-large-alpha``), ``method``, ``score``, ``rule``, ``allow-empty`` (false: no set is
-        empty), ``by`` ("label" or "group"), ``groups`` ("female,male"), ``quorum`` and
+        empty), ``by`` ("label" or "group"), ``groups`` ("female,male"), ``max-groups`` (2 where a
+        row may be in two), ``quorum`` and
         ``n-classes`` (0: not given), ``classes`` ("melanoma,nevus,other"), ``max-n``; ``target``
         ("own", "mixture" or "0.5,0.5"); ``keys`` ("st-mary=3f...,lakeside=a0..."), where answers
         must be signed; settings of method and score under ``method-setting.NAME`` and
@@ -157,6 +159,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         classes=_split(given.classes),
         by=given.by or None,
         groups=_split(given.groups),
+        max_groups=given.max_groups,
         keys=_keys(given.keys),
         target=as_target(str(given.target)),
     )
