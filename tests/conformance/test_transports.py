@@ -236,4 +236,4 @@ def test_overlapping_groups_by_commands_under_every_sites_usual_limit(kind, tmp_
             found = thresholds(there, name, calibration=calibration_of(round, own), group=group)
             assert found == here.threshold(name, group=group)
     call("agent", "predict", "--round", "round.json", "--release", "r.json", "--agent", "some",
-         "--outputs", f"many.{kind}", "--calibration", f"some.{kind}", "--out", "sets.csv")  # fmt: skip
+         "--outputs", f"many.{kind}", "--calibration", f"some.{kind}")  # fmt: skip
