@@ -15,21 +15,17 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from command_line import OPEN, call, call_json, refusal
+from command_line import OPEN, call, call_json
 from fedwqcp import methods
-from fedwqcp.cli import main, report
+from fedwqcp.cli import main
 from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
-from fedwqcp.report import html
 from fedwqcp.wire.messages import Round
 from four_hospitals import SITES, results
-
-ELSEWHERE = {"flower demo", "nvflare demo"}
-"""They start processes of their own; `make test-flower` and `make test-nvflare` run them."""
 
 
 def walk(command, words=()):
@@ -176,26 +172,6 @@ def test_a_monitor(folder):
     assert call_json("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]
 
 
-def test_figures_and_pages(folder, monkeypatch):
-    """The work itself is tested where it is done."""
-    monkeypatch.setattr(report.figures, "draw", lambda name, source, out, known: out)
-    assert call_json("report", "figure", "ecdf", "out", "-o", "f.svg")["files"] == ["f.svg"]
-    monkeypatch.setattr(html, "load_page", lambda source, options: html.Page("", "", (), ()))
-    monkeypatch.setattr(html, "save", lambda page, out: out)
-    assert call_json("report", "html", "out", "-o", "r.html")["files"] == ["r.html"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("bench reproduce", "reproduce"), ("bench liars", "byzantine"), ("data list", "data")],
-)
-def test_a_command_that_moved_says_where_to(old, new):
-    words = [sys.executable, "-m", "fedwqcp", *old.split()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert f"`fedwqcp-lab {new}`" in done.stderr
-
-
 def test_keys_for_trying_out(folder):
     pytest.importorskip("cryptography")
     facts = call_json("certs", "keys", "--agent", "a")
@@ -281,14 +257,6 @@ def test_the_folder_of_a_site(tmp_path):
     assert (tmp_path / "site").is_dir()
 
 
-def test_no_command_was_forgotten():
-    here = Path(__file__).read_text()
-    assert COMMANDS.keys() >= ELSEWHERE
-    for name in COMMANDS.keys() - ELSEWHERE:
-        words = ", ".join(f'"{word}"' for word in name.split())
-        assert f"call_json({words}" in here, name
-
-
 @pytest.mark.parametrize("what", ["methods", "scores"])
 def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
     tried = 0
@@ -299,7 +267,3 @@ def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
         assert not runner.run(example).failed, each["name"]
         tried += bool(example.examples)
     assert tried >= 5
-
-
-def test_an_error_is_printed_as_it_is():
-    assert "kept=True" in refusal("server", "close", "kept=True/round.json", code=2)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from io import StringIO
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,20 +12,18 @@ from rich.console import Console
 import fedwqcp as fw
 from changed import replace
 from command_line import OPEN, call, call_json, refusal
-from fedwqcp import methods
 from fedwqcp.api import calibrate
 from fedwqcp.cli.server import agents_table
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
-from fedwqcp.federation.record import Ledger, load
+from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, words_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import read_round
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.dp_fedcp import DPFedCP
-from fedwqcp.scores.aps import APS
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Ask, Begin, Round
 
@@ -86,23 +81,6 @@ def test_thresholds_of_the_agents_own_are_not_known_to_be_finite(folder):
     assert audited["agents"] == facts["agents"]
 
 
-def test_a_class_that_nobody_has_excludes_nothing(folder):
-    for name in NAMES:
-        with np.load(f"{name}.npz") as data:
-            rows = data["labels"] < 2
-            parts = {key: data[key][rows] for key in ("probs", "labels")}
-        np.savez(f"{name}.npz", **parts)
-    said, _ = closed(folder, "--alpha", 0.1, "--by", "label")
-    assert "label 2: threshold +inf" in said[0]
-
-
-def test_the_next_command_is_printed(folder):
-    said, _ = closed(folder, "--method", "fcp", "--setting", "probes=4095", "--alpha", 0.1)
-    assert "round.ask-1.json" in said[0]
-    assert "agent calibrate --ask" in said[0]
-    assert "UNSAFE" not in said[-1]
-
-
 @pytest.mark.parametrize("method", ["guarded-median-cp", "max-cp"])
 def test_averaging_is_no_matter_where_nothing_was_averaged(folder, method):
     said, facts = closed(folder, "--method", method, "--alpha", 0.1)
@@ -122,79 +100,28 @@ def test_averaging_is_judged_where_thresholds_were_averaged(folder):
         assert f"alpha={alpha}: threshold {outcome['value']:.6g} for all agents" in said[0]
 
 
-def made(score, method="fedwq-cp", spread=True, **options):
-    """Return a record of agents that lie apart, or are alike."""
-    rng = np.random.default_rng(0)
-    shapes = ((1, 9), (1, 4), (5, 1)) if spread else ((1, 1),) * 3
-    cals = {
-        name: fw.Calibration(rng.beta(*shape, size=400), np.arange(400) % 4, n_classes=4)
-        for name, shape in zip("abc", shapes, strict=True)
-    }
-    return fw.calibrate(cals, score=score, method=method, **{"alpha": 0.1, **options})
-
-
-def saved(release, folder, name="round.record.json"):
-    """Save a record, with terms that a roster may have."""
-    terms = replace(release.round, quorum=2, max_n=12345)
-    fw.save(replace(release, round=terms), folder / name)
-    return folder / name
-
-
-def opened(output, folder):
-    """Open the round that was printed, with the roster that was printed."""
-    paste = re.search(
-        r"^cat > (\S+) <<'TOML'\n(.*)\nTOML\n(fedwqcp server open .*)$", output, re.M | re.S
-    )
-    file, roster, command = paste.groups()
-    Path(file).write_text(roster)
-    call(*shlex.split(command.splitlines()[0])[1:])
-    return read_round(folder / "round-2.json")
-
-
-PAPER = APS(randomized=False, precision="float32")
-CLIP = methods.get("fedwq-cp", overflow="clip", tail=16)
-SPLIT_CLIP = methods.get("split-cp", overflow="clip")
-
-
 @pytest.mark.parametrize(
-    ("method", "typed", "says"),
+    ("more", "target"),
     [
-        (
-            "fedls-cp",
-            "own",
-            "where it predicts people of all agents, coverage can be too low: use ",
-        ),
-        ("fedls-cp", "mixture", "target mixture: each agent predicts people of all agents; where"),
-        ("fedls-cp", "0.2,0.8", "thresholds are for the distribution that the round names"),
-        ("fedwq-cp", "own", "is open: send"),
-        ("split-cp", "mixture", "split-cp does not use it, its thresholds are the same for every"),
+        (("fedls-cp",), "own"),
+        (("fedls-cp", "--target", "mixture"), "mixture"),
+        (("fedls-cp", "--target", "0.2,0.8"), (0.2, 0.8)),
+        (("split-cp", "--target", "mixture"), "mixture"),
+        (("fedls-cp", "--setting", "target=mixture"), None),
+        (("fedls-cp", "--target", "0.2,0.3,0.5"), None),
+        (("fedls-cp", "--setting", "strata=40,60", "--target", "0.5,0.5"), None),
+        (("fedwq-cp", "--target", "0.5,0.5"), None),
     ],
 )
-def test_a_round_says_whom_its_thresholds_are_for(method, typed, says, tmp_path):
+def test_a_round_says_whom_its_thresholds_are_for(more, target, tmp_path):
     roster, out = tmp_path / "roster.toml", tmp_path / "round.json"
     roster.write_text('agents = ["a", "b"]\nn_classes = 2\n')
-    words = ("--agents", roster, "--alpha", 0.1, "--out", out)
-    output = call("server", "open", *words, "--method", method, "--target", typed)
-    assert says in " ".join(output.split())
-    target = read_round(out).target
-    assert target == ((0.2, 0.8) if "," in typed else typed)
-    if typed == "own":
-        asked = "target own: each agent predicts people like those" in " ".join(output.split())
-        assert asked == (method == "fedls-cp")
-
-
-def test_the_old_setting_of_a_target_says_what_to_write(tmp_path):
-    roster = tmp_path / "roster.toml"
-    roster.write_text('agents = ["a", "b"]\nn_classes = 2\n')
-    words = ("server", "open", "--agents", roster, "--alpha", 0.1, "--out", tmp_path / "round.json")
-    old = refusal(*words, "--method", "fedls-cp", "--setting", "target=mixture", code=2)
-    assert "fedls-cp" in old
-    assert "`server" in old
-    assert "--target" in old
-    refusal(*words, "--method", "fedls-cp", "--target", "0.2,0.3,0.5", code=2)
-    strata = ("--setting", "strata=40,60", "--target", "0.5,0.5")
-    refusal(*words, "--method", "fedls-cp", *strata, code=2)
-    refusal(*words, "--method", "fedwq-cp", "--target", "0.5,0.5", code=2)
+    words = ("server", "open", "--agents", roster, "--alpha", 0.1, "--out", out, "--method", *more)
+    if target is None:
+        refusal(*words, code=2)
+    else:
+        call(*words)
+        assert read_round(out).target == target
 
 
 def terms_of(method):
@@ -235,25 +162,6 @@ def test_audit_tells_a_round_without_a_release_from_a_changed_record(tmp_path):
     assert call_json("audit", tmp_path / "1", code=1)["failed"] == ""
 
 
-def test_audit_counts_the_agents_that_answered_of_all(folder):
-    call(*OPEN, "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml",
-         "--quorum", 1)  # fmt: skip
-    name = read_round(Path("round.json")).agents[0]
-    call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent", name)
-    call("server", "close", "round.json", f"{name}.json")
-    said = call("audit", "round.record.json")
-    agents = len(read_round(Path("round.json")).agents)
-    assert f"{agents}" in said
-    assert said.count("no answer") == agents - 1
-
-
-def test_close_names_agents_that_are_too_small_where_nothing_is_averaged(folder):
-    said, _ = closed(folder, "--alpha", 0.1, "--alpha", 0.01, "--method", "guarded-median-cp")
-    (finding,) = load(Path("round.record.json")).findings
-    assert (finding.agents, finding["alphas"], finding["needed"]) == (tuple(NAMES), (0.01,), 99)
-    assert "threshold at 0.1" in said[0]
-
-
 def test_several_records_and_folders_of_them(tmp_path):
     ids = [recorded(tmp_path / "records" / name).id for name in ("1", "2")]
     recorded(tmp_path / "other")
@@ -270,30 +178,6 @@ def test_several_records_and_folders_of_them(tmp_path):
     assert f"{tmp_path / 'records' / '2'}" in said
     facts = json.loads(call("audit", tmp_path / "records", "--json", code=1))
     assert [each["matches"] for each in facts] == [True, False]
-
-
-def test_one_record_in_a_folder_of_records_is_told_as_a_list(tmp_path):
-    terms = recorded(tmp_path / "records" / "1")
-    (facts,) = json.loads(call("audit", tmp_path / "records", "--json"))
-    assert facts["round"] == terms.id
-    assert call_json("audit", tmp_path / "records" / "1") == facts
-
-
-def test_a_folder_of_rounds_by_files_is_audited(tmp_path):
-    for name in ("one", "two"):
-        release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="aps")
-        fw.save(release, tmp_path / f"{name}.record.json")
-    facts = json.loads(call("audit", tmp_path, "--json"))
-    assert [Path(each["record"]).name for each in facts] == ["one.record.json", "two.record.json"]
-    assert all(each["matches"] for each in facts)
-
-
-def test_agents_in_place_of_a_roster_get_the_line_of_the_file(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    said = refusal(*OPEN, "--agents", "general,lakeside", "--alpha", 0.1, code=2)
-    assert "roster.toml" in said
-    said = refusal(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, code=2)
-    assert "roster.toml" in said
 
 
 def test_what_can_be_audited_is_told(tmp_path):
@@ -335,20 +219,6 @@ def test_a_secure_round_rests_on_sums(tmp_path):
     assert "fedwq-cp" in call("audit", tmp_path)
 
 
-def test_certs_writes_a_key_for_each_site(tmp_path):
-    pytest.importorskip("cryptography")
-    said = call("certs", tmp_path / "c", "--agent", "north", "--agent", "south")
-    assert "keys/NAME.pub" in said
-    assert (tmp_path / "c" / "keys" / "south.pub").exists()
-    assert (tmp_path / "c" / "ca.crt").exists()
-
-
-def test_flower_new_writes_an_app(tmp_path):
-    pytest.importorskip("flwr")
-    call("flower", "new", tmp_path / "my-app")
-    assert (tmp_path / "my-app" / "my_app" / "client_app.py").exists()
-
-
 def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     ids = []
     for _ in range(2):
@@ -372,16 +242,6 @@ def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     (folder / "empty").mkdir()
     with pytest.raises(InputError):
         call("server", "close", f"round-{ids[1]}.json", "empty", plain=False)
-
-
-def test_the_rounds_own_files_are_no_answers(folder):
-    call(*OPEN, "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1)
-    for name in NAMES:
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-             "--agent", name)  # fmt: skip
-    Path("as-sent.json").write_bytes(Path("round.json").read_bytes())
-    for _ in range(2):
-        assert "refused" not in call("server", "close", "round.json", ".")
 
 
 def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
@@ -432,21 +292,6 @@ def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
     assert "roster.toml" in said
     call(*words, "flu, covid")
     assert read_round(folder / "round.json").classes == ("flu", "covid")
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("--by group", "; name each with --group, such as --group female --group male"),
-        ("--group female", "; leave --group out, or add --by group"),
-        ("--by label", "; write n_classes = 3 for three classes in the roster, or name them with"),
-    ],
-)
-def test_what_thresholds_by_group_or_label_need_is_said_as_it_is_written(folder, words, says):
-    (folder / "roster.toml").write_text('agents = ["a"]\n')
-    said = refusal(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, *words.split(),
-                   code=2)  # fmt: skip
-    assert says in said
 
 
 def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
@@ -530,13 +375,6 @@ def test_points_are_shown_where_agents_send_no_threshold_of_their_own(method):
     text = shown(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2))
     rows = {line.split()[1]: line.split()[5] for line in text.splitlines() if " used " in line}
     assert rows == {"a": "20", "b": "31"}
-
-
-def test_agents_whose_labels_nobody_has_seen_are_named(folder):
-    words = ("--method", "fedls-cp", "--alpha", 0.1, "--setting", "min_class=40")
-    closed(folder, *words)
-    found = load(Path("round.record.json")).findings
-    assert ("unseen-labels", tuple(NAMES)) in [(f.code, f.agents) for f in found]
 
 
 def test_counts_with_noise_are_not_shown_as_points():
