@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flwr.app import Message, RecordDict
 from inprocess import InProcessGrid
-from rounds import QUICK, calibrations, terms
+from rounds import calibrations, terms
 
 import fedwqcp as fw
 from changed import replace
@@ -121,29 +121,6 @@ def test_files_give_the_same_release_as_arrays(tmp_path):
     found = calibrate(where, round, timeouts=Timeouts(deadline=20, grace=1))
     expected = fw.calibrate(scores, method="fedwq-cp", alpha=0.2, score=score)
     assert found.release.outcomes == expected.outcomes
-
-
-def test_outputs_and_labels_are_enough(tmp_path):
-    probs = np.random.default_rng(0).dirichlet([1, 1, 1], size=40)
-    labels = np.arange(40) % 3
-    score = APS(randomized=False)
-    round = replace(terms(), score=choose_score(score), agents=("north",), quorum=1)
-    app = client_app(lambda context: (probs, labels), watchdog=False)
-    where = InProcessGrid({7: app}, {7: {**NORTH, "folder": ""}})
-    found = calibrate(where, round, timeouts=QUICK)
-    expected = fw.calibrate(
-        {"north": score.of(probs, labels)}, method="fedwq-cp", alpha=0.2, score=score
-    )
-    assert found.release.threshold("north") == expected.threshold("north")
-
-
-def test_a_missing_file_has_the_code_data(tmp_path):
-    config = {**NORTH, "folder": str(tmp_path), "outputs": str(tmp_path / "none.npz")}
-    app = client_app(watchdog=False)
-    where = InProcessGrid({7: app}, {7: config})
-    where.push_messages([write_request(7, ASK, first(terms()), 60.0, None)])
-    assert where.replies[0].content["fedwqcp"]["status"] == "data"
-    assert "cannot read" in (tmp_path / "last-error.txt").read_text()
 
 
 def test_a_release_of_other_terms_than_were_answered_is_refused(tmp_path):

@@ -1,14 +1,10 @@
-"""What takes minutes: a proxy before the SuperLink, training before the round, a restart."""
+"""What takes minutes: training before the round, a frozen node, a restart."""
 
 from __future__ import annotations
 
 import os
 import signal
-import ssl
-import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -18,12 +14,11 @@ from engine import finished
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import free_ports, wait_until
+from fedwqcp.federation.transport.processes import wait_until
 
 pytestmark = pytest.mark.nightly
 
-HERE = Path(__file__).parent
-EXAMPLE = HERE.parents[1] / "examples" / "flower-train-then-calibrate"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flower-train-then-calibrate"
 AGENTS = ("agent-0", "agent-1")
 
 
@@ -35,32 +30,14 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def federation(root, stops_when_terminated):
-    """Two sites behind a proxy that passes the fleet path alone."""
+    """Two sites."""
     new_app(root / "my-app")
     with LocalFederation(root / "federation", AGENTS) as running:
-        (running.proxy_port,) = free_ports(1)
-        certs = root / "federation" / "certs"
-        command = (sys.executable, HERE / "proxy.py", running.proxy_port, running.port, certs)
-        running.processes.start("proxy", command, root)
-        wait_until(lambda: status(running, "/") == 403, 20, "the proxy")
         for at, name in enumerate(AGENTS):
             config = {"partition-id": at, "folder": root / "sites" / name}
-            running.start_site(name, config, port=running.proxy_port)
+            running.start_site(name, config)
         running.wait_online(2)
         yield running
-
-
-def status(federation, path):
-    """What the proxy answers to a request from outside."""
-    trust = ssl.create_default_context(cafile=str(federation.folder / "certs" / "ca.crt"))
-    url = f"https://127.0.0.1:{federation.proxy_port}{path}"
-    try:
-        with urllib.request.urlopen(url, data=b"", context=trust, timeout=10) as reply:
-            return reply.status
-    except urllib.error.HTTPError as error:
-        return error.code
-    except OSError:
-        return None
 
 
 def ran(federation, root, app, name, prefix=""):
@@ -71,13 +48,6 @@ def ran(federation, root, app, name, prefix=""):
     assert ended == "finished:completed"
     assert audit(record).matches
     return fw.load(record / "release.json")
-
-
-def test_the_proxy_passes_the_fleet_path_alone(federation, root):
-    for path in ("/v1/control/list-runs", "/v1/control/start-run", "/v1/runtime/x", "/health", "/"):
-        assert status(federation, path) == 403
-    assert status(federation, "/v1/fleet/../control/list-runs") == 403
-    assert ran(federation, root, root / "my-app", "proxy").used == AGENTS
 
 
 def test_training_then_one_more_round(federation, root):
@@ -124,7 +94,7 @@ def test_a_site_tells_a_fifth_over_rounds_and_restarts(federation, root):
             for at, name in enumerate(AGENTS):
                 federation.processes.stop(name)
                 config = {"partition-id": at, "folder": root / "sites" / name, "data-set": "many"}
-                federation.start_site(name, config, port=federation.proxy_port)
+                federation.start_site(name, config)
             time.sleep(5)
             federation.wait_online(2)
         records = root / "records" / f"many-{i}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 from hashlib import sha256
-from math import inf
 
 import numpy as np
 import pytest
@@ -16,13 +15,11 @@ from rounds import NAMES, QUICK, calibrations, events, terms
 import fedwqcp as fw
 from changed import replace
 from fedwqcp.errors import QuorumError, RoundError
-from fedwqcp.federation import agent as agent_side
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
-from fedwqcp.federation.transport.session import CLAIMED_TWICE
 from fedwqcp.wire.codec import encode
 
 ALL = {"max-share": 1.0}  # small samples, of which counts tell every score
@@ -56,63 +53,6 @@ def test_the_release_equals_the_one_without_flower(method, tmp_path):
     assert encode(found.release) == encode(expected)
     assert found.stored == NAMES
     assert audit(tmp_path / "record").matches
-
-
-def test_a_site_with_its_classes_in_another_order_is_refused_by_name(tmp_path):
-    classes, own = ("melanoma", "nevus", "other"), ("other", "nevus", "melanoma")
-    data = {
-        name: fw.Calibration(cal.scores, cal.labels, classes=own if name == "south" else classes)
-        for name, cal in calibrations().items()
-    }
-    round = replace(terms(quorum=2), classes=classes)
-    found = calibrate(grid(tmp_path, data=data), round, timeouts=QUICK)
-    assert found.release.used == ("north", "east")
-    assert found.release.refused["south"].startswith("classes: the site's model has other classes")
-    assert (
-        "this agent has 'other', 'nevus', 'melanoma'"
-        in (tmp_path / "101" / "last-error.txt").read_text()
-    )
-
-
-@pytest.mark.parametrize(
-    ("method", "settings"),
-    [
-        ("private-fedwq-cp", {"epsilon": 25.0}),
-        ("private-fedwq-cp", {"epsilon": 25.0, "size_epsilon": 2.0, "overflow": "clip"}),
-    ],
-)
-def test_with_the_same_noise_a_private_release_is_the_same(method, settings, tmp_path, monkeypatch):
-    monkeypatch.setattr(agent_side, "_SystemRandom", lambda _: np.random.default_rng(5))
-    round = terms(method, alphas=(0.3,), **settings)
-    expected = local.run(
-        Server(round), {n: Agent(n, round, c, limit=None) for n, c in calibrations().items()}
-    )
-    lifted = {"allow-samples": True}  # so little noise is no protection
-    found = calibrate(grid(tmp_path, **lifted), round, timeouts=QUICK)
-    assert encode(found.release) == encode(expected)
-    assert found.release.threshold("north") < inf
-    monkeypatch.setattr(agent_side, "_SystemRandom", lambda _: np.random.default_rng(6))
-    other = calibrate(
-        grid(tmp_path / "b", **lifted), terms(method, alphas=(0.3,), **settings), timeouts=QUICK
-    )
-    assert other.release.received != expected.received, "the noise is drawn, not left out"
-
-
-@pytest.mark.parametrize(
-    ("method", "settings", "by"),
-    [
-        ("fed-crc", {"correction": "site", "n0": 5.0}, None),
-        ("fcp", {"sketch": "exact"}, None),
-        ("fedwq-cp", {"overflow": "clip"}, "label"),
-        ("dp-fedcp", {"rounds": 3}, None),
-    ],
-)
-def test_other_settings_give_the_release_without_flower_too(method, settings, by, tmp_path):
-    round = replace(terms(method, alphas=(0.2, 0.3), **settings), by=by)
-    sides = {n: Agent(n, round, cal, allow_samples=True) for n, cal in calibrations().items()}
-    expected = local.run(Server(round), sides)
-    found = calibrate(grid(tmp_path, **{"allow-samples": True}), round, timeouts=QUICK).release
-    assert encode(found) == encode(expected)
 
 
 def test_what_left_is_kept_at_the_site_byte_for_byte(tmp_path):
@@ -201,32 +141,6 @@ def test_a_reply_that_breaks_a_rule_does_not_count(change, status, tmp_path):
         assert status in str(found.unknown_nodes) + lost_one.reason
 
 
-def test_an_answer_under_another_name_of_the_roster_is_refused_for_both(tmp_path):
-    names = ("north", "south", "east", "south")
-    found = calibrate(grid(tmp_path, names=names), terms(quorum=2), timeouts=QUICK)
-    assert found.release.refused == {"south": CLAIMED_TWICE}
-    assert found.release.used == ("north", "east")
-
-
-def test_named_nodes_close_the_roster(tmp_path):
-    names = ("north", "south", "east", "south")
-    nodes = {"north": 100, "south": 101, "east": 102}
-    where = grid(tmp_path, names=names)
-    found = calibrate(where, terms(), timeouts=QUICK, nodes=nodes)
-    assert found.release.used == NAMES
-    assert {m.metadata.dst_node_id for m in where.sent} == {100, 101, 102}
-    swapped = {"north": 101, "south": 100, "east": 102}
-    with pytest.raises(QuorumError, match="1 of 3"):
-        calibrate(grid(tmp_path / "b"), terms(), timeouts=QUICK, nodes=swapped)
-
-
-def test_a_node_outside_the_roster_has_no_part(tmp_path):
-    found = calibrate(grid(tmp_path, names=(*NAMES, "stranger")), terms(), timeouts=QUICK)
-    assert found.release.used == NAMES
-    assert list(found.unknown_nodes) == [103]
-    assert "stranger" not in found.stored
-
-
 def test_a_second_answer_changes_nothing(tmp_path):
     """Flower drops a second reply to one message; should it not, the first one stands."""
 
@@ -296,20 +210,6 @@ def test_a_site_that_is_back_gets_the_release_again(tmp_path):
     assert set(where.tries.values()) == {2}
 
 
-@pytest.mark.parametrize("step", ["askFalse", "askTrue"], ids=["first", "later"])
-def test_a_site_that_is_back_is_asked_again(step, tmp_path):
-    round = terms("fcp", sketch="bisection")
-    where = Blinking(grid(tmp_path, **ALL), step)
-    found = calibrate(where, round, timeouts=QUICK, record=tmp_path / "record")
-    assert (found.release.used, found.unknown_nodes) == (NAMES, {})
-    assert min(where.tries.values()) > 1
-    expected = fw.calibrate(
-        calibrations(), method=fw.methods.get("fcp", sketch="bisection"), alpha=0.2
-    )
-    assert found.release.outcomes == expected.outcomes
-    assert audit(tmp_path / "record").matches
-
-
 def test_a_site_whose_app_fails_is_asked_once(tmp_path):
     failed = lambda message, _: [Message(Error(2, "raised"), reply_to=message)]  # noqa: E731
     where = grid(tmp_path, only(101, failed))
@@ -340,19 +240,6 @@ def test_a_round_that_misses_its_quorum_can_be_run_again(tmp_path):
     assert found.release.used == NAMES
 
 
-def test_nobody_online_ends_with_a_clear_error():
-    with pytest.raises(QuorumError, match="0 of 3 agents sent a valid answer"):
-        calibrate(InProcessGrid({}, {}), terms(), timeouts=QUICK)
-
-
-def test_an_empty_agent_is_a_valid_answer(tmp_path):
-    data = calibrations()
-    data["south"] = fw.Calibration([], np.array([], int), np.empty((0, 2)), 3)
-    found = calibrate(grid(tmp_path, data=data), terms(), timeouts=QUICK)
-    assert found.release.used == NAMES
-    assert found.release.threshold("south") < inf
-
-
 def test_the_text_of_an_error_stays_at_the_site(tmp_path):
     def fails(context):
         if context.node_config["agent"] == "south":
@@ -370,14 +257,6 @@ def test_the_text_of_an_error_stays_at_the_site(tmp_path):
     note = (tmp_path / "101" / "last-error.txt").read_text()
     assert "RuntimeError" in note
     assert "Miller" not in note
-
-
-def test_samples_leave_only_where_the_site_allows_it(tmp_path):
-    round = terms("fcp", quorum=1, sketch="exact")
-    with pytest.raises(QuorumError, match="answer: the site does not answer this question"):
-        calibrate(grid(tmp_path), round, timeouts=QUICK)
-    allowed = grid(tmp_path / "b", **{"allow-samples": True})
-    assert calibrate(allowed, round, timeouts=QUICK).release.used == NAMES
 
 
 def test_the_model_reaches_the_function_of_the_site(tmp_path):
