@@ -65,16 +65,3 @@ def test_every_exception_can_be_sent_to_another_process(name: str, path: Path) -
 def test_common_handlers_catch_ours() -> None:
     assert issubclass(errors.InputError, ValueError)
     assert issubclass(errors.MissingExtraError, ImportError)
-
-
-@pytest.mark.parametrize(
-    ("source", "begins"),
-    [(name, f"agent {name!r}: ") for name in ("st-mary", "st.json", "a/b")]
-    + [(Path(name), f"{name}: ") for name in ("round.json", "rounds/ask", "ask")]
-    + [("server", "the server's message: ")],
-)
-def test_a_refused_message_names_a_file_as_a_file_and_the_server_as_the_server(
-    source: str | Path, begins: str
-) -> None:
-    error = errors.WrongRoundError(source, "round", "is another")
-    assert str(error) == f"{begins}round: is another"

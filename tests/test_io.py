@@ -76,13 +76,6 @@ def test_a_full_disk_leaves_no_empty_key(tmp_path: Path) -> None:
         _io.write_key(tmp_path / "site.key", b"another")
 
 
-def test_every_new_folder_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[Path] = []
-    monkeypatch.setattr(_io, "sync_folder", synced.append)
-    _io.make_folder(tmp_path / "rounds" / "r1")
-    assert synced == [tmp_path / "rounds", tmp_path]
-
-
 def test_a_disk_that_takes_a_part_of_a_line_is_full(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     append_line(path, b"first")
@@ -164,19 +157,6 @@ def test_a_name_that_cannot_be_followed_is_an_error_or_no_file(
     assert (_io.exists(path), _io.is_absent(path), _io.in_folder(path)) == (False, True, [])
 
 
-def test_files_are_asked_for_in_one_place() -> None:
-    """Those of pathlib raise where a link is too long or a folder is closed."""
-    root = Path(_io.__file__).parent
-    asked = (".exists()", ".is_file()", ".is_dir()", ".samefile(", ".glob(", ".iterdir()")
-    found = [
-        f"{path.relative_to(root)}: {line.strip()}"
-        for path in root.rglob("*.py")
-        for line in path.read_text().splitlines()
-        if path.name != "_io.py" and any(each in line for each in asked)
-    ]
-    assert [each for each in found if "transport/processes.py" not in each] == []
-
-
 TEXT = st.text(st.characters(codec="utf-8"))
 VALUES = TEXT | st.booleans() | st.integers() | st.floats(allow_nan=False)
 
@@ -184,8 +164,3 @@ VALUES = TEXT | st.booleans() | st.integers() | st.floats(allow_nan=False)
 @given(TEXT, VALUES | st.lists(VALUES))
 def test_toml_reads_what_was_written(key: str, value: object) -> None:
     assert tomllib.loads(f"{to_toml(key)} = {to_toml(value)}\n") == {key: value}
-
-
-def test_toml_of_names_beyond_16_bits_and_of_paths(tmp_path: Path) -> None:
-    assert to_toml(["\U00020bb7", "a\U0001f600"]) == '["\U00020bb7", "a\U0001f600"]'
-    assert to_toml(tmp_path / "cal.npz") == f'"{tmp_path / "cal.npz"}"'

@@ -240,45 +240,6 @@ def test_a_wrong_argument_is_an_error_of_this_package(name, tmp_path, monkeypatc
     assert refused >= len(ODD) // 2, "hardly anything was refused: the table of odd values is stale"
 
 
-def test_a_wrong_argument_is_named_with_what_it_must_be():
-    for call, says in (
-        (lambda: SETS.predict_set(["a"], SITE), "agent must be text or none, got list"),
-        (
-            lambda: SETS.predict_set("a", SITE, allow_empty="no"),
-            "allow_empty must be true or false, got 'no'",
-        ),
-        (
-            lambda: SETS.measure("a", SITE, level=95),
-            "level must be strictly between 0 and 1, got 95",
-        ),
-        (
-            lambda: SETS.predict_set("a", SITE, calibration=[1.0]),
-            "calibration must be Calibration or Outputs or none, got list",
-        ),
-        (lambda: SETS.report("x.html", {"a": [1.0]}), r"tests\['a'\] must be Outputs, got list"),
-        (
-            lambda: fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2, key=5),
-            "key must be text or none, got 5",
-        ),
-        (
-            lambda: fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2, score=5),
-            "score must be text or Score or none, got 5",
-        ),
-        (
-            lambda: fw.calibrate({3: SITE}, method="fedwq-cp", alpha=0.2),
-            "names in agents must be text, got 3",
-        ),
-        (lambda: fw.uniforms("k", ["\ud800"]), "ids must be text that can be written as UTF-8"),
-        (lambda: SETS.predict_set("a", PROBS, ids=[10**5000] * 12), "at most 4,300 digits"),
-        (lambda: SETS.predict_set("a", SITE, alpha=[]), "alpha must name at least one level"),
-        (lambda: fw.load(None), "path must be text or Path, got None"),
-        (lambda: plot.coverage([1], 0.1), "found must be a list of AgentMetrics, got list"),
-        (lambda: fw.APS(randomized="no"), "randomized must be true or false, got 'no'"),
-    ):
-        with pytest.raises(FedwqcpError, match=says):
-            call()
-
-
 def recipe_section(name):
     """Return the items of a list of the conda recipe, without a YAML reader."""
     text = RECIPE.read_text()

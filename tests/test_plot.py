@@ -110,10 +110,3 @@ def test_coverage_at_several_alphas_is_plotted_one_at_a_time():
                 call(found, alpha=0.3)
     each = plot.coverage([one[0.1] for one in both], alpha=0.1)
     assert marks(each) == [(one[0.1].coverage, row) for row, one in enumerate(both)]
-
-
-def test_the_axis_names_every_confidence_of_the_intervals():
-    other = RELEASE.measure("lakeside", NEW.values, NEW.labels, alpha=0.3, level=0.9)
-    label = plot.coverage([FOUND[0], other], 0.3).get_xlabel()
-    assert "90 %" in label
-    assert "95 %" in label

@@ -145,25 +145,12 @@ def test_a_site_whose_model_lacks_a_class_is_refused_by_name(iris):
         fw.calibrate(sites, method="fedwq-cp", alpha=0.1)
 
 
-def test_an_unknown_class_is_refused(iris):
-    X, _, model = iris
-    with pytest.raises(InputError, match="not trained on"):
-        ConformalClassifier(model).calibration(X[:1], ["tulip"])
-
-
-def test_classes_of_another_type_are_refused():
+def test_classes_of_another_kind_are_refused():
     X, y = np.arange(8.0)[:, None], np.array([0, 1] * 4)
     agent = ConformalClassifier(LogisticRegression().fit(X, y))
-    for other in (["a", "b"] * 4, np.array(["a", "b"] * 4, dtype=object)):
-        with pytest.raises(InputError, match="not trained on"):
+    for other in (["a", "b"] * 4, np.array(["a", "b"] * 4, dtype=object), [0, 7] * 4):
+        with pytest.raises(InputError):
             agent.calibration(X, other)
-
-
-def test_an_estimator_that_is_not_fitted_takes_no_release():
-    outputs = fw.Outputs([[0.4, 0.6]] * 30, [0] * 30)
-    release = fw.calibrate({"a": outputs}, method="fedwq-cp", alpha=0.1, score="lac")
-    with pytest.raises(NotReadyError):
-        ConformalClassifier(LogisticRegression(), fw.LAC()).use(release)
 
 
 def test_predicting_before_calibrating_is_refused(iris):
@@ -182,13 +169,6 @@ def test_a_regressor():
     assert 0.6 < intervals.cover(y[300:]).mean() <= 1
 
 
-def test_a_regressor_takes_no_ids():
-    X, y = make_regression(30, 2, random_state=0)
-    agent = ConformalRegressor(LinearRegression().fit(X, y))
-    with pytest.raises(TypeError, match="ids"):
-        agent.calibration(X, y, ids=np.arange(30))
-
-
 def test_a_regressor_with_two_columns_of_scores():
     class Band:
         def predict(self, X):
@@ -199,11 +179,6 @@ def test_a_regressor_with_two_columns_of_scores():
     agent = ConformalRegressor(Band(), CQR(symmetric=False)).fit(X, X[:, 0] + 0.5, alpha=0.2)
     np.testing.assert_allclose(agent.threshold_, [-1.5, -0.5])
     np.testing.assert_allclose(agent.predict_interval(X).sizes(), 0.0)
-
-
-def test_it_can_be_cloned(iris):
-    agent = ConformalClassifier(iris[2], rule="until", key="k")
-    assert clone(agent).get_params()["rule"] == "until"
 
 
 def test_thresholds_by_label_and_by_group(iris):
@@ -227,30 +202,6 @@ def test_thresholds_by_label_and_by_group(iris):
         agent.predict_set(new[:1], groups=["medium"])
     with pytest.raises(InputError, match="leave groups out"):
         agent.use(0.5).predict_set(new, groups=groups[3::4])
-
-
-def test_a_regressor_by_group():
-    X, y = make_regression(400, 5, noise=5.0, random_state=0)
-    model = LinearRegression().fit(X[:200], y[:200])
-    groups = (X[:, 0] > 0).astype(int)
-    agent = ConformalRegressor(model)
-    agent.fit(X[200:300], y[200:300], alpha=0.2, by="group", groups=groups[200:300])
-    sizes = agent.predict_interval(X[300:], groups=groups[300:]).sizes()
-    for group in (0, 1):
-        own = np.flatnonzero(groups[200:300] == group) + 200
-        residuals = np.abs(y[own] - model.predict(X[own]))
-        q = fw.conformal_quantile(residuals, 0.2)
-        np.testing.assert_allclose(sizes[groups[300:] == group], 2 * q)
-
-
-def test_conformalize_and_fit_are_the_same(iris):
-    X, y, model = iris
-    one = ConformalClassifier(model, fw.LAC()).conformalize(X[1::4], y[1::4], alpha=0.2)
-    other = ConformalClassifier(model, fw.LAC(), alpha=0.2).fit(X[1::4], y[1::4])
-    scores = (
-        1 - model.predict_proba(X[1::4])[np.arange(38), np.searchsorted(model.classes_, y[1::4])]
-    )
-    assert one.threshold_ == other.threshold_ == fw.conformal_quantile(scores, 0.2)
 
 
 def test_score_is_the_coverage(iris):

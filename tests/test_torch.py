@@ -78,15 +78,8 @@ def test_half_precision_is_read_as_it_is(way: str) -> None:
     assert aps.of(probs, torch.tensor([1])).tolist() == [0.75]
 
 
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [
-        ([0.5, 0.2, 0.1], "row 1: probabilities must sum to 1, got 0.8"),
-        ([1.5, -0.5, 0.0], "negative"),
-        ([np.nan, 0, 1], "NaN"),
-    ],
-)
-def test_rows_that_are_no_distributions_are_refused(way: str, row, reason: str) -> None:
+@pytest.mark.parametrize("row", [[0.5, 0.2, 0.1], [1.5, -0.5, 0.0], [np.nan, 0, 1]])
+def test_rows_that_are_no_distributions_are_refused(way: str, row) -> None:
     probs = torch.tensor([[0.5, 0.25, 0.25], row], dtype=torch.float64)
     aps = TensorLabelScore(fw.APS(randomized=False))
     for work in (
@@ -94,7 +87,7 @@ def test_rows_that_are_no_distributions_are_refused(way: str, row, reason: str) 
         lambda: aps.invert(probs, 0.5),
         lambda: aps.measure(probs, torch.tensor([0, 0]), 0.5),
     ):
-        with pytest.raises(InputError, match=reason):
+        with raises(InputError, row=1):
             work()
 
 

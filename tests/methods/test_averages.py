@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import fedwqcp as fw
 from fedwqcp.methods._averages import weighted_mean
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -40,37 +39,6 @@ def test_long_runs_of_the_largest_parts_do_not_overflow(sign):
     assert weighted_mean(values, weights) == expected
 
 
-def test_arrays_and_lists_give_the_same_bits():
-    rng = np.random.default_rng(5)
-    values, weights = rng.random(9_000) ** 9, rng.integers(1, 10**6, 9_000)
-    expected = by_definition(values.tolist(), weights.tolist())
-    assert weighted_mean(values, weights) == expected
-    assert weighted_mean(values.tolist(), weights.tolist()) == expected
-
-
 def test_nothing_and_infinity():
     assert weighted_mean([], []) == inf
     assert weighted_mean([0.5, inf], [10**9, 1]) == inf
-
-
-# at alpha = 0.4 the third smallest of four: 0.8 and 0.1, their mean 0.45; one point is too few
-A, B, FEW = [0.1, 0.2, 0.8, 0.9], [0.0, 0.1, 0.1, 0.2], [5.0]
-
-
-def labelled(agents):
-    """Give every second point another class."""
-    return {
-        name: fw.Calibration(scores, np.arange(len(scores)) % 2, n_classes=2)
-        for name, scores in agents.items()
-    }
-
-
-def mean_of(agents, alpha, **options):
-    """Run FedWQ-CP without those that have too few points."""
-    return fw.calibrate(
-        agents,
-        method=fw.methods.get("fedwq-cp", overflow="exclude"),
-        alpha=alpha,
-        allow_large_alpha=True,
-        **options,
-    )

@@ -124,26 +124,6 @@ def test_with_misses_as_losses_it_is_fcp(agents, alpha):
     )
 
 
-def test_the_grid_never_costs_coverage_and_at_most_one_step():
-    scores = np.random.default_rng(1).random(99)
-    exact = fw.conformal_quantile(scores, 0.1)
-    found = fw.calibrate({"a": scores}, method=FedCRC(points=50), alpha=0.1).threshold("a")
-    assert exact <= found < exact + 1 / 50
-
-
-def test_other_bounds_and_infinite_scores():
-    method = FedCRC(points=10, bounds=(-5.0, 5.0))
-    scores = [-4.5, -1.0, 0.2, 1.0, 3.3, inf]
-    assert fw.calibrate({"a": scores}, method=method, alpha=0.5).threshold("a") == 1.0
-    assert fw.calibrate({"a": scores}, method=method, alpha=0.2).threshold("a") == inf
-    high = fw.calibrate({"a": [-1.0, 0.2, 1.0, 9.5]}, method=method, alpha=0.5)
-    assert high.threshold("a") == 1.0, "a score beyond the grid is missed at every threshold"
-    with pytest.raises(InputError, match="bounds"):
-        fw.calibrate({"a": [0.5, 1.5]}, method="fed-crc", alpha=0.5)
-    with pytest.raises(InputError, match="bounds"):
-        fw.calibrate({"a": [0.5]}, method="fed-crc", alpha=0.5, score="absolute-residual")
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -165,16 +145,6 @@ def test_wrong_settings_are_refused(name, value):
 def test_a_curve_that_cannot_be_is_refused(losses, n):
     with pytest.raises(InputError):
         LossCurve(losses, n)
-
-
-def test_a_curve_on_another_grid_is_unfit():
-    curves = [
-        LossCurve((1.0, 0.0, 0.0), 1),
-        LossCurve((1.0, 0.0), 1),
-        LossCurve((1.0, 0.0, 0.0), 1),
-    ]
-    with pytest.raises(InputError):
-        FedCRC(points=2).aggregate(curves, 0.5)
 
 
 def test_other_methods_do_not_read_weights():

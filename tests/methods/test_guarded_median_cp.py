@@ -65,11 +65,6 @@ def test_an_agent_with_too_few_points_has_an_infinite_threshold_or_its_largest_s
     )
 
 
-@given(scores(min_size=1), alphas(), ANYTHING)
-def test_without_slack_it_is_split_cp(sample: np.ndarray, alpha: float, q_hat: float) -> None:
-    assert taken(q_hat, sample, alpha, slack=0.0) == conformal_quantile(sample, alpha)
-
-
 @given(
     st.dictionaries(st.sampled_from("abcd"), scores(min_size=1), min_size=1),
     st.lists(st.builds(LocalQuantile, ANYTHING, st.integers(1, 10**9)), max_size=6),
@@ -113,22 +108,15 @@ def test_what_it_promises() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    "settings",
     [
-        ({"slack": 1.0}, "slack must be from 0 to below 1, got 1.0"),
-        ({"slack": -0.1}, "slack must be from 0 to below 1"),
-        ({"slack": float("nan")}, "slack must be from 0 to below 1"),
-        ({"slack": "0.1"}, "slack must be a number, got '0.1'"),
-        ({"slack": None}, "slack must be a number, got None"),
-        ({"cap": 0}, "cap must be"),
-        ({"overflow": "ignore"}, "overflow must be one of"),
+        *({"slack": slack} for slack in (1.0, -0.1, float("nan"), "0.1", None)),
+        {"cap": 0},
+        {"overflow": "ignore"},
     ],
 )
-def test_settings_that_cannot_be(settings: dict, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        GuardedMedianCP(**settings)
-
-
-def test_it_needs_the_agents_own_data_to_predict() -> None:
+def test_settings_that_cannot_be(settings: dict) -> None:
     with pytest.raises(InputError):
+        GuardedMedianCP(**settings)
+    with pytest.raises(InputError):  # without the agent's own data
         GuardedMedianCP().localize(Proposal(0.5), None, 0, 0.1)

@@ -10,20 +10,16 @@ from scipy import stats
 
 import fedwqcp as fw
 from changed import replace
-from fedwqcp.errors import InputError, MalformedMessageError, OutOfRangeError
+from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
-from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, FixedPoint, Terms
 from fedwqcp.methods._noise import count_bins, edges_of, mechanism
-from fedwqcp.methods._search import CountAt
 from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Begin, Choice, Round, SharedThreshold
 from refusals import raises
-from worked import ask_agent
 
 MANY = Calibration(np.random.default_rng(0).uniform(size=2000))
 
@@ -114,20 +110,6 @@ def test_a_large_alpha_has_no_proof():
         answer(PrivateFedWQCP(), alpha=0.51)
 
 
-def test_other_wrong_settings():
-    with pytest.raises(InputError, match="form must be"):
-        PrivateFedWQCP(form="loose")
-    with pytest.raises(InputError, match="size_epsilon: must be"):
-        PrivateFedWQCP(size_epsilon=-1.0)
-    with pytest.raises(InputError, match="overflow"):
-        PrivateFedWQCP(overflow="never")
-
-
-def test_an_agent_is_asked_for_nothing_else():
-    with pytest.raises(MalformedMessageError, match="count-at"):
-        ask_agent(PrivateFedWQCP(), MANY, CountAt((0.5,)))
-
-
 def test_noise_comes_from_the_agent_and_not_from_the_round():
     round = Round("r", choose_method(PrivateFedWQCP()), Choice("lac"), (0.1,), ("a",), 1)
     found = {
@@ -135,23 +117,6 @@ def test_noise_comes_from_the_agent_and_not_from_the_round():
         for _ in range(8)
     }
     assert len(found) > 1
-
-
-@pytest.mark.slow
-def test_the_draw_follows_its_distribution_through_an_agent():
-    method = PrivateFedWQCP(epsilon=1.0, bins=40)
-    cal = Calibration(np.random.default_rng(4).uniform(size=150))
-    exact = mechanism(
-        150, 0.2, epsilon=1.0, bins=40, gamma=0.1, form="published", failure=0.1 * 0.2
-    ).probabilities(count_bins(cal.scores, edges_of(40, None)))
-    rng = np.random.default_rng(5)
-    drawn = [round(40 * method.answer(cal, Begin(), 0.2, rng).threshold) - 1 for _ in range(1500)]
-    found, expected = np.bincount(drawn, minlength=40), 1500 * exact
-    enough = expected > 5
-    rest = [found[~enough].sum()], [expected[~enough].sum()]
-    pooled = np.append(found[enough], rest[0]), np.append(expected[enough], rest[1])
-    assert enough.sum() >= 2
-    assert stats.chisquare(*pooled).pvalue > 1e-6
 
 
 def test_masked_sums_give_the_mean_of_private_thresholds():
@@ -181,16 +146,6 @@ def test_groups_are_disjoint_and_cost_once():
     assert len(said) == 3
     assert said[2] is None  # as where it has a few points
     assert said[0].threshold < inf
-
-
-def test_a_round_in_one_process():
-    round = Round("r", choose_method(PrivateFedWQCP()), Choice("lac"), (0.1, 0.2), ("a", "b"), 2)
-    sides = {name: Agent(name, round, MANY) for name in ("a", "b")}
-    assert sides["a"].spends == 2.0
-    release = run(Server(round), sides)
-    assert release.threshold("a", 0.2) < release.threshold("a", 0.1)
-    assert str(release.guarantee) == "none"
-    assert release.bytes_up("a") < 600
 
 
 @pytest.mark.guarantee("private-fedwq-cp", "The mean is a heuristic, as in FedWQ-CP.")

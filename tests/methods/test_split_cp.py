@@ -21,13 +21,6 @@ def test_the_worked_example() -> None:
     assert [release.threshold(a, 0.05) for a in "abc"] == [inf, inf, 0.40]
 
 
-def test_nothing_is_sent() -> None:
-    release = fw.calibrate(ABC, method="split-cp", alpha=0.2)
-    assert release.rounds == 0
-    assert [release.bytes_up(a) + release.bytes_down(a) for a in "abc"] == [0, 0, 0]
-    assert release.received == {}
-
-
 def test_clip_takes_the_largest_score_and_loses_the_guarantee() -> None:
     release = fw.calibrate(ABC, method=SplitCP(overflow="clip"), alpha=0.1)
     assert [release.threshold(a) for a in "abc"] == [1.0, 0.45, 0.38]
