@@ -167,48 +167,29 @@ def span_then(counts):
     return raw
 
 
+COARSE = {"rounds": 5, "count_noise": 1.0}
 ATTACKS = [
-    ("fcp", {}, claims_one_and_counts_many, "n: must be 1 as in the first answer, got 400"),
-    ("fcp", {}, changes_its_mind, "counts: must fit those given before"),
-    ("fcp", {}, below_the_range, "counts: must fit those given before"),
-    ("rob-fcp", {}, span_then(lambda k: Counts(400, (400,) * k)), "n: must be 60"),
-    ("rob-fcp", {}, span_then(lambda k: Counts(60, (60,) * k)), "counts: must fit"),
-    ("fedcp-qq", {"selection": "truncate_min"}, grows, "n: must be 60 as in the first answer"),
-    ("dp-fedcp", {"solver": "exact"}, huge_sums, "values: must not pass"),
-    ("dp-fedcp", {"solver": "exact"}, falling_sums, "values: must fit those given before"),
-    ("dp-fedcp", {"rounds": 5}, leaps(-1e9), "shift: must be within"),
-    ("dp-fedcp", {"rounds": 5}, leaps(0.0, mean=-1e9), "mean: must be within"),
-    ("cphet", {}, heavy, "totals: must not pass n = 1 times the largest weight"),
-    ("cphet", {}, light_then_heavy, "values: must not pass"),
-    (
-        "cphet",
-        {"solver": "exact"},
-        lambda step, q: heavy(step, q, "exact"),
-        "weights: must not pass the largest",
-    ),
-    (
-        "dp-fedcp",
-        {"rounds": 5, "count_noise": 1.0},
-        lambda step, q: NoisyCounts((10**9, 1, 1), 1.0),
-        "n: must be an integer from 0 to 1000",
-    ),
-    (
-        "dp-fedcp",
-        {"rounds": 5, "count_noise": 1.0},
-        lambda step, q: NoisyCounts((10**5, 1, 1), 1e5),
-        "noise: must be the round's 1",
-    ),
-    (
-        "dp-fedcp",
-        {"rounds": 5},
-        lambda step, q: LabelCounts((1,) * 100),
-        "counts: must be 3, one for each class, got 100",
-    ),
+    ("fcp", {}, claims_one_and_counts_many, "n"),
+    ("fcp", {}, changes_its_mind, "counts"),
+    ("fcp", {}, below_the_range, "counts"),
+    ("rob-fcp", {}, span_then(lambda k: Counts(400, (400,) * k)), "n"),
+    ("rob-fcp", {}, span_then(lambda k: Counts(60, (60,) * k)), "counts"),
+    ("fedcp-qq", {"selection": "truncate_min"}, grows, "n"),
+    ("dp-fedcp", {"solver": "exact"}, huge_sums, "values"),
+    ("dp-fedcp", {"solver": "exact"}, falling_sums, "values"),
+    ("dp-fedcp", {"rounds": 5}, leaps(-1e9), "shift"),
+    ("dp-fedcp", {"rounds": 5}, leaps(0.0, mean=-1e9), "mean"),
+    ("cphet", {}, heavy, "totals"),
+    ("cphet", {}, light_then_heavy, "values"),
+    ("cphet", {"solver": "exact"}, lambda step, q: heavy(step, q, "exact"), "weights"),
+    ("dp-fedcp", COARSE, lambda step, q: NoisyCounts((10**9, 1, 1), 1.0), "n"),
+    ("dp-fedcp", COARSE, lambda step, q: NoisyCounts((10**5, 1, 1), 1e5), "noise"),
+    ("dp-fedcp", {"rounds": 5}, lambda step, q: LabelCounts((1,) * 100), "counts"),
     (
         "private-fedwq-cp",
         {"size_epsilon": 1.0},
         lambda step, q: PrivateQuantile(0.0, 10**6, 2.0, 4e-5, ADDED),
-        "epsilon: must be the round's 2",
+        "epsilon",
     ),
 ]
 
@@ -216,15 +197,15 @@ ATTACKS = [
 @pytest.mark.guarantee(
     "SECURITY.md", "So a Byzantine agent can do no more than one that invents n scores"
 )
-@pytest.mark.parametrize(("name", "settings", "raw", "reason"), ATTACKS)
+@pytest.mark.parametrize(("name", "settings", "raw", "field"), ATTACKS)
 def test_what_no_sample_could_have_answered_is_refused_and_leaves_no_trace(
-    name, settings, raw, reason
+    name, settings, raw, field
 ):
     method, honest = fw.methods.get(name, **settings), cals()
     server = play(opened(method), honest, raw)
     release = server.release()
     assert list(release.refused) == ["m"]
-    assert reason in release.refused["m"]
+    assert release.refused["m"].startswith(f"{field}: ")
     if "private" in name or settings.get("count_noise"):
         return  # noise is drawn anew
     alone = fw.calibrate(honest, method=method, alpha=0.2, score="lac")
@@ -461,21 +442,6 @@ def test_a_descent_of_cphet_starts_at_a_mean_that_moves_by_the_agents_share_of_t
     assert "m" in play(opened(method), cals(), claiming(1.5)).release().refused
 
 
-@pytest.mark.parametrize("towards", ["all", "one"])
-def test_cphet_refuses_a_thousandth_more_weight_than_that(towards):
-    raw = targeting(6, towards)
-
-    def more(step, question):
-        answer = raw(step, question)
-        if step != 1:
-            return answer
-        return Weighed(
-            tuple(1.001 * x for x in answer.totals), tuple(1.002 * x for x in answer.squares)
-        )
-
-    assert "must not pass" in play(opened("cphet"), cals(), more).release().refused["m"]
-
-
 def test_cphet_refuses_the_largest_weight_towards_every_target():
     def raw(step, question):
         if step == 0:
@@ -509,24 +475,6 @@ def test_two_agents_do_what_one_with_both_their_points_does(method):
         assert one.threshold("a") == two.threshold("a")
     else:
         assert one.threshold("a") <= two.threshold("a")
-
-
-def test_where_agents_weigh_alike_two_count_as_two():
-    honest = cals()
-    found = []
-    for names in (("m",), ("m", "o")):
-        round = replace(opened("fedavgq-cp"), agents=(*HONEST, *names))
-        release = play(round, honest, lambda step, question: LocalQuantile(0.0, 20)).release()
-        found.append(release.threshold("a") * len(round.agents))
-        assert release.refused == {}
-    assert found[0] == pytest.approx(found[1])  # the sum of honest thresholds, over 4 and over 5
-
-
-def test_a_wrong_agent_costs_the_round_its_steps_and_nothing_else():
-    """Every lost agent makes the dialogue begin again: so many agents, so many times at most."""
-    server = play(opened("fcp"), cals(), changes_its_mind)
-    clean = play(replace(opened("fcp"), agents=HONEST), cals(), None)
-    assert server.step <= 2 * clean.step
 
 
 @pytest.mark.guarantee("SECURITY.md", "if it looks honest in the histogram, the threshold moves")

@@ -52,16 +52,6 @@ def test_each_group_is_a_round_of_its_own(method):
 
 
 @every_method
-def test_by_label_there_is_one_threshold_for_each_label(method):
-    release = fw.calibrate(agents(), method=method, alpha=(0.2, 0.3), by="label", rng=1)
-    for name in agents():
-        found = release.threshold(name, 0.3)
-        assert found.shape == (3,)
-        assert not np.isnan(found).any()
-        assert list(release.by_group(name, 0.3).values()) == found.tolist()
-
-
-@every_method
 def test_a_round_by_group_survives_a_file(method, tmp_path):
     options = {"n_classes": 3, "by": "group", "groups": tuple("vwx"), "max_n": 1000}
     round = new_round(tuple(agents()), method, "custom", (0.2,), **options)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 import fedwqcp as fw
 from command_line import call
-from engine import InMemoryCarrier
+from engine import InMemoryCarrier, same
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.predict import calibration_of, thresholds
@@ -88,10 +87,6 @@ def over_nvflare(round, cals, home):
     return result.release
 
 
-def timeless(release):
-    return replace(release, provenance={})
-
-
 @pytest.mark.parametrize("carry", [by_files, over_an_engine, over_flower, over_nvflare])
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
 def test_a_transport_releases_what_one_process_releases(method, carry, tmp_path):
@@ -103,7 +98,7 @@ def test_a_transport_releases_what_one_process_releases(method, carry, tmp_path)
     assert there.outcomes == here.outcomes
     assert there.rounds == here.rounds
     assert [a.bytes_up for a in there.agents] == [a.bytes_up for a in here.agents]
-    assert timeless(there) == timeless(here)
+    assert same(there, here)
 
 
 @pytest.mark.parametrize("carry", [by_files, over_an_engine, over_flower, over_nvflare])

@@ -17,6 +17,7 @@ from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
 from fedwqcp.scores.raps import RAPS
 from kernel_rows import RANKED, many_rows, rows
+from refusals import raises
 from strategies import Labelled, labelled
 
 Array = npt.NDArray[np.float64]
@@ -81,27 +82,22 @@ def test_others_do_not(backend: str, wrong: float, dtype) -> None:
         dispatch.check(probs)
 
 
-def test_a_sum_of_very_many_is_not_guessed(backend: str) -> None:
-    dispatch.check(np.full((2, 2**17), 2.0**-17, np.float32))
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ([0.5, -1e-30, 0.5], "row 1: probabilities must not be negative"),
-        ([0.5, np.nan, 0.5], "row 1: probabilities must be numbers, got NaN"),
-        ([0.5, 0.6, 0.0], r"row 1: probabilities must sum to 1, got 1\.1;"),
-        ([0.5, np.inf, 0.5], "row 1: probabilities must sum to 1, got inf"),
-        ([3e38, 3e38, 0.0], r"row 1: probabilities must sum to 1, got 6e\+38"),
-    ],
+    "row",
+    [[0.5, -1e-30, 0.5], [0.5, np.nan, 0.5], [0.5, 0.6, 0.0], [0.5, np.inf, 0.5], [3e38, 3e38, 0]],
 )
 @pytest.mark.parametrize("n_classes", [3, 20, 60])
-def test_what_is_wrong_is_said_in_the_same_words(backend, dtype, row, message, n_classes) -> None:
+def test_what_is_wrong_is_said_of_the_same_row(backend, dtype, row, n_classes) -> None:
     probs = np.zeros((40, n_classes), dtype)
     probs[:, 0], probs[1, :3] = 1, row
-    with pytest.raises(InputError, match=message):
-        APS(randomized=False).of(probs, np.zeros(40, np.int64))
+    for work in (
+        lambda: APS(randomized=False).of(probs, np.zeros(40, np.int64)),
+        lambda: APS(randomized=False).invert(probs, 0.5),
+        lambda: LAC().measure(probs, np.zeros(40, int), 0.9),
+    ):
+        with raises(InputError, row=1):
+            work()
 
 
 @pytest.mark.parametrize("n_classes", [2, 7, 15, 20])
@@ -117,14 +113,6 @@ def test_sizes_and_coverage_of_lac_are_those_of_its_sets(backend, dtype, n_class
                 covered, sizes = LAC().measure(layout, labels, q, rule)
                 assert sizes.tolist() == sets.sizes().tolist()
                 assert covered.tolist() == sets.cover(labels).tolist()
-
-
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1e-9, 2.0])
-def test_rows_that_are_not_probabilities_are_refused(backend: str, wrong: float) -> None:
-    probs = np.full((40, 4), 0.25, np.float32)
-    probs[17, 2] = wrong
-    with pytest.raises(InputError, match="row 17"):
-        LAC().measure(probs, np.zeros(40, int), 0.9)
 
 
 def test_a_least_probability_counts_itself(backend: str) -> None:
@@ -182,14 +170,6 @@ def test_sets_of_many_rows(backend: str, score: RankedScore, n_classes: int) -> 
             assert_sets_of_every_label(score, case, q)
 
 
-def test_any_layout_serves(backend: str) -> None:
-    probs = next(many_rows(60, 8))
-    rng = np.random.default_rng(2)
-    for layout in (np.asfortranarray(probs), probs[::-1, ::-1], np.repeat(probs, 2, axis=0)[::2]):
-        case = Labelled(layout, rng.integers(0, 60, 8), rng.random(8))
-        assert_sets_of_every_label(APS(), case, 0.7)
-
-
 @pytest.mark.parametrize("n_classes", [5, 60])
 def test_inputs_are_left_as_they_are(backend: str, n_classes: int) -> None:
     probs = next(many_rows(n_classes, 6))
@@ -221,27 +201,6 @@ def test_a_random_part_counts_capped_and_last_labels_in_full(backend, score, n_c
         case = Labelled(probs, rng.integers(0, n_classes, n), rng.random(n))
         for q in (0.7, 0.9985, 0.9999, 0.999999, 1.0):
             assert_sets_of_every_label(score, case, q)
-
-
-def test_rows_near_the_tolerance_are_sorted_instead(backend: str) -> None:
-    probs = next(many_rows(60, 8)) * 1.0049
-    assert_sets_of_every_label(APS(), Labelled(probs, np.arange(8), np.linspace(0, 1, 8)), 0.7)
-
-
-def test_wrong_rows_are_refused(backend: str) -> None:
-    for n_classes in (4, 60):
-        probs = np.full((5, n_classes), 1 / n_classes)
-        probs[3, 1] = -0.5
-        with pytest.raises(InputError, match="row 3: probabilities must not be negative"):
-            APS(randomized=False).invert(probs, 0.5)
-
-
-def test_no_rows(backend: str) -> None:
-    for n_classes in (4, 60):
-        assert APS(randomized=False).invert(np.empty((0, n_classes)), 0.5).mask.shape == (
-            0,
-            n_classes,
-        )
 
 
 @pytest.mark.parametrize("n_classes", [10, 30, 100])
@@ -293,13 +252,6 @@ def test_a_sign_that_fixed_point_loses_is_seen(backend: str, wrong: float, dtype
             work()
 
 
-def test_two_that_are_no_numbers_do_not_cancel(backend: str) -> None:
-    p = rows("spread", 32, 100).astype(np.float32)
-    p[7, 13] = p[7, 14] = np.nan
-    with pytest.raises(InputError, match="row 7"):
-        APS(randomized=False).measure(p, np.zeros(32, int), 0.9)
-
-
 # Intervals ---------------------------------------------------------------------------------------
 
 INTERVALS = [AbsoluteResidual(), CQR(), CQR(symmetric=False)]
@@ -340,20 +292,6 @@ def check_one(score: IntervalScore, a: float, b: float, y: float, q: float) -> N
 
 
 @interval
-def test_large_outputs_are_the_same(backend: str, score: IntervalScore) -> None:
-    rng = np.random.default_rng(1)
-    outputs = rng.normal(size=(250, 2)) * 10.0 ** rng.integers(-300, 300, (250, 2))
-    outputs[40:60] = 0
-    outputs = outputs if score.width == 2 else outputs[:, 0].copy()
-    assert_same_intervals(score, outputs, rng.normal(size=250), 0.3)
-    for row in (7, 12, 249):
-        wrong = outputs.copy()
-        wrong[row] = np.nan
-        with pytest.raises(InputError, match=f"row {row}: .* must be finite numbers"):
-            score.invert(wrong, 1.0)
-
-
-@interval
 def test_what_is_not_finite_is_refused(backend: str, score: IntervalScore) -> None:
     outputs, y = np.zeros((3, score.width)), np.zeros(3)
     outputs[2, -1] = np.inf
@@ -366,9 +304,3 @@ def test_what_is_not_finite_is_refused(backend: str, score: IntervalScore) -> No
     y[1] = np.nan
     with pytest.raises(InputError, match="row 1: y must be finite numbers"):
         score.of(np.zeros_like(outputs), y)
-
-
-def test_thresholds_per_row_and_per_column(backend: str) -> None:
-    outputs = np.array([[1.0, 3.0], [1.0, 3.0]])
-    assert list(CQR().invert(outputs, [[0.5], [1.0]])) == [(0.5, 3.5), (0.0, 4.0)]
-    assert CQR(symmetric=False).invert(outputs, [0.5, 1.0])[0] == (0.5, 4.0)

@@ -1,9 +1,5 @@
 """The reference passes, against Python's integers and worked examples."""
 
-import os
-import platform
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -75,21 +71,6 @@ def test_blocks_change_nothing(case: Labelled) -> None:
         cut = reference.rank_labels(case.probs, case.labels)
     for field in FIELDS:
         np.testing.assert_array_equal(getattr(whole, field), getattr(cut, field))
-
-
-def test_no_rows() -> None:
-    empty = np.empty((0, 3))
-    assert reference.rank_every_label(empty).top.shape == (0, 1)
-    assert reference.rank_in_float32(empty).upto.shape == (0, 3)
-    assert reference.rank_labels(empty, np.empty(0, np.int64)).rank.shape == (0,)
-
-
-def test_the_place_before_ends_where_this_one_begins() -> None:
-    place = reference.rank_every_label(np.array([[0.5, 0.25, 0.25]]))
-    previous = place.previous()
-    assert previous.upto.tolist() == previous.before.tolist() == [[0.0, 0.5, 0.75]]
-    assert previous.rank.tolist() == [[0, 1, 2]]
-    assert previous.top is place.top
 
 
 def test_trap_a_mass_passes_1_by_rounding_and_is_capped() -> None:
@@ -206,44 +187,3 @@ def test_ratio_and_stretch_agree_where_rounding_is_common(
 ) -> None:
     assert_stretched(length, scale, q)
     assert_stretched(length * 5e-324, scale, q)
-
-
-@given(finite, finite)
-def test_a_distance_is_the_difference_or_its_upper_neighbour(base: float, y: float) -> None:
-    with np.errstate(over="ignore"):
-        difference = np.float64(y) - np.float64(base)
-        neighbour = np.nextafter(difference, np.inf)
-    assert call(distance, base, y) in (difference, neighbour)
-
-
-def test_both_nudges_are_needed() -> None:
-    base, y = -1e10, 1e-7  # y - base rounds to 1e10, and base + 1e10 is 0
-    assert call(distance, base, y) == np.nextafter(1e10, np.inf)
-    base, q = 1.0, 1.5 * 2.0**-53  # base + q rounds up to a number whose distance passes q
-    assert base + q > 1
-    assert call(reach, base, q) == 1
-
-
-FAULTS = """
-import resource
-import numpy as np
-import fedwqcp as fw
-
-p = np.random.default_rng(0).standard_exponential((10_000, 100), dtype=np.float32)
-p /= p.sum(axis=1, keepdims=True)
-y, u = np.zeros(len(p), int), np.full(len(p), 0.5)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    fw.APS().measure(p, y, 0.5, u=u)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about how glibc keeps memory")
-def test_blocks_do_not_get_new_pages_from_the_system_each_time() -> None:
-    """A process that had freed nothing large needed 70,000 pages for this, and twice the time."""
-    environment = os.environ | {"FEDWQCP_BACKEND": "numpy"}
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTS], env=environment, check=True, capture_output=True
-    )
-    assert int(done.stdout) < 10_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.monitor import Monitor, MonitorTerms, calibration_slack, read_batches
+from fedwqcp.monitor import Monitor, MonitorTerms, calibration_slack
 from fedwqcp.monitor.reading import batch_of_counts
 from refusals import raises
 
@@ -108,14 +108,6 @@ def test_states(rows, state):
     assert found.state == state == watch.sites["north"].batches[-1].state
 
 
-def test_a_class_whose_interval_lies_below_its_floor_is_never_ok():
-    watch = monitor(n_classes=2, delta=1e-9)
-    watch.absorb("north", batch_of_counts([100, 900], [76, 830], [0, 1]))
-    _, low, fine = watch.standings("north")
-    assert low.high < low.floor
-    assert (low.state, fine.state) == ("watch", "ok")
-
-
 def test_inputs_are_tested_before_the_labels_of_the_same_batch_come():
     watch, rng = monitor(), np.random.default_rng(4)
     watch.update_inputs("north", rng.poisson(2, 200), batch="before", baseline=True)
@@ -131,26 +123,6 @@ def test_inputs_are_tested_before_the_labels_of_the_same_batch_come():
         watch.update_inputs("north", [1.0], batch="week-2")
 
 
-def test_counts_by_class_are_one_step_of_all_rows():
-    by_class, at_once = monitor(n_classes=3), monitor(n_classes=3)
-    by_class.absorb("north", batch_of_counts([40, 0, 60], [39, 0, 41], [0, 1, 2]))
-    at_once.absorb("north", batch_of_counts(100, 80))
-    assert by_class.sites["north"].rows == at_once.sites["north"].rows
-    assert [each.n for each in by_class.standings("north")] == [100, 40, 0, 60]
-
-
-def test_no_rows_change_no_track():
-    watch = monitor(n_classes=2)
-    before = watch.sites["north"]
-    watch.update("north", [], [])
-    assert watch.sites["north"] == before
-
-
-def test_a_batch_shows_its_size_alone():
-    batch = read_batches(b"covered,label\n1,2\n0,1\n", "a")["a"]
-    assert repr(batch) == "CoverageBatch(n=2)"
-
-
 def test_tolerance_moves_the_floor():
     strict, lenient = monitor(), monitor(tolerance=0.05)
     covered = [1, 1, 1, 1, 1, 1, 0] * 300  # 0.857
@@ -160,18 +132,6 @@ def test_tolerance_moves_the_floor():
     assert found.floor == pytest.approx(0.9)
     assert other.state == "ok"
     assert other.floor == pytest.approx(0.85)
-
-
-def test_a_large_alpha_is_monitored_where_it_is_meant():
-    assert monitor(alpha=0.9, allow_large_alpha=True).terms.limit() == 0.9
-
-
-def test_labels_counted_from_1_are_refused_where_classes_are_monitored():
-    watch = monitor(n_classes=3)
-    with pytest.raises(InputError):
-        watch.update(AGENTS[0], [1, 0, 1], [1, 2, 3])
-    with raises(InputError, row=1):  # its first row is row 1
-        watch.update(AGENTS[0], [1, 0], [0, 3])
 
 
 def test_class_alpha_is_one_number_or_one_for_each():

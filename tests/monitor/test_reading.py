@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import read_batches
 from fedwqcp.sets import LabelSets, as_csv
+from refusals import raises
 
 
 def read(text, agent="a", sets=None):
@@ -59,23 +60,21 @@ NAMED = "id,size,labels,flu,cold\nn1,1,flu,1,0\nn2,2,flu; cold,1,1\n"
 
 
 @pytest.mark.parametrize(
-    ("labels", "says"),
+    ("labels", "row"),
     [
-        ("n1,1\nn2,2\n", "none is 0 and the largest is 2; where classes are counted from 1"),
-        ("n1,0\nn2,7\n", "row 2: labels must be integers from 0 to 1"),
-        ("n1,-1\nn2,0\n", "row 1: labels must be integers from 0 to"),
-        ("n1,0.5\nn2,0\n", "integers from 0 to 1"),
-        (
-            "n1,Flu\nn2,cold\n",
-            "row 1: .* classes 'flu', 'cold', this one is spelled in another way",
-        ),
-        ("n1,flu\nn2,\n", "row 2: .* classes 'flu', 'cold', this one is empty"),
-        ("n1,flu\nn2,asthma\n", "row 2: .* is none of these"),
+        ("n1,1\nn2,2\n", None),
+        ("n1,0\nn2,7\n", 1),
+        ("n1,-1\nn2,0\n", 0),
+        ("n1,0.5\nn2,0\n", None),
+        ("n1,Flu\nn2,cold\n", 0),
+        ("n1,flu\nn2,\n", 1),
+        ("n1,flu\nn2,asthma\n", 1),
     ],
 )
-def test_labels_of_named_sets_must_be_classes_as_everywhere(labels, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_labels_of_named_sets_must_be_classes_as_everywhere(labels, row):
+    with pytest.raises(InputError) as caught:
         read("id,label\n" + labels, sets=NAMED)
+    assert row is None or f"row {row + 1}: " in str(caught.value)
     assert "Flu" not in str(caught.value)
     assert "asthma" not in str(caught.value)
 
@@ -96,73 +95,69 @@ def test_what_rows_and_sets_both_say_must_be_the_same():
     assert read("id,size,label\nn8,2,1\n", sets=sets) == ([1], [1], [1])
 
 
+SETS = "id,labels\nn7,1\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "agent", "sets", "says"),
+    ("text", "sets"),
     [
-        ("covered\n1\n", None, None, "row 1: must belong to one agent"),
-        ("agent,covered\na,1\nb,1\n", "a", None, "row 2: belongs to another .* agent= out"),
-        ("covered,label\n1\n", "a", None, "value for every column"),
-        ("covered\n1,2\n", "a", None, "value for every column"),
-        ("secret\nflu\n", "a", None, "one of"),
-        ("covered\nflu\n", "a", None, "row 1: must have a number in 'covered'"),
-        ("lower,upper,y\n0,1,nan\n", "a", None, "row 1: must have a number in 'y'"),
-        (f'{{"covered": {10**400}}}', "a", None, "row 1: must have a number"),
-        ("labels,label\nflu,1\n", "a", None, "row 1: must have a set"),
-        ('{"labels": [[1]], "label": 1}', "a", None, "row 1: must have a set"),
-        ('{"labels": [0], "label": 0}\n{"label": 1}', "a", None, "row 2: must have a set"),
-        ('{"labels": 0, "label": 0}', "a", None, "row 1: must have a set"),
-        ("id,label\nn7,flu\n", "a", "labels,flu,cold\nflu,1,0\n", "sets must have a column"),
-        ("id,label\nNone,0\n", "a", '{"labels": [0]}', "sets must have a column"),
-        ('{"id": "None", "label": 1}\n{"label": 1}', "a", "id,labels\nNone,1\n", "row 2: must"),
-        (f'{{"labels": [{10**400}], "label": 1}}', "a", None, "row 1: must have a set"),
-        ('{"covered": [1]}', "a", None, "number"),
-        ('{"covered": 1}\nflu', "a", None, "JSON lines"),
-        ('{"covered": 1}\n[1]', "a", None, "row 2"),
-        ("id,label\nflu,1\n", "a", "id,labels\nn7,1\n", "row 1: must have an id"),
-        ("flu_id,label\nn7,1\n", "a", "id,labels\nn7,1\n", "rows must have a column 'id'"),
-        ("id,label\nn7,1\n", "a", "id,flu\nn7,1\n", "sets must be the table that `agent predict`"),
-        ("id,label\nn7,1\nn7,1\n", "a", "id,labels\nn7,1\n", "some ids are repeated"),
-        ("id,label\nn7,1\n", "a", "id,labels\nn7,1\nn7,2\n", "id of its own"),
-        ('[{"covered": 1}, [0]]', "a", None, "row 2: must have a value"),
-        ('[{"covered": 1}]\n[{"covered": 0}]', "a", None, "one JSON array"),
-        ("flu\n", "a", None, "rows: the first line must name the columns, one of: n, covered"),
-        ("flu,0\n", "a", "id,labels\nn7,1\n", "rows: the first line must name .*, one of: id"),
-        ("id,label\nn7,1\n", "a", "flu,1\n", "sets: the first line must name the columns"),
-        ("covered,covered\n0,1\n", "a", None, "rows: each column name may occur once"),
-        ("id,label\nn7,1\n", "a", "id,labels,labels\nn7,1,2\n", "sets: each column name"),
-        ('{"covered": 0, "covered": 1}', "a", None, "rows: each key may occur once"),
-        ('[{"covered": 0, "covered": 1}]', "a", None, "rows: each key may occur once"),
-        ("id,label,covered\nn7,0,1\n", "a", "id,labels\nn7,1\n", "have covered and labels"),
-        ("id,label,n,hits\nn7,0,1,1\n", "a", "id,labels\nn7,1\n", "have n and labels"),
-        (
-            "id,label,labels\nn7,0,0\n",
-            "a",
-            "id,labels\nn7,1\n",
-            "row 1: must say the same as its set",
-        ),
-        ("covered,labels,label\n1,0,2\n", "a", None, "have covered and labels"),
-        ('{"covered": 1}\n{"covered": 1, "n": 3, "hits": 0}', "a", None, "have n and covered"),
+        ("covered,label\n1\n", None),
+        ("covered\n1,2\n", None),
+        ("secret\nflu\n", None),
+        ("covered\nflu\n", None),
+        ("lower,upper,y\n0,1,nan\n", None),
+        (f'{{"covered": {10**400}}}', None),
+        ("labels,label\nflu,1\n", None),
+        ('{"labels": [[1]], "label": 1}', None),
+        ('{"labels": [0], "label": 0}\n{"label": 1}', None),
+        ('{"labels": 0, "label": 0}', None),
+        ("id,label\nn7,flu\n", "labels,flu,cold\nflu,1,0\n"),
+        ("id,label\nNone,0\n", '{"labels": [0]}'),
+        ('{"id": "None", "label": 1}\n{"label": 1}', "id,labels\nNone,1\n"),
+        (f'{{"labels": [{10**400}], "label": 1}}', None),
+        ('{"covered": [1]}', None),
+        ('{"covered": 1}\nflu', None),
+        ('{"covered": 1}\n[1]', None),
+        ("id,label\nflu,1\n", SETS),
+        ("flu_id,label\nn7,1\n", SETS),
+        ("id,label\nn7,1\n", "id,flu\nn7,1\n"),
+        ("id,label\nn7,1\nn7,1\n", SETS),
+        ("id,label\nn7,1\n", "id,labels\nn7,1\nn7,2\n"),
+        ('[{"covered": 1}, [0]]', None),
+        ('[{"covered": 1}]\n[{"covered": 0}]', None),
+        ("flu\n", None),
+        ("flu,0\n", SETS),
+        ("id,label\nn7,1\n", "flu,1\n"),
+        ("covered,covered\n0,1\n", None),
+        ("id,label\nn7,1\n", "id,labels,labels\nn7,1,2\n"),
+        ('{"covered": 0, "covered": 1}', None),
+        ('[{"covered": 0, "covered": 1}]', None),
+        ("id,label,covered\nn7,0,1\n", SETS),
+        ("id,label,n,hits\nn7,0,1,1\n", SETS),
+        ("id,label,labels\nn7,0,0\n", SETS),
+        ("covered,labels,label\n1,0,2\n", None),
+        ('{"covered": 1}\n{"covered": 1, "n": 3, "hits": 0}', None),
     ],
 )
-def test_what_is_refused_tells_no_value(text, agent, sets, says):
-    with pytest.raises(InputError, match=says) as caught:
-        read_batches(text.encode(), agent, None if sets is None else sets.encode())
+def test_what_is_refused_tells_no_value(text, sets):
+    with pytest.raises(InputError) as caught:
+        read_batches(text.encode(), "a", None if sets is None else sets.encode())
     assert "flu" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "row"),
     [
-        ("agent,covered\na,1\na,1\nb,1\nb,x\n", "row 4: must have a number in 'covered'"),
-        ("agent,covered\na,1\nb,1\na,1\nb,2\n", "row 4: covered must be from 0 to 1"),
-        ("agent,labels,label\na,0,0\nb,0,0\nb,x,0\n", "row 3: must have a set of labels"),
-        ("agent,n,hits\na,3,3\nb,3,2\nb,2,3\n", "row 3: hits must be at most n"),
+        ("covered\n1\n", 0),  # of no agent
+        ("agent,covered\na,1\na,1\nb,1\nb,x\n", 3),
+        ("agent,covered\na,1\nb,1\na,1\nb,2\n", 3),
+        ("agent,labels,label\na,0,0\nb,0,0\nb,x,0\n", 2),
+        ("agent,n,hits\na,3,3\nb,3,2\nb,2,3\n", 2),
     ],
 )
-def test_a_row_of_several_agents_is_named_by_its_place_in_the_file(text, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_a_row_of_several_agents_is_named_by_its_place_in_the_file(text, row):
+    with raises(InputError, row=row):
         read_batches(text.encode())
-    assert f"row {caught.value.row + 1}: " in says
 
 
 @given(st.binary(max_size=80))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor import Monitor, MonitorTerms, changing, load_monitor, save_monitor
-from fedwqcp.monitor.reading import batch_of_counts
 from fedwqcp.monitor.state import RoundEvent, claim_round, note_round, read_rounds
 
 
@@ -39,16 +37,6 @@ def test_a_restart_changes_nothing(tmp_path):
     again.update("b", [1])
     with pytest.raises(InputError, match="already added"):
         again.update("a", [1], batch="one")
-
-
-def test_the_size_does_not_depend_on_the_rows(tmp_path):
-    sizes = []
-    for rows in (10, 1_000_000):
-        watch = monitor()
-        watch.absorb("b", batch_of_counts(rows, rows))
-        save_monitor(watch, tmp_path / "state.json")
-        sizes.append((tmp_path / "state.json").stat().st_size)
-    assert abs(sizes[1] - sizes[0]) < 200
 
 
 def test_an_open_state_is_not_overwritten(tmp_path):
@@ -83,23 +71,6 @@ def test_changes_at_the_same_time_are_all_kept(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(change, [1] * 40))
     assert load_monitor(path).standings()[0].n == 40
-
-
-def test_where_there_are_no_locks_changes_are_kept_too(tmp_path, monkeypatch):
-    path = tmp_path / "state.json"
-    save_monitor(monitor(), path)
-    monkeypatch.setitem(sys.modules, "fcntl", None)
-    with changing(path) as watch:
-        watch.update("b", [1])
-    assert load_monitor(path).standings("b")[0].n == 1
-
-
-def test_a_folder_that_takes_no_lock_is_reported(tmp_path):
-    path = tmp_path / "state.json"
-    save_monitor(monitor(), path)
-    (tmp_path / ".fedwqcp.lock").mkdir()
-    with pytest.raises(InputError, match="cannot write"), changing(path):
-        pass
 
 
 def test_a_state_that_is_not_there_says_how_to_open_one(tmp_path):

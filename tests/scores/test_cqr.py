@@ -3,10 +3,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError
-from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.cqr import CQR
 from refusals import raises
 from strategies import real_arrays
@@ -47,16 +45,6 @@ def test_crossing_quantiles_change_places() -> None:
     assert BOTH.of([[3.0, 1.0]], [4.0]).tolist() == [1.0]
     assert BOTH.invert([[3.0, 1.0]], 0.0)[0] == (1.0, 3.0)
     assert APART.of([[3.0, 1.0]], [4.0]).tolist() == [[-3.0, 1.0]]
-
-
-@given(real_arrays(5), real_arrays(5), st.floats(allow_nan=False))
-def test_one_prediction_for_both_ends_gives_the_absolute_residual(f, y, q: float) -> None:
-    twice = np.column_stack([f, f])
-    plain = AbsoluteResidual()
-    np.testing.assert_array_equal(BOTH.of(twice, y), plain.of(f, y))
-    one, other = BOTH.invert(twice, q), plain.invert(f, q)
-    np.testing.assert_array_equal(one.lower, other.lower)
-    np.testing.assert_array_equal(one.upper, other.upper)
 
 
 @given(real_arrays((4, 2)), real_arrays(4))

@@ -29,12 +29,6 @@ def test_the_floor_holds_in_score_and_interval_alike() -> None:
     assert SCORE.of([[1.0, 0.0]], [1.0])[0] == 0.0
 
 
-def test_outputs_are_not_changed() -> None:
-    outputs = np.array([[1.0, 0.0]])
-    SCORE.of(outputs, [1.0])
-    assert outputs.tolist() == [[1.0, 0.0]]
-
-
 def test_the_whole_line_and_the_empty_set() -> None:
     assert SCORE.invert([[1.0, 0.0]], inf)[0] == (-inf, inf)
     assert SCORE.invert([[1.0, 2.0]], -5e-324).sizes()[0] == 0

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,11 +41,6 @@ def test_by_hand() -> None:
     np.testing.assert_allclose(share, [0.5], rtol=1e-15)
 
 
-def test_of_equal_neighbours_the_lower_is_taken_first() -> None:
-    assert OrdinalAPS().of_every_label([[0.25, 0.5, 0.25]]).tolist() == [[0.75, 0.5, 1.0]]
-    assert OrdinalAPS().of_every_label([[0.5, 0.0, 0.5]]).tolist() == [[0.5, 0.5, 1.0]]
-
-
 @given(labelled())
 def test_blocks_grow_as_by_hand(case: Labelled) -> None:
     whole = OrdinalAPS().of_every_label(case.probs)
@@ -60,8 +54,3 @@ def test_blocks_grow_as_by_hand(case: Labelled) -> None:
 def test_sets_have_no_gaps(probs, q: float, rule) -> None:
     for labels in OrdinalAPS().invert(probs, q, rule=rule):
         assert labels == tuple(range(labels[0], labels[-1] + 1)) if labels else rule == "leq"
-
-
-@pytest.mark.parametrize("n_classes", [None, 2, 50])
-def test_bounds_are_those_of_a_mass(n_classes: int | None) -> None:
-    assert OrdinalAPS().bounds(n_classes) == (0.0, 1.0)

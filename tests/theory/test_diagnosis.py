@@ -14,7 +14,6 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.methods.fedwq_cp import FedWQCP
-from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
 from fedwqcp.quantile import (
     Overflow,
     conformal_rank,
@@ -185,11 +184,6 @@ def test_the_threshold_that_is_judged_is_the_one_that_a_round_releases(
 
 # ---- of groups
 
-AGENTS = {
-    "a": fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.5] * 8, groups=["f"] * 38 + ["m"] * 2),
-    "b": fw.Calibration([0.1, 0.2, 0.3, 0.4, 0.5] * 8, groups=["f"] * 40),
-}
-
 
 def test_nothing_finite_is_unsafe_and_the_agents_that_sent_it_are_named() -> None:
     assert diagnose({"a": Q(inf, 0)}, 0.1).verdict == "unsafe"
@@ -204,11 +198,6 @@ def test_one_agent_alone_and_the_top_of_the_range_are_safe() -> None:
     assert diagnose({"a": Q(1.0, 30), "b": Q(1.0, 40)}, 0.1, (0.0, 1.0)).verdict == "safe"
     with pytest.raises(InputError):
         diagnose({"a": Q(0.5, 30)}, 0.1, (1.0, 0.0))
-
-
-def test_of_private_thresholds_nothing_is_known() -> None:
-    own = {name: PrivateQuantile(0.5, 500, 1.0, 0.0, REPLACED) for name in "ab"}
-    assert diagnose(own, 0.1).coverage["a"][0] == 0.0
 
 
 def test_a_round_is_judged_in_each_group_and_by_its_worst_column() -> None:

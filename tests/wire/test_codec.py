@@ -13,7 +13,6 @@ from changed import replace
 from fedwqcp.errors import InputError, MalformedMessageError, MessageError, RecordError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
-from fedwqcp.wire import limits
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, method_of, terms
 from fedwqcp.wire.messages import (
     Answer,
@@ -78,16 +77,6 @@ def test_a_message_survives_the_wire(message, cls):
 def test_numbers_survive_to_the_last_bit(threshold, n, alphas):
     answer = replace(ANSWER, alphas=tuple(alphas), answers=(LocalQuantile(threshold, n),))
     assert decode(encode(answer), Answer, KINDS) == answer
-
-
-def test_infinity_travels_as_text():
-    data = encode(replace(ANSWER, answers=(LocalQuantile(inf, 0),)))
-    assert b'"threshold":"inf"' in data
-    assert decode(data, Answer, KINDS).answers == (LocalQuantile(inf, 0),)
-
-
-def test_a_fedwq_cp_answer_is_small():
-    assert len(encode(replace(ANSWER, answers=(LocalQuantile(0.9123456789012345, 200_000),)))) < 300
 
 
 @pytest.mark.parametrize("private", [Calibration([0.1, 0.2]), SharedThreshold(0.5), 0.5, {"n": 3}])
@@ -193,17 +182,6 @@ def test_a_message_with_one_part_replaced_is_read_or_refused(pair, data):
     assert decode(encode(found), cls, KINDS) == found
 
 
-@given(st.integers(0, 500), st.integers(0, 255))
-def test_a_flipped_byte_never_escapes(at, byte):
-    data = bytearray(encode(ANSWER))
-    data[at % len(data)] = byte
-    try:
-        found = decode(bytes(data), Answer, KINDS)
-    except MessageError:
-        return
-    assert isinstance(found, Answer)
-
-
 def test_an_error_quotes_nothing_of_the_message():
     secret = b'{"round": "patient 4711 has score 0.93'
     with pytest.raises(MalformedMessageError) as refused:
@@ -247,12 +225,6 @@ def test_what_another_version_wrote_is_refused_with_what_to_do(message, cls):
     other = earlier.replace(b'"alphas":', b'"levels":')  # its fields may have other names
     with raises(MalformedMessageError, field="version"):
         decode(other, cls, KINDS)
-
-
-def test_the_size_limit_is_checked_before_reading(monkeypatch):
-    monkeypatch.setattr(limits, "MESSAGE_BYTES", limits.Limit("message", 0, 10, ""))
-    with raises(MalformedMessageError, field="size"):
-        decode(encode(ROUND), Round)
 
 
 def test_a_payload_says_its_kind_also_where_there_is_only_one():

@@ -186,13 +186,6 @@ def test_a_file_is_refused_by_its_size_unread(tmp_path, size):
         assert growth < SMALL
 
 
-def test_bytes_of_a_release_are_counted_before_they_are_read():
-    data = bytes(180 * 10**6)
-    raised, growth = grown(lambda: parse(data, "r.json"))
-    assert isinstance(raised, FedwqcpError)
-    assert growth < SMALL
-
-
 def test_a_hundred_thousand_agents_have_room():
     names = tuple(f"{number:064d}" for number in range(10**5))
     round = replace(ROUND, agents=names)
@@ -208,12 +201,3 @@ def test_a_hundred_thousand_agents_have_room():
     )
     data = encode(release)
     limits.check_extent(data, release=True)
-
-
-def test_a_hundred_thousand_classes_have_room():
-    C = 10**5
-    replace(ROUND, n_classes=C, by="label")
-    round, data = answer_of("dp-fedcp", {"kind": "label-counts", "counts": [10**6] * C})
-    server = Server(replace(round, n_classes=C, max_n=10**12))
-    data = data.replace(terms(round).encode(), terms(server.round).encode())
-    assert server.receive(data, "a") is None

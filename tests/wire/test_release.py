@@ -11,8 +11,6 @@ from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.wire.messages import (
     Choice,
-    Local,
-    LocalQuantile,
     PerAgentThresholds,
     Round,
     SharedThreshold,
@@ -44,28 +42,12 @@ def test_who_was_used_refused_and_missing():
         RELEASE.bytes_up("z")
 
 
-def test_a_shared_threshold_serves_every_agent_of_the_roster():
-    assert [RELEASE.threshold(name) for name in "abcd"] == [0.5] * 4
-
-
 def test_a_personal_threshold_belongs_to_agents_that_answered():
     each = replace(RELEASE, outcomes=(PerAgentThresholds((0.1, (0.2, inf))),))
     assert each.threshold("a") == 0.1
     np.testing.assert_array_equal(each.threshold("c"), [0.2, inf])
     with pytest.raises(InputError):
         each.threshold("b")
-
-
-def test_per_label_thresholds_shared_by_all_serve_every_agent():
-    labels = replace(RELEASE, outcomes=(SharedThreshold((0.2, 0.3)),))
-    np.testing.assert_array_equal(labels.threshold("d"), [0.2, 0.3])
-
-
-def test_a_local_threshold_needs_the_agents_data():
-    local = replace(RELEASE, outcomes=(Local(),))
-    with pytest.raises(InputError, match="own calibration data"):
-        local.threshold("a")
-    assert replace(local, local={"a": (0.7,)}).threshold("a") == 0.7
 
 
 def test_several_levels_and_columns():
@@ -88,19 +70,9 @@ def test_several_levels_and_columns():
     np.testing.assert_array_equal(columns.threshold("a", 0.2), [0.3, 0.4])
 
 
-def test_what_agents_sent_is_not_published():
-    full = replace(RELEASE, received={"a": (LocalQuantile(0.5, 3),)}, local={"a": (0.5,)})
-    assert full.public() == RELEASE
-
-
 @pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"outcomes": ()}, "outcomes: must be as many"),
-        ({"agents": RELEASE.agents[:2]}, "agents: must be the roster"),
-        ({"local": {"a": ()}}, "local: must hold one threshold"),
-    ],
+    "change", [{"outcomes": ()}, {"agents": RELEASE.agents[:2]}, {"local": {"a": ()}}]
 )
-def test_a_release_that_contradicts_itself_cannot_be_built(change, says):
-    with pytest.raises(InputError, match=says):
+def test_a_release_that_contradicts_itself_cannot_be_built(change):
+    with pytest.raises(InputError):
         replace(RELEASE, **change)

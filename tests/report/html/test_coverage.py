@@ -42,13 +42,6 @@ def test_a_verdict_is_as_grave_as_its_gravest_agent(found, tone, word):
     assert ("by chance" in said.text) == word.startswith("Above")
 
 
-def test_the_worst_agent_and_the_mean_are_shown():
-    found = [measured("a", 0.8, 0.7, 0.85), measured("b", 1.0, 0.97, 1.0)]
-    said = coverage_verdict("fcp", found, 0.9).text
-    assert "0.900" in said
-    assert "0.800" in said
-
-
 @pytest.mark.parametrize(("n", "m"), [(60, 60), (60, 1000), (9, 300)])
 def test_a_valid_method_is_called_too_low_once_in_forty(n, m):
     rng = np.random.default_rng(0)

@@ -89,16 +89,6 @@ def test_the_chart_draws_every_batch_beside_all_rows(page_of, fallen):
     assert "Alarm in week-7" in chart.alt
 
 
-def test_a_new_calibration_ends_the_alarm_and_counts_anew(page_of, fallen):
-    fallen.recalibrated("st-mary")
-    fallen.update("st-mary", [1] * 35, batch="week-9")
-    page = page_of(fallen)
-    assert verdict(page).tone == "good"
-    last = rows(block(page, "coverage-st-mary"))[-1]
-    assert (last["calibration"], last["mean"]) == (2, 1.0)
-    assert "before week-9" in block(page, "coverage-st-mary").alt
-
-
 def test_no_step_holds_fewer_than_ten_rows_and_old_ones_are_not_drawn(page_of):
     watch = Monitor(MonitorTerms(0.1, ("st-mary", "lakeside")))
     for hit in [1] * 33 + [0] + [1] * 10:
@@ -169,14 +159,6 @@ def test_a_caution_for_what_is_no_alarm_yet(page_of, kind):
     assert verdict(page).tone == "caution"
     if kind == "inputs":
         assert "week-7" in rows(block(page, "agents"))[0]["inputs"]
-
-
-def test_a_hostile_name_stays_text(page_of, tmp_path):
-    watch = Monitor(MonitorTerms(0.1, ("st-mary",)))
-    watch.update("st-mary", [1] * 20, batch="</script><script>alert(1)</script>")
-    page_of(watch)
-    html = write(tmp_path / "watch.json", tmp_path / "page.html").read_text()
-    assert "<script>alert" not in html
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"version": 1}', "x" * 100])
