@@ -72,8 +72,8 @@ docs: $(VENV)/.docs  ## the site; warnings are errors
 	rm -rf docs/reference/generated/api  # of names that are gone
 	$(BIN)/sphinx-build -E -W --keep-going -q -c docs . build/docs  # -E: a partial build loses search entries
 
-test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost or Flower
-	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower"
+test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost, Flower or what serves models
+	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or serve or onnx or mlflow or hugging"
 
 slow: $(VENV)/.dev  ## coverage against exact distributions
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow

@@ -52,30 +52,54 @@ def test_a_set_without_a_label_can_be_ruled_out(tmp_path):
     assert mask.any(axis=1).all()
 
 
-def test_a_model_and_its_sets_are_one_file(tmp_path):
-    release, _, _ = released("fedwq-cp")
-    own, rng = release.predictor("köln"), np.random.default_rng(0)
-    own.to_onnx(tmp_path / "sets.onnx")
+def network(path, opset, columns=3):
+    """Write a network of four features whose probabilities are an output."""
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    weights = onnx.numpy_helper.from_array(rng.normal(size=(4, 3)).astype("float32"), "w")
+    weights = np.random.default_rng(0).normal(size=(4, columns)).astype("float32")
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["z"]),
         helper.make_node("Softmax", ["z"], ["probs"]),
     ]
-    ends = (
-        [helper.make_tensor_value_info("x", kind, ["n", 4])],
-        [helper.make_tensor_value_info("probs", kind, ["n", 3])],
+    ends = [
+        [helper.make_tensor_value_info(name, kind, ["n", width])]
+        for name, width in (("x", 4), ("probs", columns))
+    ]
+    start = [onnx.numpy_helper.from_array(weights, "w")]
+    graph = helper.make_graph(nodes, "model", *ends, start)
+    opsets = [helper.make_opsetid("", opset)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+
+
+@pytest.mark.parametrize("opset", [13, 18, 21])
+@pytest.mark.parametrize("kind", ["fedwq-cp", "three-levels", "by-group"])
+def test_a_model_and_its_sets_are_one_file(kind, opset, tmp_path):
+    release, _, _ = released(kind)
+    own, path, x = release.predictor("köln"), tmp_path / "both.onnx", np.eye(4, dtype="float32")
+    network(tmp_path / "net.onnx", opset)
+    own.to_onnx(path, alpha=release.round.alphas[0], model=tmp_path / "net.onnx")
+    onnx.checker.check_model(path, full_check=True)
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    ids, groups = ["a", "b", "c", "d"], ["f", "m", "m", "f"]
+    feed = {"x": x, "u": fw.uniforms(own.key, ids), "group": np.array([0, 1, 1, 0])}
+    read = {each.name for each in session.get_inputs()}
+    probs, mask = session.run(
+        ["probs", "set"], {name: part for name, part in feed.items() if name in read}
     )
-    model = helper.make_model(
-        helper.make_graph(nodes, "model", *ends, [weights]),
-        opset_imports=[helper.make_opsetid("", 18)], ir_version=8,
-    )  # fmt: skip
-    both = onnx.compose.merge_models(
-        model, onnx.load(tmp_path / "sets.onnx"), io_map=[("probs", "outputs")],
-        outputs=["set", "size", "probs"],
-    )  # fmt: skip
-    onnx.save(both, tmp_path / "both.onnx")
-    session = runtime.InferenceSession(tmp_path / "both.onnx", providers=["CPUExecutionProvider"])
-    x = rng.normal(size=(20, 4)).astype("float32")
-    mask, probs = session.run(["set", "probs"], {"x": x})
-    assert np.array_equal(mask, own.predict_set(probs).mask)
+    options = {"ids": ids, "groups": groups if own.groups else None}
+    wanted = own.predict_set(probs, alpha=release.round.alphas[0], **options)
+    assert np.array_equal(mask, wanted.mask)
+
+
+@pytest.mark.parametrize(
+    ("opset", "columns", "output", "field"),
+    [(12, 3, None, "model"), (18, 2, None, "output"), (18, 3, "z", "output")],
+)
+def test_a_model_that_does_not_fit_is_refused(opset, columns, output, field, tmp_path):
+    own, path = released("fedwq-cp")[0].predictor("köln"), tmp_path / "net.onnx"
+    network(path, opset, columns)
+    with pytest.raises(fw.errors.InputError) as error:
+        own.to_onnx(tmp_path / "both.onnx", model=path, output=output)
+    assert error.value.field == field
+    path.write_bytes(b"no model")
+    with pytest.raises(fw.errors.InputError):
+        own.to_onnx(tmp_path / "both.onnx", model=path)

@@ -24,14 +24,28 @@ def onnx(
         bool, typer.Option("--double", help="The model's outputs are float64, not float32.")
     ] = False,
     allow_empty: AllowEmpty = True,
+    model: Annotated[
+        Path | None, typer.Option(help="An ONNX model: write it and the sets as one file.")
+    ] = None,
+    output_name: Annotated[
+        str | None, typer.Option(help="Its output that the sets are made of, if there are several.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a graph that gives the same sets or intervals, to the last bit."""
-    keep_apart(out, predictor)
+    keep_apart(out, predictor, model)
     own, output = parse(read(predictor), str(predictor)), Output(as_json)
     dtype = "float64" if double else "float32"
-    own.to_onnx(out, alpha=alpha, allow_empty=allow_empty, dtype=dtype)  # type: ignore[arg-type]  # one of two
-    output.say(f"{out}: outputs in, sets or intervals out")
+    own.to_onnx(
+        out,
+        alpha=alpha,
+        allow_empty=allow_empty,
+        dtype=dtype,  # type: ignore[arg-type]  # one of two
+        model=model,
+        output=output_name,
+    )
+    before = "outputs" if model is None else "features"
+    output.say(f"{out}: {before} in, sets or intervals out")
     output.done(files=[out])
 
 

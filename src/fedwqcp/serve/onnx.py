@@ -31,17 +31,22 @@ if TYPE_CHECKING:
     from fedwqcp.serve.predictor import Predictor
 
 OPSET, IR = 18, 8
+OLDEST = 13
+"""From this opset on the graph means the same."""
 U = 2.0**-53
 
 
 def write(
     predictor: Predictor,
     path: Path,
+    *,
     alpha: float | None,
     allow_empty: bool,
     dtype: Literal["float32", "float64"],
+    model: Path | None = None,
+    output: str | None = None,
 ) -> None:
-    """Write the graph of one level."""
+    """Write the graph of one level, alone or behind that of a model."""
     try:
         from onnx import TensorProto, helper, numpy_helper
     except ImportError:
@@ -51,7 +56,7 @@ def write(
     kinds = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
     width = score.width if isinstance(score, IntervalScore) else predictor.n_classes or "C"
     shape = ["n"] if width == 1 else ["n", width]
-    inputs = [helper.make_tensor_value_info("outputs", kinds[dtype], shape)]
+    inputs = []
     if isinstance(score, LabelScore) and score.randomized:
         inputs.append(helper.make_tensor_value_info("u", TensorProto.DOUBLE, ["n"]))
     if predictor.by == "group":
@@ -72,13 +77,23 @@ def write(
             helper.make_tensor_value_info("set", TensorProto.BOOL, shape),
             helper.make_tensor_value_info("size", TensorProto.INT64, ["n"]),
         ]
-    graph = helper.make_graph(g.nodes, "fedwqcp", inputs, outputs, g.used())
-    model = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR,
-        producer_name="fedwqcp",
-    )
+    if model is None:
+        first = helper.make_tensor_value_info("outputs", kinds[dtype], shape)
+        graph = helper.make_graph(g.nodes, "fedwqcp", [first, *inputs], outputs, g.used())
+        opsets = [helper.make_opsetid("", OPSET)]
+        whole = helper.make_model(
+            graph, opset_imports=opsets, ir_version=IR, producer_name="fedwqcp"
+        )
+    else:
+        ends: dict[str, Any] = {"inputs": inputs, "outputs": outputs}
+        whole = _behind(g, model, output=output, n_classes=predictor.n_classes, **ends)
+    for name, text in _facts(predictor, alpha).items():
+        whole.metadata_props.add(key=name, value=text)
+    write_atomic(path, whole.SerializeToString())
+
+
+def _facts(predictor: Predictor, alpha: float | None) -> dict[str, str]:
+    """Return what the file says of itself."""
     facts = {
         "agent": predictor.agent or "",
         "alpha": repr(predictor.level(alpha).alpha),
@@ -87,8 +102,51 @@ def write(
         "classes": "\n".join(predictor.classes),
         **predictor.provenance,
     }
-    helper.set_model_props(model, {name: text for name, text in facts.items() if text})
-    write_atomic(path, model.SerializeToString())
+    return {name: text for name, text in facts.items() if text}
+
+
+def _behind(
+    g: _Graph,
+    path: Path,
+    *,
+    output: str | None,
+    inputs: list[Any],
+    outputs: list[Any],
+    n_classes: int | None,
+) -> Any:
+    """Return a model's graph whose probabilities go on into that of the sets."""
+    from onnx import TensorProto, load
+
+    try:
+        model = load(path)
+    except Exception as error:  # protobuf's, of a file that holds no model
+        raise InputError(f"{path} cannot be read as ONNX: {error}", field="model") from None
+    if not all(entry.version >= OLDEST for entry in model.opset_import if not entry.domain):
+        raise InputError(f"must be of opset {OLDEST} or later", field="model")
+    floats = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16
+    shapes = {
+        each.name: each.type.tensor_type.shape.dim
+        for each in model.graph.output
+        if each.type.tensor_type.elem_type in floats
+    }
+    if output is None and len(shapes) == 1:
+        (output,) = shapes
+    if output not in shapes:
+        raise InputError(f"must be one of {', '.join(shapes)}", field="output")
+    columns = [dim.dim_value for dim in shapes[output]][1:]
+    if n_classes is not None and columns not in ([n_classes], [0]):  # 0: any number
+        raise InputError(f"must have {n_classes} columns, got {columns}", field="output")
+    taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
+    names = {each.name for each in (*inputs, *outputs)}
+    if taken & names:
+        raise InputError(f"the model has a {min(taken & names)} of its own", field="model")
+    for node in g.nodes:
+        node.input[:] = [output if name == "outputs" else name for name in node.input]
+    model.graph.node.extend(g.nodes)
+    model.graph.initializer.extend(g.used())
+    model.graph.input.extend(inputs)
+    model.graph.output.extend(outputs)
+    return model
 
 
 class _Graph:

@@ -454,6 +454,8 @@ class Predictor(
         alpha: float | None = None,
         allow_empty: bool = True,
         dtype: Literal["float32", "float64"] = "float32",
+        model: str | Path | None = None,
+        output: str | None = None,
     ) -> None:
         """Write an ONNX graph that gives the same sets or intervals, to the last bit.
 
@@ -467,11 +469,15 @@ class Predictor(
             As `predict_set` takes it.
         dtype : {"float32", "float64"}, optional
             Type of the model's outputs; all arithmetic is in float64.
+        model : str or Path, optional
+            An ONNX model, opset 13 or later: the file then holds both, from features to sets.
+        output : str, optional
+            Which of its outputs the score reads, where several are of floats.
 
         Raises
         ------
         InputError
-            If there is no such level, or the score has no graph.
+            If there is no such level, the score has no graph, or the model does not fit.
         MissingExtraError
             If the extra ``onnx`` is not installed.
 
@@ -483,7 +489,15 @@ class Predictor(
         """
         from fedwqcp.serve import onnx
 
-        onnx.write(self, Path(path), alpha, allow_empty, dtype)
+        onnx.write(
+            self,
+            Path(path),
+            alpha=alpha,
+            allow_empty=allow_empty,
+            dtype=dtype,
+            model=None if model is None else Path(model),
+            output=output,
+        )
 
     def check_model(self, model: str | Path | None) -> None:
         """Refuse another model than the predictor's, and warn once it is no longer valid.
