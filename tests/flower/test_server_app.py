@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import secrets
+import subprocess
+import sys
 from hashlib import sha256
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -400,3 +403,11 @@ def test_every_site_is_sent_a_few_hundred_bytes(tmp_path):
     whole = (tmp_path / "record" / "release.json").read_bytes()
     assert at_site.census.used == SITES
     assert at_site.census.sha256 == sha256(whole).hexdigest()
+
+
+def test_a_flower_without_a_name_that_is_used_ends_in_one_line():
+    broken = "import flwr.serverapp; del flwr.serverapp.Grid; import fedwqcp.federation.transport."
+    command = (sys.executable, "-c", broken + "flower")
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert said.splitlines()[-1].startswith("fedwqcp.errors.InputError: flwr: ")
+    assert version("flwr") in said.splitlines()[-1]

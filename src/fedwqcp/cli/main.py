@@ -26,6 +26,7 @@ from fedwqcp.cli.output import AsJson, Output, run, without_types
 from fedwqcp.demo import demo as four
 from fedwqcp.demo.hospitals import hospitals
 from fedwqcp.federation.signing import SigningKey, new_key
+from fedwqcp.federation.transport.logs import configure_logs
 from fedwqcp.kernels import dispatch
 from fedwqcp.methods import Method
 from fedwqcp.registry import settings_of, typed
@@ -68,6 +69,7 @@ app.add_typer(keys, name="keys", help="Keys that sign answers.")
 
 def main() -> None:
     """Run the command line, or say what a command that moved is called now."""
+    configure_logs("fedwqcp")
     for old, new in MOVED.items():
         if sys.argv[1 : 1 + len(words := old.split())] == words:
             typer.echo(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.transport import session
 from fedwqcp.federation.transport.envelope import ASK, CODES, RELEASE
+from fedwqcp.federation.transport.logs import configure_logs
 from fedwqcp.federation.transport.session import Session, collect
 from fedwqcp.federation.transport.settings import Timeouts, timeouts_of
 from fedwqcp.federation.transport.site import Site, SiteSettings
@@ -156,6 +158,23 @@ def test_who_failed_is_named_with_its_node_and_reason_in_record_and_log(tmp_path
     assert (result.release.missing, result.release.refused) == (("b",), {})
     assert any("node-1" in record.message for record in caplog.records)
     assert audit(tmp_path / "record").matches
+
+
+def test_a_log_is_json_where_the_environment_asks(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FEDWQCP_LOG", "json")
+    log = logging.getLogger("fedwqcp")
+    before = log.handlers, log.propagate, log.level
+    try:
+        configure_logs("fedwqcp")
+        round = terms()
+        Session(carrier(tmp_path), round, QUICK, None, None).run()
+    finally:
+        log.handlers, log.propagate, log.level = before
+    written = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["agent"], line["status"]) for line in written] == [
+        (name, "used") for name in "abc"
+    ]
+    assert {(line["round"], line["level"]) for line in written} == {(round.id, "INFO")}
 
 
 def test_a_node_that_never_replies_is_named(tmp_path):

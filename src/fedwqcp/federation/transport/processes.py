@@ -192,18 +192,22 @@ def write_templates(
         raise InputError(f"{folder} must be a new or an empty folder")
     written = []
     for source, target in files.items():
-        name, text = target, template(package, source)
-        for word, value in words.items():
-            name, text = name.replace(f"@{word}@", value), text.replace(f"@{word}@", value)
-        written.append(folder / name)
+        text = template(package, source, **words)
+        written.append(folder / _filled(target, words))
         make_folder(written[-1].parent)
         write_atomic(written[-1], text.encode(), shared=True)
     return tuple(written)
 
 
-def template(package: str, name: str) -> str:
-    """Return the text of a template of an engine's package."""
-    return resources.files(package).joinpath("template", name).read_text("utf-8")
+def template(package: str, name: str, /, **words: str) -> str:
+    """Return the text of a template of an engine's package, with these words."""
+    return _filled(resources.files(package).joinpath("template", name).read_text("utf-8"), words)
+
+
+def _filled(text: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text
 
 
 def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fedwqcp._validation import named
 from fedwqcp.errors import INTERNAL, FedwqcpError, RecordError, RoundError, traced
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.record import Ledger, load_release, with_reasons
@@ -149,7 +150,7 @@ class Session:
             self.carrier.log.error("fedwqcp: the round failed: %s", traced(error))
             return f"{INTERNAL}: {type(error).__name__}"
         nodes = {f"node {node}": reason for node, reason in self.unknown_nodes.items()}
-        reasons = "; ".join(f"{who}: {reason}" for who, reason in (self.reasons | nodes).items())
+        reasons = named((f"{who}: {why}" for who, why in (self.reasons | nodes).items()), 12)
         return f"{error} ({reasons})" if reasons else str(error)
 
     def _release(self, model: Any) -> Release:
@@ -168,7 +169,9 @@ class Session:
         release = with_reasons(self.server.release(), self.reasons)
         self.ledger.released(release)
         for agent in release.agents:
-            self.carrier.log.info("fedwqcp: %s: %s %s", agent.name, agent.status, agent.reason)
+            facts = {"agent": agent.name, "status": agent.status, "reason": agent.reason}
+            said = " ".join(filter(None, (agent.status, agent.reason)))
+            self._log(logging.INFO, f"{agent.name}: {said}", facts)
         return release
 
     def _first_step(self, terms: bytes, model: Any) -> None:
@@ -367,7 +370,12 @@ class Session:
         agent = agents.get(node, "")
         self.unknown_nodes[node] = f"{agent}: {reason}" if agent else reason
         self.ledger.refused(self.server.step, agent, reason, str(node))
-        self.carrier.log.warning("fedwqcp: node %s (%s): %s", node, agent or "no name", reason)
+        facts = {"agent": agent, "node": str(node), "status": reply.status, "reason": reason}
+        self._log(logging.WARNING, f"node {node} ({agent or 'no name'}): {reason}", facts)
+
+    def _log(self, level: int, text: str, facts: Mapping[str, str]) -> None:
+        """Tell the engine's operator, with the facts for a program that collects logs."""
+        self.carrier.log.log(level, "fedwqcp: %s", text, extra={"round": self.round.id, **facts})
 
 
 def hand_over(
@@ -377,6 +385,7 @@ def hand_over(
     if difference := audit(record).difference:
         raise RecordError(f"{record} does not match: {difference}")
     release = load_release(record / "record.json")
+    timeouts = replace(timeouts, poll=max(timeouts.poll, timeouts.deadline / 1000))
     session = Session(carrier, release.round, timeouts, nodes, None)
     return session.deliver(release, Ledger.reopened(record, release.round))
 

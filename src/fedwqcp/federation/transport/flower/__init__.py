@@ -12,9 +12,11 @@ round itself, timeouts, replies and the site's folder are shared with other engi
 from __future__ import annotations
 
 from fedwqcp.federation.transport.flower.deployment import unusable_flower
+from fedwqcp.federation.transport.logs import configure_logs
 from fedwqcp.federation.transport.session import SessionResult
 from fedwqcp.federation.transport.settings import Timeouts, round_of, timeouts_of
 
+configure_logs("fedwqcp", "flwr")
 try:
     from fedwqcp.federation.transport.flower.client_app import answer_with, client_app, from_files
     from fedwqcp.federation.transport.flower.server_app import calibrate, calibrate_as, server_app

@@ -23,6 +23,7 @@ from fedwqcp.federation.transport.processes import (
     json_of,
     listens,
     make_named_folder,
+    template,
     wait_until,
     write_templates,
 )
@@ -47,6 +48,7 @@ _FILES = {
     "gitignore.in": ".gitignore",
     "server_app.py.in": "@package@/server_app.py",
     "client_app.py.in": "@package@/client_app.py",
+    "config.toml.in": ".flwr/config.toml",
 }
 
 
@@ -66,8 +68,9 @@ def unusable_flower(error: ImportError) -> FedwqcpError:
 def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") -> tuple[Path, ...]:
     """Write a Flower app that runs as it is into a new or empty folder, which names the app.
 
-    Its roster has so many sites: agent-0, agent-1, ..., as simulated sites are called. It has what
-    Flower Hub asks of an app; there the publisher is the name of an account.
+    Its roster has so many sites: agent-0, agent-1, ..., as simulated sites are called. Beside the
+    app lies the connection ``fed`` for ``flwr``. The app has what Flower Hub asks for; there the
+    publisher is the name of an account.
     """
     if sites < 1:
         raise InputError(f"an app needs at least one site, got {sites}")
@@ -90,6 +93,9 @@ def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") 
         publisher=publisher,
         sites=str(sites),
         agents=",".join(f"agent-{at}" for at in range(sites)),
+        last=str(sites - 1),
+        address=f"{HOST}:8000",
+        authority=to_toml(folder.resolve().parent / "certs" / "ca.crt"),
     )
 
 
@@ -111,10 +117,9 @@ class LocalFederation(Deployment):
 
         make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
         make_folder(self.folder / "flwr")
-        config = (
-            f'[superlink]\ndefault = "fed"\n\n[superlink.fed]\naddress = "{HOST}:{self._control}"\n'
-            f"root-certificates = {to_toml(self.folder / 'certs' / 'ca.crt')}\n"
-        )
+        authority = to_toml(self.folder / "certs" / "ca.crt")
+        address = f"{HOST}:{self._control}"
+        config = template(__package__, "config.toml.in", address=address, authority=authority)
         write_atomic(self.folder / "flwr" / "config.toml", config.encode(), shared=True)
 
     def environment(self) -> dict[str, str]:
