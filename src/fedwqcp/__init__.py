@@ -21,13 +21,14 @@ from fedwqcp.federation.plan import preset
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
-from fedwqcp.outputs import Outputs
+from fedwqcp.outputs import MaskOutputs, Outputs
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
 from fedwqcp.scores import fit_temperature, softmax, uniforms
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
+from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
@@ -49,6 +50,8 @@ __all__ = [
     "Guarantee",
     "FewPointsWarning",
     "InfiniteThresholdWarning",
+    "Mask",
+    "MaskOutputs",
     "MultiLabel",
     "NormalizedResidual",
     "LabelMismatchWarning",

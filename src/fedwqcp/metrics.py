@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf, log
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ __all__ = [
     "AgentRisk",
     "GroupRate",
     "Histogram",
+    "MaskRisk",
     "Rate",
     "Risk",
     "Stratum",
@@ -47,6 +48,7 @@ __all__ = [
     "false_negatives",
     "histogram",
     "measure",
+    "measure_masks",
     "measure_risk",
 ]
 
@@ -520,6 +522,32 @@ class AgentRisk(Risk):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class MaskRisk(Risk):
+    """Share of true pixels that an agent's masks miss, its mean over n images.
+
+    Parameters
+    ----------
+    agent : str
+        Its name.
+    area : float
+        Marked pixels of all images, over true pixels.
+    empty : int
+        Images whose true mask is empty.
+    """
+
+    agent: str
+    area: float
+    empty: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agent}: missed share {self.risk:.4f}, {self.level * 100:g} % interval "
+            f"{self.low:.4f} to {self.high:.4f}, of {self.n} images ({self.empty} with an empty "
+            f"mask); area {self.area:.3g} times the true one"
+        )
+
+
 def false_negatives(sets: LabelSets, labels: npt.ArrayLike) -> Floats:
     """Return the share of each row's labels that its set misses, shape (n,).
 
@@ -583,6 +611,61 @@ def measure_risk(
         level=level,
         size=float(sizes.mean()),
         full=float((sizes == sets.mask.shape[1]).mean()),
+    )
+
+
+def measure_masks(
+    agent: str,
+    pixels: npt.NDArray[np.int64],
+    inside: npt.NDArray[np.int64],
+    marked: Bools,
+    level: float = 0.95,
+    *,
+    empty: Literal["skip", "count"] = "skip",
+) -> MaskRisk:
+    """Return what share of true pixels one agent's masks miss, and their area.
+
+    Parameters
+    ----------
+    agent : str
+        Name of the agent.
+    pixels, inside : ndarray of int, shape (n, bins)
+        How many pixels of an image have each score, and how many of them its true mask holds.
+    marked : Bools, shape (bins,) or (n, bins)
+        Which scores the predicted mask holds.
+    level : float, optional
+        Confidence of the interval.
+    empty : {"skip", "count"}, optional
+        Whether images whose true mask is empty count, with a loss of 0.
+
+    Returns
+    -------
+    MaskRisk
+        The figures.
+
+    Raises
+    ------
+    InputError
+        If no image counts.
+
+    Examples
+    --------
+    >>> found = measure_masks("a", np.array([[4, 6]]), np.array([[3, 1]]), np.array([True, False]))
+    >>> found.risk, found.area
+    (0.25, 1.0)
+    """
+    true = inside.sum(axis=1)
+    there = (true > 0) | (empty == "count")
+    if not there.any():
+        raise InputError(f"agent {agent!r} has no image that counts: a risk needs at least one")
+    losses = (inside * ~marked).sum(axis=1) / np.maximum(1, true)
+    return MaskRisk(
+        agent=agent,
+        n=int(there.sum()),
+        risk=float(losses[there].mean()),
+        level=level,
+        area=float((pixels * marked)[there].sum() / max(1, true.sum())),
+        empty=int((true == 0).sum()),
     )
 
 

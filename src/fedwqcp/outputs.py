@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
@@ -28,6 +29,7 @@ from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.groups import columns_of
 from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
 from fedwqcp.scores._uniforms import uniforms_of_rows
+from fedwqcp.scores.mask import BINS, Mask
 
 ROWS = 2**10
 """So many rows are put together at a time: they stay in the cache."""
@@ -206,6 +208,73 @@ class Outputs:
         lacks = ", ".join(name for name, given in parts.items() if not given)
         said = [size, f"with {there}" if there else "", f"without {lacks}" if lacks else ""]
         return f"Outputs({'; '.join(filter(None, said))})"
+
+
+class MaskOutputs(Outputs):
+    """Probability maps of images with their true masks, each reduced to a histogram at once.
+
+    An image takes 2002 numbers, whatever its size: how many pixels have each score, and how many of
+    them the true mask holds. The images themselves are not kept, so an iterator may bring more of
+    them than memory holds.
+
+    Parameters
+    ----------
+    probability_maps : array_like or iterable of array_like
+        Probability of each pixel or voxel; images may differ in size and dimensions.
+    masks : array_like or iterable of array_like, optional
+        The true masks, 1 or True inside. Without them the first argument yields pairs of a map and
+        its mask.
+    ids, groups : array_like, shape (n,), optional
+        As `Outputs` takes them.
+
+    Raises
+    ------
+    InputError
+        If a map holds no probabilities, a mask has another shape or other numbers than 0 and 1, or
+        there are more maps than masks.
+
+    Examples
+    --------
+    >>> MaskOutputs([[[0.9, 0.4]], [[0.1], [0.8]]], [[[1, 1]], [[0], [0]]], ids=["a", "b"])
+    MaskOutputs(2 images, 1 of them with an empty mask; with ids)
+    """
+
+    def __init__(
+        self,
+        probability_maps: Iterable[npt.ArrayLike] | Iterable[tuple[npt.ArrayLike, npt.ArrayLike]],
+        masks: Iterable[npt.ArrayLike] | None = None,
+        ids: npt.ArrayLike | None = None,
+        *,
+        groups: npt.ArrayLike | None = None,
+    ) -> None:
+        score, found = Mask(), []
+        pairs = probability_maps if masks is None else zip_longest(probability_maps, masks)
+        for pair in pairs:
+            try:
+                if not isinstance(pair, tuple | list) or len(pair) != 2:
+                    raise InputError("must be a pair of a map and its mask, or pass masks")
+                found.append(score.counts(*pair))
+            except InputError as error:
+                raise error.within(f"image {len(found)}") from None
+        counts = np.array(found, dtype=np.int64).reshape(-1, 2, BINS + 1)
+        super().__init__(counts[:, 0], counts[:, 1], ids, groups=groups)
+
+    @property
+    def inside(self) -> npt.NDArray[np.int64]:
+        """Pixels of the true mask at each score, shape (n, 1001)."""
+        assert self.labels is not None  # there are masks
+        return self.labels
+
+    @property
+    def empty(self) -> Bools:
+        """Which true masks are empty, shape (n,)."""
+        return np.asarray(~self.inside.any(axis=1))
+
+    def __repr__(self) -> str:
+        there = [name for name in ("ids", "groups") if getattr(self, name) is not None]
+        empty = f", {np.count_nonzero(self.empty)} of them with an empty mask"
+        more = f"; with {', '.join(there)}" if there else ""
+        return f"MaskOutputs({len(self.values)} images{empty}{more})"
 
 
 def _share_index(table: object, part: object) -> bool:

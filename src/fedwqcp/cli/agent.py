@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from fedwqcp import metrics
 from fedwqcp._io import exists, is_file, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
 from fedwqcp._validation import Bools, Floats, as_labels, named
+from fedwqcp.cli import masks
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation import approval, inspection, temperature
@@ -39,6 +41,7 @@ from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.readers import load_outputs
 from fedwqcp.report.terminal import scale
 from fedwqcp.scores import LabelScore, Score, row_ids
+from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
@@ -380,6 +383,10 @@ def predict(
         context, release, agent, round, require, new_site=new_site, named=agreed
     )
     name = who or "new-site"
+    if isinstance(terms.score, Mask):
+        out = out or folder.default_name(terms.round, "masks", agent=name, end="")
+        _predict_masks(terms, who, outputs, out, Output(as_json), alpha, calibration)
+        return
     new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = temperature.for_prediction(terms.round, name, new, kept)
@@ -468,6 +475,18 @@ def _serve(
     """Predict with a predictor."""
     if any(beside):
         raise InputError("stands alone, without release, calibration or round", field="--predictor")
+    if isinstance(own.score_object, Mask):
+        name, level = own.agent or "new-site", own.level(alpha)
+        masks.predict(
+            partial(own.predict_mask, alpha=alpha, model=model),
+            partial(own.measure, alpha=alpha, model=model),
+            outputs,
+            out or Path(f"masks-{name}-{own.round}"),
+            own.promise,
+            level.alpha,
+            output,
+        )
+        return
     read = load_outputs(outputs, labels, own.classes)
     if read.logits != (own.temperature is not None):
         wanted = "probabilities" if own.temperature is None else "logits, as the site calibrated"
@@ -514,6 +533,31 @@ def _serve(
         empty=empty,
         measured=found,
         like_calibration=0,
+    )
+
+
+def _predict_masks(
+    terms: Release,
+    who: str | None,
+    outputs: Path,
+    out: Path,
+    output: Output,
+    alpha: float | None,
+    calibration: Path | None,
+) -> None:
+    """Predict with a release of masks."""
+    cal = None
+    if calibration is not None:
+        cal = prediction.calibration_of(terms.round, load_outputs(calibration))
+    level = terms.round.alphas[0] if alpha is None else alpha
+    masks.predict(
+        partial(terms.predict_mask, who, calibration=cal, alpha=alpha),
+        partial(terms.measure, who, calibration=cal, alpha=alpha),
+        outputs,
+        out,
+        promise(terms, who, level, prediction.proved_at(terms.round, cal, level)),
+        level,
+        output,
     )
 
 

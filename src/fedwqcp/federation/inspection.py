@@ -69,7 +69,8 @@ def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Findi
             if conformal_rank(n, share) <= n:
                 continue
             if (proved := plan.proved(n, alpha)) is not None:
-                yield Finding.of("proves-less", *whose, **facts, proved=proved)
+                risk = plan.score.losses
+                yield Finding.of("proves-less", *whose, **facts, proved=proved, risk=risk)
             else:
                 rule = round.method.settings.get("overflow")
                 yield Finding.of("too-few-points", *whose, **facts, overflow=rule)

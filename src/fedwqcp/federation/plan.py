@@ -37,7 +37,6 @@ from fedwqcp.registry import Setting, settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
-from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.limits import check_tasks
 from fedwqcp.wire.messages import (
@@ -89,6 +88,8 @@ class Plan:
         method = with_target(methods.get(round.method.name, **round.method.settings), round.target)
         if round.max_groups > 1 and hasattr(method, "max_groups"):
             method = replace(method, max_groups=round.max_groups)  # type: ignore[type-var]  # a dataclass
+        if score.losses and (stand_in := method.traits.for_losses) is not None:
+            method = stand_in()
         _check_choices(round, method, score)
         groups = range(len(round.group_names)) or (None,)
         count = len(round.alphas) * len(groups) * score.columns
@@ -384,7 +385,7 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
             f"'label' is for {without}; use by='group', with groups that are known before y is",
             field="by",
         )
-    if isinstance(score, MultiLabel) and not traits.controls_risk:
+    if score.losses and not traits.controls_risk:
         raise InputError(
             f"score {round.score.name!r} is for methods that control a risk, such as 'fed-crc'; "
             f"{round.method.name!r} does not"

@@ -20,8 +20,16 @@ from fedwqcp.findings import Finding
 from fedwqcp.groups import group_places
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
-from fedwqcp.outputs import LABELS_BESIDE, ROWS, Outputs, named_by_line, row_uniforms
+from fedwqcp.outputs import (
+    LABELS_BESIDE,
+    ROWS,
+    MaskOutputs,
+    Outputs,
+    named_by_line,
+    row_uniforms,
+)
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
+from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import Round, unknown_agent
@@ -57,6 +65,13 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
         raise InputError("calibration needs labels beside the outputs", cure=LABELS_BESIDE)
     _check_kind(outputs)
     x, groups = outputs.features, outputs.groups
+    if isinstance(score, Mask) != isinstance(outputs, MaskOutputs):
+        raise InputError("score 'mask' reads MaskOutputs, and no other score does", field="score")
+    if isinstance(score, Mask) and isinstance(outputs, MaskOutputs):
+        used = ~outputs.empty | (score.empty == "count")
+        weights = score.weights(outputs.inside[used])
+        values = np.broadcast_to(score.grid, weights.shape)
+        return Calibration(values, groups=None if groups is None else groups[used], weights=weights)
     if isinstance(score, LabelScore):
         u = row_uniforms(key, outputs) if score.randomized else None
         values = score.of(outputs.values, outputs.labels, u=u)
@@ -85,15 +100,7 @@ def predict(
     _check_kind(outputs)
     round = release.round
     score = Plan.of(round).score
-    if agent is not None and not round.expects(agent):
-        shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
-        cure = (
-            "for a site that took no part pass None"
-            if shared
-            else "a site that took no part has no threshold in this round: with labelled points of "
-            "its own it takes part in the next one"
-        )
-        raise InputError(f"{unknown_agent(agent, round.agents)}; {cure}")
+    check_agent(release, agent)
     outputs = outputs.in_classes(round.classes)
     features = None
     if outputs.features is not None:
@@ -121,6 +128,8 @@ def predict(
         return LabelSets(score.invert(outputs.values, threshold).mask, round.classes)
     if isinstance(score, IntervalScore):
         return score.invert(outputs.values, threshold)
+    if isinstance(score, Mask):
+        raise InputError("is of masks: call predict_mask", field="score")
     raise InputError(
         f"score {round.score.name!r} is the caller's own: its sets are not made here",
         cure=(
@@ -130,6 +139,20 @@ def predict(
             "threshold",
         ),
     )
+
+
+def check_agent(release: ReleaseRecord, agent: str | None) -> None:
+    """Refuse the name of an agent that is not in the roster."""
+    if agent is None or release.round.expects(agent):
+        return
+    shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
+    cure = (
+        "for a site that took no part pass None"
+        if shared
+        else "a site that took no part has no threshold in this round: with labelled points of "
+        "its own it takes part in the next one"
+    )
+    raise InputError(f"{unknown_agent(agent, release.round.agents)}; {cure}")
 
 
 RESOLVED = "_resolved"

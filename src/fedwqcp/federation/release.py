@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from importlib import import_module
 from math import floor
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics
-from fedwqcp._validation import as_alpha, checked, plain
+from fedwqcp._validation import Bools, Floats, as_alpha, checked, plain
 from fedwqcp.errors import InputError
 from fedwqcp.federation.inspection import of_release
 from fedwqcp.federation.plan import Plan
@@ -23,17 +24,21 @@ from fedwqcp.federation.predict import (
     Fingerprints,
     calibration_of,
     calibration_rows,
+    check_agent,
     check_ids,
     fingerprints,
     predict,
+    thresholds,
 )
 from fedwqcp.federation.serving import predictor_of
 from fedwqcp.findings import Finding
+from fedwqcp.groups import columns_of
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics import AgentMetrics, AgentRisk
-from fedwqcp.outputs import Outputs
-from fedwqcp.scores import LabelScore, Score
+from fedwqcp.metrics import AgentMetrics, AgentRisk, MaskRisk
+from fedwqcp.outputs import MaskOutputs, Outputs
+from fedwqcp.scores import IntervalScore, LabelScore, Score
 from fedwqcp.scores.custom import Custom
+from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
@@ -304,6 +309,59 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
 
         return self._each(alpha, _at)
 
+    @checked
+    def predict_mask(
+        self,
+        agent: str | None,
+        probability_map: npt.ArrayLike,
+        *,
+        alpha: float | None = None,
+        group: Any = None,
+        calibration: Calibration | Outputs | None = None,
+    ) -> Bools:
+        """Return the mask of one image.
+
+        Parameters
+        ----------
+        agent : str or None
+            Whose model gave the map; None for a site that took no part, where all agents share one
+            threshold.
+        probability_map : array_like, shape (height, width) or more dimensions
+            Probability of each pixel or voxel.
+        alpha : float, optional
+            Which level, where the round has several.
+        group : str, int or set, optional
+            Group of the image, or its groups, for a round by group.
+        calibration : Calibration or Outputs, optional
+            The agent's own calibration data, for methods that need them once more.
+
+        Returns
+        -------
+        Bools
+            True in the mask, in the shape of the map; everywhere where the threshold is +inf.
+
+        Raises
+        ------
+        InputError
+            If the release is not of masks, or the map, agent, level or group does not fit it.
+        """
+        if not isinstance(self.score, Mask):
+            raise InputError("is not of masks: call predict_set or predict_interval", field="score")
+        where = None if group is None else columns_of([group])
+        threshold = self._mask_thresholds(agent, alpha, calibration, where)
+        return self.score.invert(probability_map, float(np.ravel(threshold)[0]))
+
+    @overload
+    def measure(  # type: ignore[overload-overlap]  # masks are measured in their own way
+        self,
+        agent: str | None,
+        outputs: MaskOutputs,
+        labels: None = None,
+        *,
+        alpha: float | None = None,
+        **options: Unpack[_MeasureOptions],
+    ) -> MaskRisk: ...
+
     @overload
     def measure(
         self,
@@ -341,8 +399,10 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         features: npt.ArrayLike | None = None,
         calibration: Calibration | Outputs | None = None,
         level: float = 0.95,
-    ) -> AgentMetrics | dict[float, AgentMetrics]:
+    ) -> AgentMetrics | MaskRisk | dict[float, Any]:
         """Return coverage and size of an agent's sets or intervals on labelled test points.
+
+        Of masks it returns the share of true pixels that they miss, and their area.
 
         Parameters
         ----------
@@ -350,7 +410,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             Whose model gave the outputs; None for a site that took no part, where all agents share
             one threshold. Only a guarantee for new agents then applies to it.
         outputs : array_like
-            As `predict_set` or `predict_interval` takes them.
+            As `predict_set` or `predict_interval` takes them; or `MaskOutputs`.
         labels : array_like, shape (n,), optional
             The true labels or values; left out where `Outputs` bring them.
         ids : array_like, shape (n,), optional
@@ -373,8 +433,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
 
         Returns
         -------
-        AgentMetrics or dict
-            Coverage with its interval, mean size, shares of empty and full sets.
+        AgentMetrics, MaskRisk or dict
+            Coverage with its interval, mean size, shares of empty and full sets; of masks the
+            missed share with its interval over images, and the area.
 
         Raises
         ------
@@ -395,6 +456,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         new = self._outputs(
             outputs, labels=labels, ids=ids, features=features, groups=groups, classes=classes
         )
+        if isinstance(self.score, Mask):
+            return self._each(alpha, partial(self._measure_masks, agent, new, calibration, level))
         truth = self._truth(new)
 
         def _at(one: float | None) -> AgentMetrics:
@@ -588,6 +651,43 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             )
         return given
 
+    def _mask_thresholds(
+        self,
+        agent: str | None,
+        alpha: float | None,
+        calibration: Calibration | Outputs | None,
+        groups: npt.NDArray[Any] | None,
+    ) -> float | Floats:
+        """Return the threshold of one image, or of each."""
+        check_agent(self, agent)
+        again = calibration
+        if isinstance(again, Outputs):
+            again = calibration_of(self.round, again)
+        if self.round.by != "group":
+            groups = None
+        found = thresholds(self, agent, alpha, again, group=groups)
+        if calibration is not None and agent is not None:
+            _check_own(self, agent, calibration)
+        return found
+
+    def _measure_masks(
+        self,
+        agent: str | None,
+        new: Outputs,
+        calibration: Calibration | Outputs | None,
+        level: float,
+        alpha: float | None,
+    ) -> MaskRisk:
+        """Measure masks at one level."""
+        if not (isinstance(new, MaskOutputs) and isinstance(self.score, Mask)):
+            raise InputError("of masks are measured on MaskOutputs", field="outputs")
+        marked = self.score.grid <= self._mask_thresholds(agent, alpha, calibration, new.groups)
+        self._warn_of_calibrated(agent, new, calibration)
+        whose = _NEW_SITE if agent is None else agent
+        return metrics.measure_masks(
+            whose, new.values, new.inside, marked, level, empty=self.score.empty
+        )
+
     def _warn_of_calibrated(
         self, agent: str | None, new: Outputs, calibration: Calibration | Outputs | None = None
     ) -> None:
@@ -617,6 +717,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         """Predict sets of labels, intervals, or (None) whichever the release is of."""
         score = self.score
         of_labels = isinstance(score, LabelScore | MultiLabel)
+        if isinstance(score, Mask):
+            raise InputError("is of masks: call predict_mask", field="score")
         if labels is not None and of_labels != labels and not isinstance(score, Custom):
             kind, call = ("sets of labels", "set") if of_labels else ("intervals", "interval")
             raise InputError(
@@ -701,7 +803,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         several = [f"at {alpha:g}" for alpha in levels]
         head = several if len(levels) > 1 else ["threshold"]
         floors = self.census is None and any(self.proved(name) for name in self.used)
-        more = ("proved",) if floors else ()
+        risk = self.score.losses
+        more = ("risk proved" if risk else "proved",) if floors else ()
         yield ("agent", "status", *head, *more, "bytes up")
         if self.census is not None:
             counted = f"{self.census.used} agents"
@@ -716,7 +819,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             shown = [self._shown(record.name, alpha) for alpha in levels]
             if more:
                 level = self.proved(record.name)
-                shown.append("" if level is None else f"{floor(level * 1000 + 1e-9) / 1000:g}")
+                least = "" if level is None else f"{floor(level * 1000 + 1e-9) / 1000:g}"
+                shown.append(f"{1 - float(least):.3g}" if risk and least else least)
             yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
 
     def _notes(self) -> Iterator[str]:
@@ -753,7 +857,11 @@ def promise(
         release.round.alphas if alpha is None else (alpha,),
         agent=agent,
         proved=proved,
-        intervals=not isinstance(release.score, LabelScore | MultiLabel | Custom),
+        of="mask"
+        if isinstance(release.score, Mask)
+        else "interval"
+        if isinstance(release.score, IntervalScore)
+        else "set",
     )
     why = release.assumption
     return f"{text}, if: {why}" if release.guarantee else f"{text} ({why})"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedwqcp import methods
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, stamp
 from fedwqcp.federation.predict import proved_at, thresholds
@@ -50,7 +51,7 @@ def predictor_of(
     return Predictor(
         agent=agent,
         score=choose_score(plan.score),
-        method=choose_method(plan.method),
+        method=choose_method(methods.get(round.method.name, **round.method.settings)),
         levels=tuple(levels),
         guarantee=release.guarantee,
         promise=release.guarantee.in_words,

@@ -94,6 +94,8 @@ class Traits:
         Whether it gives one threshold for each label, so that only sets of labels can use it.
     controls_risk : bool
         Whether it reads the weights of a calibration, and bounds a mean loss in place of misses.
+    for_losses : callable or None
+        Gives the method that stands in its place where the score of a round has losses.
     corrects_shift_of : {"labels", "features", "strata"} or None
         What the round's target is a distribution of; the method then has a field ``target`` with
         the metadata `TERM`.
@@ -134,6 +136,7 @@ class Traits:
     predicts_from_own_data: bool = False
     per_label: bool = False
     controls_risk: bool = False
+    for_losses: Callable[[], Method[Any]] | None = None
     corrects_shift_of: Literal["labels", "features", "strata"] | None = None
     score_range: tuple[float, float] | None = None
     stated_range: tuple[float, float] | None = None

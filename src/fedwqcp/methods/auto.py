@@ -13,8 +13,9 @@ import numpy as np
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._answers import expect, most_common
-from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
+from fedwqcp.methods._base import Method, OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
+from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedls_cp import (
     Cell,
     ClassSketches,
@@ -146,13 +147,17 @@ class Auto(OneShot[PartSketches]):
     columns it is min(1 - alpha, (n - 1)/(n + 1)). Within each label or group the same holds with
     the points of that part. A Byzantine agent cannot raise the threshold of an agent with r <= n
     above its largest score. Toward ``"mixture"`` and a distribution the guarantees are those of
-    `fcp` and `fedls-cp`.
+    `fcp` and `fedls-cp`. Of a score with losses (`MultiLabel`, `Mask`) the expected loss is at most
+    alpha where 1/(n + 1) <= alpha, else (n alpha + 1)/(n + 1): 0.25 with five points at 0.1.
 
     The borrowed threshold is the smallest at which the estimated coverage of the agent's label
     shares reaches 1 - alpha: of each class by `fedls-cp`'s estimate, of classes of which nobody
     sent a score by the pooled scores of all. Without classes it is `fcp`'s pooled threshold. Levels
     are nested where it is finite. ``enough=2`` (30 points at alpha = 0.1) makes sets up to a tenth
     smaller, with as many bad calibrations as `split-cp` (the page on what the default promises).
+
+    With losses the own threshold is that of conformal risk control, the borrowed one that of
+    `fed-crc`, and the most is the threshold at which no own point has a loss.
 
     **Cost**: one round. An agent sends at most a seventh of its scores, none of a class with fewer
     than 10 points, and with fewer than 10 points in all only their numbers. Which scores does not
@@ -180,7 +185,7 @@ class Auto(OneShot[PartSketches]):
     small: Literal["borrow", "inf"] = "borrow"
     max_groups: int = field(default=1, metadata=TERM)
 
-    summaries = (PartSketches,)
+    summaries = (PartSketches, LossCurve)
     outcomes = (Borrowed, Proposal, SharedThreshold, PerAgentThresholds)
 
     def __post_init__(self) -> None:
@@ -216,7 +221,7 @@ class Auto(OneShot[PartSketches]):
         if self.target != "own":
             return super().localize(outcome, cal, position, alpha, features)
         scores = own_data(cal, "auto").scores
-        n, borrowed = len(scores), _borrowed(outcome, position)
+        n, borrowed = len(scores), borrowed_of(outcome, position)
         if conformal_rank(n, alpha) > n:
             own = scores.max(initial=-inf)
             return np.asarray(inf if self.small == "inf" else max(own, borrowed))
@@ -356,7 +361,15 @@ class Auto(OneShot[PartSketches]):
             corrects_shift_of="labels",
             predicts_from_own_data=own,
             proved=self._proved if own else None,
+            for_losses=self._for_losses,
         )
+
+    def _for_losses(self) -> Method[LossCurve]:
+        from fedwqcp.methods._auto_risk import AutoRisk  # which builds on this file
+
+        if self.target != "own":
+            raise InputError("must be 'own' for a risk: over the mixture use fed-crc", "target")
+        return AutoRisk(self.enough, self.small, self.max_groups)
 
     def _proved(self, n: int, alpha: float) -> float:
         """Return the coverage that n points of an agent prove there."""
@@ -457,7 +470,7 @@ _MOST_BEYOND = 400
 """Most scores beyond a threshold that `enough_points` looks at."""
 
 
-def _borrowed(outcome: Outcome, position: int | None) -> float:
+def borrowed_of(outcome: Outcome, position: int | None) -> float:
     """Return what an agent may borrow, whatever a release holds: a number, or +inf for nothing."""
     found: object = inf
     if isinstance(outcome, Proposal):

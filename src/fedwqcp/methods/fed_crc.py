@@ -152,16 +152,20 @@ class FedCRC(OneShot[LossCurve]):
             )
 
     def summarize(self, cal: Calibration, alpha: float) -> LossCurve:
+        losses = self.curve(cal)
+        if self.min_gap > 1:
+            level = cal.n / sketch_size(cal.n, cal.n, self.min_gap) if cal.n else 1.0
+            losses = np.ceil(losses / level) * level
+        return LossCurve(tuple(np.minimum(losses, cal.n).tolist()), cal.n)
+
+    def curve(self, cal: Calibration) -> Floats:
+        """Return the sum of an agent's losses at each threshold of the grid."""
         scores = cal.scores  # those beyond the grid are missed at every threshold
         weights = np.ones(scores.shape) if cal.weights is None else cal.weights
         cell = np.searchsorted(self.grid, scores.ravel())  # the first threshold that holds a score
         mass = np.bincount(cell, weights.ravel(), minlength=self.points + 2)
         # the loss at a threshold is the mass of all later cells
-        losses: Floats = np.cumsum(mass[:0:-1], dtype=np.float64)[::-1]
-        if self.min_gap > 1:
-            level = cal.n / sketch_size(cal.n, cal.n, self.min_gap) if cal.n else 1.0
-            losses = np.ceil(losses / level) * level
-        return LossCurve(tuple(np.minimum(losses, cal.n).tolist()), cal.n)
+        return np.cumsum(mass[:0:-1], dtype=np.float64)[::-1]
 
     def aggregate(self, summaries: Sequence[LossCurve], alpha: float) -> Outcome:
         curves = stacked([s.losses for s in summaries], self.points + 1)
@@ -169,12 +173,12 @@ class FedCRC(OneShot[LossCurve]):
         total, N, M = summed(curves), sum(sizes), len(sizes)
         if self.correction != "site":
             extra = M if self.correction == "mixture" else 1
-            return SharedThreshold(self._smallest(total, N, extra, alpha))
+            return SharedThreshold(self.smallest(total, N, extra, alpha))
         common = total / max(N, 1)
         thresholds = []
         for own, n in zip(curves, sizes, strict=True):
             shrunk = n * (own + self.n0 * common) / max(n + self.n0, 1)
-            thresholds.append(self._smallest(shrunk, n, 1, alpha))
+            thresholds.append(self.smallest(shrunk, n, 1, alpha))
         return PerAgentThresholds(tuple(thresholds))
 
     @property
@@ -212,7 +216,7 @@ class FedCRC(OneShot[LossCurve]):
         levels = sketch_size(cal.n, self.points + 1, self.min_gap)
         return (Disclosure(cal.n, levels, each_level=False),)
 
-    def _smallest(self, losses: Floats, n: int, extra: int, alpha: float) -> float:
+    def smallest(self, losses: Floats, n: int, extra: int, alpha: float) -> float:
         """Return the smallest threshold with (losses + extra) / (n + extra) <= alpha, or +inf."""
         most = float((1 - exact_level(alpha)) * (n + extra) - extra)
         low_enough = losses <= most + LEVEL_TOLERANCE * (n + extra)

@@ -10,6 +10,7 @@ import numpy as np
 from fedwqcp.errors import InputError
 from fedwqcp.outputs import Outputs, in_file
 from fedwqcp.readers.arrays import from_npz, one_array
+from fedwqcp.readers.images import holds_images, load_masks
 from fedwqcp.readers.parquet import from_parquet
 from fedwqcp.readers.tables import from_csv
 
@@ -19,9 +20,15 @@ def load_outputs(
 ) -> Outputs:
     """Read model outputs from .npz, .npy, .csv or .parquet; labels may be in an .npy file.
 
+    A folder or a .zip holds images, an .npz for each.
+
     ``classes`` are those of the round, by which columns and labels may be named; None where the
     round is not known yet: `Outputs.in_classes` then puts them in its order.
     """
+    if holds_images(path):
+        if labels is not None:
+            raise InputError("must be left out: each image holds its mask", field="labels")
+        return load_masks(path)
     match path.suffix:
         case ".npz":
             found = from_npz(path)
@@ -33,7 +40,8 @@ def load_outputs(
             found = from_parquet(path, classes)
         case _:
             raise InputError(
-                f"outputs must be one of .npz, .npy, .csv, .parquet, got {path.name or path}"
+                "outputs must be one of .npz, .npy, .csv, .parquet, or a folder or .zip of images, "
+                f"got {path.name or path}"
             )
     if found.ids is not None and (again := found.ids.size - len(set(found.ids.tolist()))):
         first = np.unique(found.ids, return_index=True)[1]

@@ -69,20 +69,24 @@ def one_array(path: Path) -> npt.NDArray[Any]:
 
 
 def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
-    """Read a NumPy file, an array or an archive of arrays, without running any code in it."""
-    where, name, arrays = f"{path}", "array", {}
     with opened(path, OUTPUT_BYTES) as file:
-        try:
-            found = np.load(file, allow_pickle=False)
-            if isinstance(found, np.ndarray):
-                return found
-            for name in found.files:
-                where = f"{path}: array {name!r}"
-                arrays[name] = found[name]
-        except MemoryError:
-            raise no_memory(path) from None
-        except Exception as error:  # NumPy raises many kinds on bytes that it did not write
-            raise InputError(f"{where} {_why_unread(error, name)}") from None
+        return load_numpy(file, str(path))
+
+
+def load_numpy(file: Any, source: str) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
+    """Read a NumPy file, an array or an archive of arrays, without running any code in it."""
+    where, name, arrays = source, "array", {}
+    try:
+        found = np.load(file, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        for name in found.files:
+            where = f"{source}: array {name!r}"
+            arrays[name] = found[name]
+    except MemoryError:
+        raise no_memory(source) from None
+    except Exception as error:  # NumPy raises many kinds on bytes that it did not write
+        raise InputError(f"{where} {_why_unread(error, name)}") from None
     return arrays
 
 

@@ -306,5 +306,5 @@ def _missing(value: object) -> str:
     return "this one is empty: fill the cell, or take the row out" if empty else ""
 
 
-def no_memory(path: Path) -> InputError:
+def no_memory(path: Path | str) -> InputError:
     return InputError(f"{path} takes more memory than there is: give fewer rows")

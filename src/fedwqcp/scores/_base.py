@@ -38,6 +38,9 @@ from fedwqcp.sets import Intervals, LabelSets
 class Score(CheckedSettings, ABC):
     """A nonconformity score; larger is stranger. A frozen dataclass of its settings."""
 
+    losses: ClassVar[bool] = False
+    """Whether a point has several scores, whose weights above a threshold are its loss."""
+
     @property
     def columns(self) -> int:
         """How many scores a point has; each column is calibrated at alpha / columns."""

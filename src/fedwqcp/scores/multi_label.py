@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,8 @@ class MultiLabel(Score):
     >>> score.invert([[0.75, 0.5, 0.25]], 0.5)[0]
     (0, 1)
     """
+
+    losses: ClassVar[bool] = True
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
         del n_classes  # the range is the same for any number of labels

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from fedwqcp import metrics, scores
 from fedwqcp._io import opened, to_json, write_atomic
 from fedwqcp._validation import (
+    Bools,
     Floats,
     as_alpha,
     as_array,
@@ -30,10 +31,12 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp.errors import ExpiredPredictorWarning, InputError, RecordError, warn
-from fedwqcp.groups import group_places, largest
-from fedwqcp.metrics import AgentMetrics, AgentRisk
+from fedwqcp.groups import columns_of, group_places, largest
+from fedwqcp.metrics import AgentMetrics, AgentRisk, MaskRisk
+from fedwqcp.outputs import MaskOutputs
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores._uniforms import uniforms_of_rows
+from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import Choice, check_provenance
@@ -235,7 +238,7 @@ class Predictor(
             If the day has passed until which the predictor is valid.
         """
         if not isinstance(self.score_object, LabelScore | MultiLabel):
-            raise InputError("makes intervals: call predict_interval", field="score")
+            raise InputError(f"is not of sets of labels: call {self._call}", field="score")
         values = self._values(probs, classes, model)
 
         def _at(level: float | None) -> LabelSets:
@@ -295,7 +298,7 @@ class Predictor(
             If the rows, level, groups or model do not fit.
         """
         if not isinstance(self.score_object, IntervalScore):
-            raise InputError("makes sets of labels: call predict_set", field="score")
+            raise InputError(f"is not of intervals: call {self._call}", field="score")
         values = self._values(outputs, None, model)
 
         def _at(level: float | None) -> Intervals:
@@ -305,10 +308,48 @@ class Predictor(
 
         return self._each(alpha, _at)
 
+    def predict_mask(
+        self,
+        probability_map: npt.ArrayLike,
+        *,
+        alpha: float | None = None,
+        group: Any = None,
+        model: str | Path | None = None,
+    ) -> Bools:
+        """Return the mask of one image.
+
+        Parameters
+        ----------
+        probability_map : array_like, shape (height, width) or more dimensions
+            Probability of each pixel or voxel.
+        alpha : float, optional
+            Which level, where there are several.
+        group : str, int or set, optional
+            Group of the image, or its groups, where thresholds are by group.
+        model : str or Path, optional
+            As `predict_set` takes it.
+
+        Returns
+        -------
+        Bools
+            True in the mask, in the shape of the map.
+
+        Raises
+        ------
+        InputError
+            If the predictor is not of masks, or the map, level, group or model does not fit it.
+        """
+        score = self.score_object
+        if not isinstance(score, Mask):
+            raise InputError(f"is not of masks: call {self._call}", field="score")
+        self.check_model(model)
+        where = None if group is None else columns_of([group])
+        return score.invert(probability_map, float(np.ravel(self._rows(where, alpha, 1))[0]))
+
     def measure(
         self,
-        outputs: npt.ArrayLike,
-        labels: npt.ArrayLike,
+        outputs: npt.ArrayLike | MaskOutputs,
+        labels: npt.ArrayLike | None = None,
         *,
         ids: npt.ArrayLike | None = None,
         alpha: float | None = None,
@@ -317,15 +358,16 @@ class Predictor(
         allow_empty: bool = True,
         model: str | Path | None = None,
         level: float = 0.95,
-    ) -> AgentMetrics | AgentRisk:
+    ) -> AgentMetrics | AgentRisk | MaskRisk:
         """Return coverage (or risk) and size of the sets or intervals of labelled rows.
 
         Parameters
         ----------
         outputs : array_like
-            As `predict_set` or `predict_interval` takes them.
-        labels : array_like, shape (n,) or (n, L)
-            The true labels, by number or name; the true values; or which labels are there.
+            As `predict_set` or `predict_interval` takes them; or `MaskOutputs`.
+        labels : array_like, shape (n,) or (n, L), optional
+            The true labels, by number or name; the true values; or which labels are there. Masks
+            bring their own.
         ids : array_like, shape (n,), optional
             As `predict_set` takes them.
         alpha : float, optional
@@ -343,18 +385,30 @@ class Predictor(
 
         Returns
         -------
-        AgentMetrics or AgentRisk
+        AgentMetrics, AgentRisk or MaskRisk
             Coverage with its exact interval, or the false-negative rate where a row has several
-            labels; and the mean size.
+            labels, and the mean size; of masks the missed share and the area.
 
         Raises
         ------
         InputError
             If the rows, labels, level, groups or model do not fit, or there is no row.
         """
+        score, name = self.score_object, self.agent or "new site"
+        if isinstance(score, Mask):
+            if not isinstance(outputs, MaskOutputs):
+                raise InputError("of masks are measured on MaskOutputs", field="outputs")
+            self.check_model(model)
+            where = outputs.groups if self.by == "group" else None
+            marked = score.grid <= self._rows(where, alpha, len(outputs.values))
+            return metrics.measure_masks(
+                name, outputs.values, outputs.inside, marked, level, empty=score.empty
+            )
+        if isinstance(outputs, MaskOutputs) or labels is None:
+            raise InputError("must be given: the true labels of the rows", field="labels")
         values = self._values(outputs, classes, model)
-        sets, name = self.apply(values, ids, groups, alpha, allow_empty), self.agent or "new site"
-        if isinstance(self.score_object, MultiLabel):
+        sets = self.apply(values, ids, groups, alpha, allow_empty)
+        if isinstance(score, MultiLabel):
             assert isinstance(sets, LabelSets)  # the score is of labels
             return metrics.measure_risk(name, sets, labels, level)
         truth = as_class_labels(labels, self.classes) if isinstance(sets, LabelSets) else labels
@@ -399,13 +453,7 @@ class Predictor(
         allow_empty: bool = True,
     ) -> LabelSets | Intervals:
         """Return sets or intervals of model outputs that `predict_set` would have checked."""
-        table, score = self.thresholds(alpha), self.score_object
-        if (self.by == "group") != (groups is not None):
-            raise InputError("must be given by group, and only there", field="groups")
-        if groups is not None:
-            q = largest(table, group_places(groups, self.groups, len(values)))
-        else:
-            q = table[0, 0] if table.size == 1 else table[0]
+        q, score = self._rows(groups, alpha, len(values)), self.score_object
         if isinstance(score, LabelScore):
             rule: Rule = "leq_top1" if self.rule == "leq" and not allow_empty else self.rule
             u = None
@@ -423,6 +471,15 @@ class Predictor(
             return self._of_classes(score.invert(values, q))
         assert isinstance(score, IntervalScore)  # of the three kinds that `_score` lets through
         return score.invert(values, q)
+
+    def _rows(self, groups: npt.ArrayLike | None, alpha: float | None, n: int) -> Floats:
+        """Return the thresholds of n rows: by their groups, or the same for all."""
+        table = self.thresholds(alpha)
+        if (self.by == "group") != (groups is not None):
+            raise InputError("must be given by group, and only there", field="groups")
+        if groups is not None:
+            return largest(table, group_places(groups, self.groups, n))
+        return np.asarray(table[0, 0] if table.size == 1 else table[0])
 
     # ---- files
 
@@ -530,9 +587,17 @@ class Predictor(
     def score_object(self) -> Score:
         """The score that ``score`` names."""
         found = scores.get(self.score.name, **self.score.settings)
-        if not isinstance(found, LabelScore | MultiLabel | IntervalScore):
+        if not isinstance(found, LabelScore | MultiLabel | IntervalScore | Mask):
             raise InputError("is the caller's own: its sets are not made here", field="score")
         return found
+
+    @property
+    def _call(self) -> str:
+        """What predicts with this score."""
+        kinds = {IntervalScore: "predict_interval", Mask: "predict_mask"}
+        return next(
+            (k for of, k in kinds.items() if isinstance(self.score_object, of)), "predict_set"
+        )
 
     @cached_property
     def _named(self) -> bool:

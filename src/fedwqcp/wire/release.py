@@ -38,6 +38,7 @@ GuaranteeKind: TypeAlias = Literal[
     "multi-distribution",
     "new-agent-marginal",
     "new-agent-confident",
+    "risk-floor",
     "risk-agent",
     "risk-mixture",
     "risk-iid",
@@ -64,6 +65,9 @@ KINDS: dict[GuaranteeKind, str] = {
     "took part",
     "new-agent-confident": "a threshold that a new agent, exchangeable with those that took part, "
     "would with a stated probability not exceed by its own data",
+    "risk-floor": "expected loss of at most alpha, or (n alpha + 1)/(n + 1) where 1/(n + 1) is "
+    "more, at an agent whose test points are exchangeable with its n calibration points, whatever "
+    "others send",
     "risk-agent": "expected loss at an agent whose test points are exchangeable with its "
     "calibration points",
     "risk-mixture": "expected loss of a test point that comes from the mixture of the agents",
@@ -91,6 +95,7 @@ _FOR_WHOM: dict[GuaranteeKind, str] = {
     "multi-distribution": "coverage at every agent and every mixture of them",
     "new-agent-marginal": "coverage at a new agent",
     "new-agent-confident": "a threshold that is large enough for a new agent",
+    "risk-floor": "expected loss at each agent, (n alpha + 1)/(n + 1) with few points",
     "risk-agent": "expected loss at each agent",
     "risk-mixture": "expected loss over the mixture of agents",
     "risk-iid": "expected loss where all agents share one distribution",

@@ -178,7 +178,12 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
     ),
     "proves-less": (
         lambda f: (
-            f"{_points(f)} prove coverage of at least {f['proved']:.3g}, not {1 - f['alpha']:g}"
+            f"{_points(f)} prove "
+            + (
+                f"a risk of at most {1 - f['proved']:.3g}, not {f['alpha']:g}"
+                if f.facts.get("risk")
+                else f"coverage of at least {f['proved']:.3g}, not {1 - f['alpha']:g}"
+            )
         ),
         lambda f: (
             f"That takes {f['needed']} points; with fewer the threshold is borrowed from agents "

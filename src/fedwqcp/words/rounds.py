@@ -17,6 +17,7 @@ _WHERE = {
     "target-shift": "in the target population",
     "multi-distribution": "at every agent and in every mixture of them",
     "new-agent-marginal": "at a new agent like these",
+    "risk-floor": "at {agent}",
     "risk-agent": "at {agent}",
     "risk-mixture": "over all agents together",
     "risk-iid": "if the data of all agents are alike",
@@ -35,7 +36,7 @@ def guarantee(
     *,
     agent: str | None = None,
     proved: float | None = None,
-    intervals: bool = False,
+    of: str = "set",
 ) -> str:
     """Say what is guaranteed, in one plain line; ``proved`` by the points of this agent."""
     if kind == "none":
@@ -44,12 +45,15 @@ def guarantee(
         return "a new agent like these would, with the stated probability, need no larger threshold"
     where = _WHERE[kind].format(agent=agent or "each agent")
     like = " like those it calibrated on" if "{agent}" in _WHERE[kind] else ""
-    held = "value in the interval" if intervals else "label in the set"
-    if kind.startswith("risk"):
-        most = " or ".join(f"{100 * alpha:.4g} %" for alpha in alphas)
-        least = "about" if strength == "approximate" else "at most"
-        return f"{where}, {least} {most} of the labels of future cases{like} will be missed"
+    held = "value in the interval" if of == "interval" else "label in the set"
     shares = alphas if proved is None else [1 - proved]
+    if kind.startswith("risk"):
+        most = " or ".join(f"{100 * alpha:.4g} %" for alpha in shares)
+        least = "about" if strength == "approximate" else "at most"
+        few = " ((n alpha + 1)/(n + 1) with few points)" if kind == "risk-floor" else ""
+        parts = "true pixels of future images" if of == "mask" else "labels of future cases"
+        few = few if proved is None else ""
+        return f"{where}, on average {least} {most}{few} of the {parts}{like} will be missed"
     share = " or ".join(f"{100 * (1 - alpha):.3g} %" for alpha in shares)
     floored = kind == "agent-floor" and proved is None
     floor = " (n/(n + 1) where n is too small for that)" if floored else ""

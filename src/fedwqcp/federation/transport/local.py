@@ -44,9 +44,10 @@ from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
 from fedwqcp.groups import group_names, most_groups
 from fedwqcp.methods import Calibration, Method
-from fedwqcp.outputs import Outputs
+from fedwqcp.outputs import MaskOutputs, Outputs
 from fedwqcp.scores import Score
 from fedwqcp.scores.aps import APS
+from fedwqcp.scores.mask import Mask
 from fedwqcp.wire.messages import Number, Target
 
 SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Generator
@@ -184,6 +185,8 @@ def default_score(score: str | Score | None, agents: Mapping[str, object]) -> Sc
     outputs = {name: data for name, data in agents.items() if isinstance(data, Outputs)}
     if score is not None or not outputs:
         return score
+    if any(isinstance(data, MaskOutputs) for data in outputs.values()):
+        return Mask()
     for name, data in outputs.items():
         if data.values.ndim == 1:
             raise InputError(
