@@ -205,13 +205,11 @@ def table() -> str:
 
 
 MEAN = "the mean moves by its share of the weight"
-THRESHOLD = "q_k and n_k"
 SHARED = "the threshold"
-PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
+PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "auto": (
         "an honest threshold is never below its own agent's, nor above its largest score where its "
         "points suffice for one",
-        "class counts and one score in seven",
         "every agent's borrowed threshold, and which share of its labels nobody has seen",
         (
             "statistical/test_floor.py::test_no_release_lowers_the_floor_or_blows_up_a_finite_threshold",
@@ -220,12 +218,10 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "split-cp": (
         "nothing",
         "nothing",
-        "nothing",
         ("methods/test_split_cp.py::test_nothing_is_sent",),
     ),
     "guarded-median-cp": (
         "an honest threshold stays between two of its own agent's",
-        THRESHOLD,
         "the median before it is guarded",
         (
             "methods/test_guarded_median_cp.py::"
@@ -235,7 +231,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "rob-fcp": (
         "if it looks honest in the histogram, the threshold moves within one bin, of which the "
         "outer two have no end; else it is left out, or an odd honest agent in its place",
-        "two quantiles, a histogram, then counts",
         "the threshold, who was left out and how much coverage that can cost, the values asked for",
         (
             "methods/test_rob_fcp.py::test_an_agent_is_bound_to_its_histogram",
@@ -248,14 +243,12 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "max-cp": (
         "never lowers the threshold below an honest one; raises it as it likes, to +inf",
-        THRESHOLD,
         SHARED,
         ("methods/test_max_cp.py::test_a_byzantine_agent_lowers_nobody",),
     ),
     "new-agent-cp": (
         "`marginal`: weighs one of M + 1, whatever its n; `confident`: the threshold stays between "
         "its honest neighbours",
-        "order statistics, or counts, or q_k and n_k",
         SHARED,
         ("methods/test_new_agent_cp.py::test_a_byzantine_agent_weighs_one_of_the_agents",),
     ),
@@ -263,7 +256,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         "the threshold stays between its honest neighbours; with `selection=truncate_min` a claim "
         "of n = 1 leaves one random score of each agent, which is +inf for all unless "
         "M / (M + 1) >= 1 - alpha",
-        "one order statistic and n_k",
         "the threshold, its rank and its coverage",
         (
             "conformance/test_byzantine.py::"
@@ -274,7 +266,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "fcp": (
         "the threshold moves by at most n ranks",
-        "n_k and counts, or points of a sketch",
         "the threshold, which is one person's score, and the values asked for",
         (
             "conformance/test_byzantine.py::test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores",
@@ -283,7 +274,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "fed-crc": (
         "the threshold moves by at most n ranks",
-        "sums of losses on a grid, and n_k",
         "the threshold; with `correction=site` everyone's",
         (
             "conformance/test_byzantine.py::"
@@ -293,7 +283,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "fedls-cp": (
         "another agent's distribution of a class moves by the share it borrows; a `mixture` "
         "target by n / (N + n)",
-        "class counts and order statistics",
         "every agent's threshold, and what share of it is borrowed and of classes that the agent "
         "lacks",
         (
@@ -306,7 +295,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "dp-fedcp": (
         "each step moves by its share of the weighted labels times `local_steps` x `step_size`",
-        "class counts, then increments or counts by class",
         "every agent's thresholds and ratios of label shares, where targets are `own`",
         (
             "conformance/test_byzantine.py::"
@@ -316,7 +304,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "cphet": (
         "n N / N_t of weight towards one agent, or n towards each; with `solver=rounds` the start, "
         "a mean, moves by its share of the range; **towards a named density anything**",
-        "class shares, means and covariances of features, then weighted counts",
         "class shares, means and covariances of **every** agent's features, every agent's "
         "threshold and effective sample size",
         (
@@ -331,7 +318,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "fedwq-cp": (
         f"{MEAN}, n / (N + n); +inf under `propagate`",
-        THRESHOLD,
         SHARED,
         (
             "conformance/test_byzantine.py::"
@@ -340,7 +326,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "private-fedwq-cp": (
         f"{MEAN}, n / (N + n); +inf under `propagate`",
-        "a private draw, and n_k (with noise where set)",
         SHARED,
         (
             "conformance/test_byzantine.py::"
@@ -350,7 +335,6 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "fedavgq-cp": (
         f"{MEAN}, 1 / M; +inf under `propagate`",
-        THRESHOLD,
         SHARED,
         (
             "conformance/test_byzantine.py::"
@@ -358,23 +342,21 @@ PARTIES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         ),
     ),
 }
-"""What an agent can do, what the server learns of it, what other agents do, and the tests."""
+"""What an agent can do, what other agents learn of one, and the tests."""
 
 
 def parties() -> str:
     """Return the table of SECURITY.md."""
     lines = [
-        "| method | one Byzantine agent of n points | worst honest coverage with none, one, two "
-        "of six | the server learns of an agent | other agents, alone or as a pair, learn of it | "
-        "tests |",
-        "|---|---|---|---|---|---|",
+        "| method | one Byzantine agent of n points | coverage with 0, 1, 2 of six | other agents "
+        "learn of one | tests |",
+        "|---|---|---|---|---|",
     ]
-    for method, (does, server, agents, tests) in PARTIES.items():
+    for method, (does, agents, tests) in PARTIES.items():
         none, one, two = cells(method)[:3]
         named = ", ".join(f"`{test}`" for test in tests)
         lines.append(
-            f"| `{method}` | {does} | {none:.3f}, {one:.3f}, {two:.3f} | {server} | {agents} | "
-            f"{named} |"
+            f"| `{method}` | {does} | {none:.3f}, {one:.3f}, {two:.3f} | {agents} | {named} |"
         )
     return "\n".join(lines)
 

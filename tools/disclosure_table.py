@@ -1,10 +1,12 @@
-"""The table "What leaves an agent", which ``tools/fill_pages.py`` writes into SECURITY.md.
+"""The tables of what leaves an agent, which ``tools/fill_pages.py`` writes into SECURITY.md.
 
 The words are said here, the numbers come from what each method declares (`Method.reveals`) and from
 the limit that an agent holds it against.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 
 THRESHOLD = "the local threshold q_k, one of its scores, and n_k"
+COUNTS = "n_k, and how many scores lie below values that the server names"
 ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("split-cp", {}, "nothing"),
     ("auto", {}, "class counts, and one score in seven of a class of at least 10 points"),
@@ -25,47 +28,45 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("guarded-median-cp", {}, THRESHOLD),
     ("max-cp", {}, THRESHOLD),
     ("new-agent-cp", {}, "at most 64 order statistics, one in 5 scores"),
-    ("new-agent-cp", {"sketch": "bisection"}, "n_k, and counts as in `fcp`"),
+    ("new-agent-cp", {"sketch": "bisection"}, COUNTS),
     ("new-agent-cp", {"form": "confident"}, THRESHOLD),
     ("fedcp-qq", {}, "one order statistic and n_k"),
     ("private-fedwq-cp", {}, "a drawn edge of a public grid, and n_k (with noise where set)"),
-    ("fcp", {}, "n_k, and how many scores lie below values that the server names"),
+    ("fcp", {}, COUNTS),
     ("fcp", {"count_gap": 5}, "the same, counted in steps of 5 scores"),
     ("fcp", {"sketch": "order"}, "at most 64 order statistics, one in 5 scores"),
     ("fcp", {"sketch": "exact"}, "all scores"),
     (
         "fedls-cp",
         {},
-        "class counts, and of classes of 10 points and more one in 5 scores, at most 48",
+        "class counts, and of classes of at least 10 one in 5 scores, at most 48",
     ),
-    ("fedls-cp", {"min_gap": 2}, "the same, but every second score"),
     (
         "fedls-cp",
         {"strata": (0.5,)},
-        "the same with strata of a feature, here two equal ones, for classes",
+        "the same, with two equal strata of a feature for classes",
     ),
     ("rob-fcp", {}, "two quantiles, a histogram of 20 bins, then counts as in `fcp`"),
     ("fed-crc", {}, "the sum of its losses at each of 1001 thresholds, and n_k"),
     ("fed-crc", {"min_gap": 5}, "the same in steps of 5 losses"),
-    ("cphet", {}, "class shares, means and covariances of the features; then weighted counts"),
-    ("cphet", {"solver": "exact"}, "the same, then all scores with their weights"),
-    ("dp-fedcp", {}, "class counts; then 200 increments of every agent's and class's threshold"),
-    ("dp-fedcp", {"target": "mixture"}, "class counts; then 200 increments of every class's"),
-    ("dp-fedcp", {"solver": "exact"}, "class counts; then counts of each class at many values"),
+    ("cphet", {}, "class shares, means and covariances of features; weighted counts"),
+    ("dp-fedcp", {}, "class counts; 200 increments of every agent's and class's threshold"),
+    ("dp-fedcp", {"target": "mixture"}, "class counts; 200 increments of every class's"),
 )
 SIZES = (75, 1000)
 
 
 def table() -> str:
-    """Return the table."""
+    """Return the table; settings that send the same have one row."""
     head = " | ".join(f"n = {n}" for n in SIZES)
-    lines = [f"| method | leaves the agent | {head} | answered from |", "|---|---|---|---|---|"]
+    lines = [f"| method | leaves the agent | {head} | answers from |", "|---|---|---|---|---|"]
+    rows: dict[str, list[str]] = {}
     for name, settings, words in ROWS:
         given = ", ".join(f"`{key}={value}`" for key, value in settings.items())
         disclosed = " | ".join(str(_disclosed(name, settings, n)) for n in SIZES)
-        method = f"`{name}`" + (f", {given}" if given else "")
-        lines.append(f"| {method} | {words} | {disclosed} | {_first(name, settings)} |")
-    return "\n".join(lines)
+        method = f"`{name}`" + (f" {given}" if given else "")
+        rows.setdefault(f"{words} | {disclosed} | {_first(name, settings)}", []).append(method)
+    return "\n".join([*lines, *(f"| {', '.join(each)} | {row} |" for row, each in rows.items())])
 
 
 def _data(n: int) -> Calibration:
@@ -101,7 +102,7 @@ def _first(name: str, settings: dict[str, object]) -> str:
     if all(answers(n) for n in (*range(1, 60), 10**5)):
         return "any n"
     if not answers(10**5):
-        return "only if the site allows it"
+        return "never"
     low, high = 1, 10**5
     while high - low > 1:
         middle = (low + high) // 2
@@ -110,5 +111,6 @@ def _first(name: str, settings: dict[str, object]) -> str:
 
 
 def tables() -> dict[str, str]:
-    """Return the table."""
-    return {"disclosure": table()}
+    """Return the table, and what the search for reconstructions found."""
+    results = Path(__file__).parents[1] / "benchmarks" / "results" / "reconstruction.md"
+    return {"disclosure": table(), "reconstruction": results.read_text().strip()}

@@ -587,19 +587,20 @@ def fuzz_site_rounds(case: Case) -> None:
 
     Read off the answers alone: whose exact scores left, in which rounds, and on whose word.
     """
-    random, cal = case.random, _people(case.random)
-    rows = {round(score, 6): at for at, score in enumerate(cal.scores.tolist())}
-    told, kinds, sent, allowed = set[int](), set[str](), dict[bytes, bytes](), Counter[bytes]()
+    random, samples = case.random, _people(case.random)
+    sent, allowed = dict[bytes, bytes](), Counter[bytes]()
     with _scratch() as where:
         home, lost, asks = where / "site", False, random.random() < 0.3
         make_site_folder(home)
-        site = Site.of({"agent": "north", "folder": str(home), "approve": asks})
+        budget = {"privacy-budget": 3.0} if random.random() < 0.2 else {}
+        site = Site.of({"agent": "north", "folder": str(home), "approve": asks, **budget})
+        seen = _Seen(samples, 3.0 if budget else None)
         for at in range(10):
             terms = _next_terms(case, at, [terms for *_, terms in case.sent])
             case.sent.append((at, "server", terms))
-            request = Request("n", terms, b"", 60.0)
+            request, cal = Request("n", terms, b"", 60.0), random.choice(samples)
             with case.message(f"round {at} at a site"):
-                work = partial(site_answer, site, request, lambda: cal)
+                work = partial(site_answer, site, request, lambda cal=cal: cal)
                 status, body = site.perform(work, 60.0, False)
             case.refusals[status] += status != OK
             if status not in {OK, *CODES}:
@@ -611,18 +612,9 @@ def fuzz_site_rounds(case: Case) -> None:
                 if asks and terms not in sent and not allowed[agreed]:
                     raise Finding("a site answers a round that nobody approved")
                 allowed[agreed] -= terms not in sent
+                if terms not in sent:
+                    seen.add(Plan.of(decode(terms, Round)), json.loads(body)["answers"])
                 sent[terms] = body
-                plan = Plan.of(decode(terms, Round))
-                if not plan.method.traits.private:
-                    exact = re.findall(r"\b0\.\d+", json.dumps(json.loads(body)["answers"]))
-                    found = {rows[x] for x in (round(float(x), 6) for x in exact) if x in rows}
-                    told |= found
-                    kinds |= {_kind(plan)} if found else set()
-            if len(told) > cal.n // 5:
-                raise Finding(f"{len(told)} of {cal.n} scores were told")
-            small = any(cal.labels[row] == 2 for row in told)
-            if len(kinds) > 1 or (small and "class" in kinds):
-                raise Finding(f"a class of five is told by difference: {sorted(kinds)}")
             if status == "approval" and random.random() < 0.7:
                 waiting = waiting_rounds(home)
                 name = random.choice(list(waiting))
@@ -633,12 +625,50 @@ def fuzz_site_rounds(case: Case) -> None:
                 shutil.rmtree(random.choice((home / "ledger", home)), ignore_errors=True)
 
 
-def _people(random: Random) -> fw.Calibration:
-    """75 people of three classes, five of them in the last, with a score of their own each."""
+@dataclass
+class _Seen:
+    """What a site's answers showed, held against what it promises."""
+
+    samples: tuple[fw.Calibration, ...]
+    budget: float | None
+    told: set[float] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+    cuts: set[tuple[float, ...]] = field(default_factory=set)
+    spent: float = 0.0
+
+    def add(self, plan: Plan, answers: list[Any]) -> None:
+        """Take what one more round showed."""
+        small = {score for cal in self.samples for score in cal.scores[cal.labels == 2]}
+        scores = {score for cal in self.samples for score in cal.scores.tolist()}
+        if plan.traits.private:
+            self.spent += plan.traits.spends * len(plan.round.alphas)
+            if self.spent > (self.budget or 10.0) + 1e-9:
+                raise Finding(f"epsilon {self.spent} was spent")
+            if self.budget is None and plan.round.by == "label" and any(answers[2::3]):
+                raise Finding("a private answer of a class of five")
+            return
+        if self.budget:
+            raise Finding("a site with a budget answers without noise")
+        found = {round(float(x), 6) for x in re.findall(r"\b0\.\d+", json.dumps(answers))} & scores
+        self.told |= found
+        self.kinds |= {_kind(plan)} if found else set()
+        self.cuts |= {plan.traits.cuts} - {()}
+        if len(self.told) > len(scores) / len(self.samples) // 5:
+            raise Finding(f"{len(self.told)} scores of 75 people were told")
+        if len(self.kinds) > 1 or (self.told & small and "class" in self.kinds):
+            raise Finding(f"a class of five is told by difference: {sorted(self.kinds)}")
+        if len(self.cuts) > 1:
+            raise Finding(f"several cuts of one site were answered: {sorted(self.cuts)}")
+
+
+def _people(random: Random) -> tuple[fw.Calibration, ...]:
+    """75 people of three classes, five of them in the last, by the scores of two models."""
     labels = [0] * 40 + [1] * 30 + [2] * 5
     random.shuffle(labels)
     scores = [at / 10_000 for at in random.sample(range(1, 10_000), 75)]
-    return fw.Calibration(scores, labels, np.zeros((75, 1)), 3, groups=["f"] * 75)
+    other = [round(0.99995 - score, 5) for score in scores]
+    ages = np.array(random.choices(range(100), k=75), dtype=float)[:, None]
+    return tuple(fw.Calibration(x, labels, ages, 3, groups=["f"] * 75) for x in (scores, other))
 
 
 def _next_terms(case: Case, at: int, before: list[bytes]) -> bytes:
@@ -650,8 +680,17 @@ def _next_terms(case: Case, at: int, before: list[bytes]) -> bytes:
             return again if random.random() < 0.5 else _renamed(again, f"again{at}")
     plan = random.choice(setups()).plan
     levels = sorted({random.randrange(1, 50) / 100 for _ in range(random.choice((1, 3)))})
+    name, settings = plan.round.method.name, plan.round.method.settings
+    if name == "fedls-cp" and random.random() < 0.5:
+        settings = {**settings, "strata": (float(random.randrange(40, 60)),), "points": 2}
+    if name == "private-fedwq-cp":
+        settings = {**settings, "epsilon": random.choice((0.5, 2.5, 4.0))}
     own = replace(
-        plan.round, id=f"r{at}", alphas=tuple(levels), groups=("f",) * bool(plan.round.groups)
+        plan.round,
+        id=f"r{at}",
+        method=Choice(name, settings),
+        alphas=tuple(levels),
+        groups=("f",) * bool(plan.round.groups),
     )
     case.setup = f"{own.method.name} {own.method.settings} by={own.by}"
     return case.mutated(encode(own), [encode(plan.round)]) if random.random() < 0.2 else encode(own)
@@ -669,6 +708,7 @@ def _agreed(terms: bytes) -> bytes:
 def _kind(plan: Plan) -> str:
     """Whose scores a round asks for; the only group is everybody."""
     by_class = plan.round.method.name in ("auto", "fedls-cp") and plan.round.target != "mixture"
+    by_class = by_class and not plan.traits.cuts
     return "class" if by_class or plan.round.by == "label" else "all"
 
 

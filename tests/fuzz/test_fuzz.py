@@ -224,6 +224,19 @@ def test_the_model_takes_nothing_that_is_no_answer(data):
 
 SITE_FAULTS = {
     "a ledger of one round": ("fedwqcp.federation.ledger._spent", lambda _: Counter()),
+    "scores of another model for nothing": (
+        "fedwqcp.federation.ledger._of_same",
+        lambda one, other: one.accounts.keys() == other.accounts.keys(),
+    ),
+    "other cuts": ("fedwqcp.federation.ledger._new_cuts", lambda *_: ""),
+    "small private groups": (
+        "fedwqcp.federation.agent.Agent._without_small_groups",
+        lambda self, answers, least: answers,
+    ),
+    "an unchecked budget": (
+        "fedwqcp.federation.privacy_budget.Budget._check",
+        lambda *_: None,
+    ),
     "differences": ("fedwqcp.federation.ledger._check_differences", lambda *_: None),
     "a lost ledger": ("fedwqcp.federation.site_folder._Marker.lost", lambda *_: []),
     "an approval of the method alone": (
@@ -240,4 +253,4 @@ SITE_FAULTS = {
 @pytest.mark.parametrize(("place", "fault"), SITE_FAULTS.values(), ids=SITE_FAULTS)
 def test_it_finds_faults_of_a_site_over_many_rounds(monkeypatch, place, fault):
     monkeypatch.setattr(place, fault)
-    assert found_by("rounds", 100)
+    assert found_by("rounds", 200)
