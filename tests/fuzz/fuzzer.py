@@ -678,7 +678,8 @@ def _next_terms(case: Case, at: int, before: list[bytes]) -> bytes:
         again = random.choice(before)
         with contextlib.suppress(FedwqcpError):
             return again if random.random() < 0.5 else _renamed(again, f"again{at}")
-    plan = random.choice(setups()).plan
+    few = [s for s in setups() if s.plan.round.method.name in ("fedls-cp", "private-fedwq-cp")]
+    plan = random.choice(few if few and random.random() < 0.4 else setups()).plan
     levels = sorted({random.randrange(1, 50) / 100 for _ in range(random.choice((1, 3)))})
     name, settings = plan.round.method.name, plan.round.method.settings
     if name == "fedls-cp" and random.random() < 0.5:

@@ -253,4 +253,4 @@ SITE_FAULTS = {
 @pytest.mark.parametrize(("place", "fault"), SITE_FAULTS.values(), ids=SITE_FAULTS)
 def test_it_finds_faults_of_a_site_over_many_rounds(monkeypatch, place, fault):
     monkeypatch.setattr(place, fault)
-    assert found_by("rounds", 200)
+    assert found_by("rounds", 120)
