@@ -218,7 +218,7 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "split-cp": (
         "nothing",
         "nothing",
-        ("methods/test_split_cp.py::test_nothing_is_sent",),
+        ("conformance/test_byzantine.py::test_this_reaches_the_server_and_this_the_other_agents",),
     ),
     "guarded-median-cp": (
         "an honest threshold stays between two of its own agent's",
@@ -288,7 +288,6 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         (
             "methods/test_fedls_cp.py::"
             "test_other_agents_move_a_distribution_by_the_share_that_is_borrowed",
-            "methods/test_fedls_cp.py::test_without_shrinkage_other_agents_change_nothing",
             "methods/test_fedls_cp.py::"
             "test_another_agent_moves_the_mixture_by_its_share_of_the_points",
         ),
@@ -309,7 +308,6 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         (
             "conformance/test_byzantine.py::"
             "test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has",
-            "conformance/test_byzantine.py::test_cphet_refuses_a_thousandth_more_weight_than_that",
             "conformance/test_byzantine.py::"
             "test_cphet_refuses_the_largest_weight_towards_every_target",
             "conformance/test_byzantine.py::"
