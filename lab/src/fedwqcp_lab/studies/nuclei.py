@@ -90,7 +90,7 @@ def train(images: torch.Tensor, masks: torch.Tensor) -> UNet:
             x, y = (part.flip(3) if flip else part for part in (x, y))
             loss = nn.functional.binary_cross_entropy_with_logits(net(x), y)
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it open
+            loss.backward()
             optimizer.step()
             schedule.step()
     return net.eval()
