@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import fedwqcp as fw
 from fedwqcp.serve.page import page as written
 from serve.cases import released
 
@@ -16,6 +17,7 @@ def site(tmp_path_factory):
     own = release.predictor("köln", model="net 3.1", valid_until="2031-05-31")
     own.save(folder / "köln.json")
     released("cqr")[0].predictor("köln", valid_until="2020-01-31").save(folder / "old.json")
+    released("fed-crc")[0].predictor("köln").save(folder / "several.json")
     (folder / "none.json").write_text('{"kind": "predictor", "version": 7}')
     return folder, own, new
 
@@ -69,6 +71,18 @@ def test_a_predictor_past_its_date_and_one_of_another_version_say_so(tab, site):
     tab.fill("#rows", "1, 2.5")
     tab.click("button")
     assert tab.locator("#sets li").count() == 1
+    assert not tab.is_visible("#some"), "no interval is empty by choice"
     tab.set_input_files("#file", site[0] / "none.json")
     tab.wait_for_selector("#form[hidden]", state="attached")
     assert tab.locator("#about .bad").count() == 1
+
+
+def test_labels_that_occur_together_are_no_alternatives(tab, site):
+    own = fw.load(site[0] / "several.json")
+    tab.set_input_files("#file", site[0] / "several.json")
+    tab.wait_for_selector("#form:not([hidden])")
+    tab.fill("#rows", "0.99, 0.98, 0.97, 0.01")
+    tab.click("button")
+    held = [f"class {label}" for label in own.predict_set([[0.99, 0.98, 0.97, 0.01]])[0]]
+    assert tab.inner_text("#sets li").startswith(", ".join(held))
+    assert not tab.is_visible("#some")
