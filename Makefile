@@ -22,7 +22,7 @@ test: $(VENV)/.fast  ## the quick suite
 
 test-lowest: $(VENV)/.lowest  ## the quick suite of the core on the oldest supported dependencies
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nvflare and not nightly" tests/scores tests/methods tests/wire \
-	  tests/federation tests/theory tests/conformance tests/streaming tests/test_quantile.py tests/test_sets.py tests/test_metrics.py \
+	  tests/federation tests/theory tests/conformance tests/readers tests/test_quantile.py tests/test_sets.py tests/test_metrics.py \
 	  tests/test_sklearn.py
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow" tests/kernels
 
@@ -34,7 +34,7 @@ check: $(VENV)/.dev  ## format, lint, types, imports between packages, docstring
 	$(BIN)/python tools/docstrings.py
 
 test-torch: $(VENV)/.torch  ## models and tensors
-	$(BIN)/python -m pytest lab/tests/models tests/test_torch.py lab/tests/test_training.py tests/streaming/test_batches.py \
+	$(BIN)/python -m pytest lab/tests/models tests/test_torch.py lab/tests/test_training.py \
 	  tests/kernels/test_triton.py \
 	  lab/src/fedwqcp_lab/models src/fedwqcp/torch.py src/fedwqcp/kernels -n 2 -m "not slow"
 
@@ -72,8 +72,8 @@ docs: $(VENV)/.docs  ## the site; warnings are errors
 	rm -rf docs/reference/generated/api  # of names that are gone
 	$(BIN)/sphinx-build -E -W --keep-going -q -c docs . build/docs  # -E: a partial build loses search entries
 
-test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost, Flower or what serves models
-	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or serve or onnx or mlflow or hugging"
+test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost, Flower, Dask or what serves models
+	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or dask or serve or onnx or mlflow or hugging"
 
 slow: $(VENV)/.dev  ## coverage against exact distributions
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow

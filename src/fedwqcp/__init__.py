@@ -23,6 +23,7 @@ from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import MaskOutputs, Outputs
 from fedwqcp.quantile import conformal_quantile, conformal_rank, weighted_quantile
+from fedwqcp.readers.batches import OutputBatches
 from fedwqcp.scores import fit_temperature, softmax, uniforms
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
@@ -56,6 +57,7 @@ __all__ = [
     "NormalizedResidual",
     "LabelMismatchWarning",
     "OrdinalAPS",
+    "OutputBatches",
     "Outputs",
     "Predictor",
     "Release",

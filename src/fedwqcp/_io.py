@@ -157,6 +157,15 @@ def opened(path: Path, most: float = inf) -> BinaryIO:
     return file
 
 
+def open_private(path: Path) -> BinaryIO:
+    """Open a file of its owner alone, which is made where it is missing, to read and write."""
+    try:
+        handle = _open_plain(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
+    except (OSError, ValueError) as error:
+        raise _cannot("write", path, error) from None
+    return os.fdopen(handle, "r+b", buffering=0)
+
+
 def read(path: Path, most: int = FILE_BYTES) -> bytes:
     """Return the bytes of a plain file; one of more than ``most`` bytes is refused unread."""
     try:

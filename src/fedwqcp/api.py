@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Literal
 
 import numpy as np
@@ -22,8 +23,10 @@ from fedwqcp.federation.transport.local import (
     one_round,
 )
 from fedwqcp.methods import Calibration, Method
+from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.outputs import Outputs
+from fedwqcp.readers.batches import OutputBatches
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.messages import Target, check_names
@@ -32,7 +35,7 @@ from fedwqcp.words.findings import warn as warn_of
 
 @checked
 def calibrate(
-    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
+    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs | OutputBatches],
     *,
     alpha: float | Sequence[float],
     method: str | Method[Any] = "auto",
@@ -50,9 +53,10 @@ def calibrate(
 
     Parameters
     ----------
-    agents : mapping of str to Outputs, array_like or Calibration
-        For each agent the `Outputs` of its model with labels, which are scored here; or its scores,
-        shape (n,); or its `Calibration`, scores with labels or features for methods that need them.
+    agents : mapping of str to Outputs, OutputBatches, array_like or Calibration
+        For each agent the `Outputs` of its model with labels, which are scored here, or
+        `OutputBatches` where these do not fit into memory; or its scores, shape (n,); or its
+        `Calibration`, scores with labels or features for methods that need them.
         An agent may be empty. Shape (n, columns) is for scores of several columns, which ``score``
         must then name.
     alpha : float or sequence of float
@@ -135,25 +139,28 @@ def calibrate(
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
     chosen = methods.get(method) if isinstance(method, str) else method  # before any data are read
     key = new_id() if key is None else str(key)
-    score = default_score(score, agents)
-    cals = calibrations(agents, score, key, agreed_classes(agents, classes))
-    release = one_round(
-        cals,
-        chosen,
-        score=Custom() if score is None else score,
-        alphas=alphas,
-        rule=rule,
-        by=by,
-        target=plain(target),
-        key=key,
-        rng=rng,
-        secure=plain(secure),
-    )
-    keep_findings(release, findings := tuple(findings_of(release, agents, cals)))
+    shown = {n: d.first() if isinstance(d, OutputBatches) else d for n, d in agents.items()}
+    score = default_score(score, shown)
+    with ExitStack() as opened:
+        cals = calibrations(agents, score, key, agreed_classes(shown, classes), opened)
+        release = one_round(
+            cals,
+            chosen,
+            score=Custom() if score is None else score,
+            alphas=alphas,
+            rule=rule,
+            by=by,
+            target=plain(target),
+            key=key,
+            rng=rng,
+            secure=plain(secure),
+        )
+        keep_findings(release, findings := tuple(findings_of(release, agents, cals)))
     warn_of(f for f in findings if f.code not in ("no-points", "too-few-points"))
     if not isinstance(release.score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
-        keep_fingerprints(release, given)
+        whole = {n: d for n, d in given.items() if not isinstance(d, StoredCalibration)}
+        keep_fingerprints(release, whole)
     return release
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from fedwqcp._validation import Floats, as_alpha, as_floats, as_scores, checked, shown
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import selection
+from fedwqcp.stored import StoredScores
 
 Overflow: TypeAlias = Literal["propagate", "clip", "exclude"]
 """What happens where the conformal rank passes the sample size.
@@ -23,6 +25,8 @@ maximum takes its place; coverage is lost. ``exclude``: +inf locally; the server
 """
 
 OVERFLOWS = get_args(Overflow)
+Scores: TypeAlias = Floats | StoredScores
+"""A sample of scores in memory or on disk."""
 _LARGE = 1e290
 """Weights beyond it are scaled down before they are added up."""
 LEVEL_TOLERANCE = 1e-12
@@ -99,7 +103,7 @@ def least_sample(alpha: float) -> int:
 
 
 def conformal_quantile(
-    scores: npt.ArrayLike, alpha: float, overflow: Overflow = "propagate"
+    scores: npt.ArrayLike | StoredScores, alpha: float, overflow: Overflow = "propagate"
 ) -> float:
     """Return the split-conformal threshold, the r(n, alpha)-th smallest score.
 
@@ -132,7 +136,7 @@ def conformal_quantile(
     >>> conformal_quantile([0.3, 0.1, 0.2], alpha=0.2, overflow="clip")
     0.3
     """
-    values = as_scores(scores)
+    values = scores if isinstance(scores, StoredScores) else as_scores(scores)
     rank = threshold_rank(len(values), alpha, overflow)
     return np.inf if rank is None else order_statistic(values, rank)
 
@@ -146,11 +150,45 @@ def threshold_rank(n: int, alpha: float, overflow: Overflow) -> int | None:
     return min(rank, n)
 
 
-def order_statistic(values: Floats, rank: int) -> float:
+def order_statistic(values: Scores, rank: int) -> float:
     """Return the rank-th smallest value, counted from 1; +inf beyond the sample."""
     if rank > len(values):
         return np.inf
+    if isinstance(values, StoredScores):
+        return values.order_statistic(rank)
     return selection.order_statistic(values, rank)
+
+
+def order_statistics(values: Scores, ranks: Sequence[int]) -> tuple[float, ...]:
+    """Return the values of several ranks."""
+    if isinstance(values, StoredScores):
+        return tuple(values.order_statistic(rank) for rank in ranks)
+    ordered = np.sort(values)
+    return tuple(ordered[np.asarray(ranks, dtype=np.intp) - 1].tolist())
+
+
+def joined(parts: Sequence[Scores]) -> Scores:
+    """Return several samples as one; all of them are in memory, or all on disk."""
+    stored = [part for part in parts if isinstance(part, StoredScores)]
+    if stored:
+        return StoredScores([run for part in stored for run in part.runs])
+    return np.concatenate([np.zeros(0), *(part for part in parts if isinstance(part, np.ndarray))])
+
+
+def counts_up_to(values: Scores, points: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return how many values are at most each point."""
+    if isinstance(values, StoredScores):
+        return values.count(np.asarray(points, dtype=np.float64))
+    return np.searchsorted(np.sort(values), points, side="right").astype(np.int64)
+
+
+def finite_range(values: Scores) -> tuple[float, float] | None:
+    """Return the smallest and the largest finite value, if there are any."""
+    if isinstance(values, StoredScores):
+        finite = int(values.count([np.finfo(np.float64).max])[0])
+        return (values.min(), values.order_statistic(finite)) if finite else None
+    some = values[values < np.inf]
+    return (float(some.min()), float(some.max())) if some.size else None
 
 
 @checked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -24,6 +25,7 @@ from fedwqcp.federation import approval, inspection, temperature
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.batches import calibration_in_batches
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan
@@ -39,6 +41,7 @@ from fedwqcp.groups import as_groups, group_names, in_group
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.readers import load_outputs
+from fedwqcp.readers.batches import OutputBatches, batched
 from fedwqcp.report.terminal import scale
 from fedwqcp.scores import LabelScore, Score, row_ids
 from fedwqcp.scores.mask import Mask
@@ -79,8 +82,19 @@ TemperatureFile = Annotated[
 def calibrate(
     round: Annotated[Path, typer.Option(help="The round, as the server sent it.")],
     outputs: Annotated[
-        Path, typer.Option(help="Model outputs and labels: npz, npy, csv, parquet.")
-    ],
+        str | None,
+        typer.Option(
+            help="Model outputs and labels: npz, npy, csv, parquet; a folder or URI of parquet "
+            "files; a folder or zip of images. What is large is read in batches."
+        ),
+    ] = None,
+    scores: Annotated[
+        str | None,
+        typer.Option(
+            help="In place of the outputs, scores that were made elsewhere: parquet files with "
+            "columns score, label and group."
+        ),
+    ] = None,
     agent: Name = None,
     ask: Annotated[Path | None, typer.Option(help="A later question of the same round.")] = None,
     labels: LabelsFile = None,
@@ -130,33 +144,45 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Score the calibration points and write the answer to a file, to read before it is sent."""
-    terms = _required(folder.read_round(round), require)
-    name = _name(agent, terms)
+    terms, output = _required(folder.read_round(round), require), Output(as_json)
+    name, source = _name(agent, terms), outputs if scores is None else scores
+    if source is None or None not in (outputs, scores):
+        raise InputError("must be given, or --scores in its place", field="--outputs")
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    read = load_outputs(outputs, labels, None)
-    used, own = temperature.for_calibration(terms, name, read, temperature_share, kept)
-    with in_file(outputs, labels):
-        cal = prediction.calibration_of(terms, used)
-    budget = _budget(privacy_budget, privacy_folder, outputs)
-    side = Agent(
-        name,
-        terms,
-        cal,
-        allow_samples=allow_samples,
-        limit=DisclosureLimit(max_share, min_class),
-        budget=budget,
-        ledger=DisclosureLedger(_beside(outputs, ".ledger", data_set)),
-        sign_key=None if sign_key is None else SigningKey(sign_key),
-    )
-    path = out or folder.answer_name(side, ask)
-    written = folder.write_answer(side, path, ask)
-    output, data = Output(as_json), read_bytes(path)
-    findings = [
-        *inspection.of_columns(side.plan, read),
-        *inspection.of_data(None, used, cal),
-        *inspection.of_points(side.plan, None, cal),
-        *(inspection.of_answer(side.plan, data) if budget is not None else ()),
-    ]
+    here = Path(source) if "://" not in source else Path(source.rstrip("/").rsplit("/", 1)[-1])
+    budget = _budget(privacy_budget, privacy_folder, here)
+    with ExitStack() as opened:
+        batches = batched(source, labels, scores=scores is not None)
+        if batches is None:
+            read = load_outputs(here, labels, None)
+            used, own = temperature.for_calibration(terms, name, read, temperature_share, kept)
+            with in_file(here, labels):
+                cal = prediction.calibration_of(terms, used)
+        else:
+            read, used, own = batches.first(), None, None
+            if temperature_share is not None:
+                raise InputError("must be left out for data that are read in batches", "share")
+            part = (out or Path()).parent / folder.default_name(terms, name, end=".scores")
+            cal = opened.enter_context(_in_batches(terms, batches, part))
+        side = Agent(
+            name,
+            terms,
+            cal,
+            allow_samples=allow_samples,
+            limit=DisclosureLimit(max_share, min_class),
+            budget=budget,
+            ledger=DisclosureLedger(_beside(here, ".ledger", data_set)),
+            sign_key=None if sign_key is None else SigningKey(sign_key),
+        )
+        path = out or folder.answer_name(side, ask)
+        written = folder.write_answer(side, path, ask)
+        data = read_bytes(path)
+        findings = [
+            *(inspection.of_columns(side.plan, read) if scores is None else ()),
+            *inspection.of_data(None, used, cal),
+            *inspection.of_points(side.plan, None, cal),
+            *(inspection.of_answer(side.plan, data) if budget is not None else ()),
+        ]
     if not written:
         output.say(f"{path} holds this answer already")
     output.tell(findings)
@@ -170,6 +196,18 @@ def calibrate(
     left = None if budget is None else budget.left
     facts = {"findings": findings, "budget_left": left, "temperature": own}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
+
+
+def _in_batches(
+    round: Round, source: OutputBatches, kept: Path
+) -> AbstractContextManager[Calibration]:
+    """Score a large source, and say on the error stream how far it is."""
+
+    def _progress(rows: int, of: int | None) -> None:
+        whole = "" if of is None else f" of {of:,}"
+        typer.echo(f"{rows:,}{whole} rows scored", err=True)
+
+    return calibration_in_batches(round, source, kept, _progress)
 
 
 @app.command()
@@ -251,7 +289,10 @@ def predictor(
     agent: Name = None,
     new_site: NewSite = False,
     calibration: Annotated[
-        Path | None, typer.Option(help="Calibration outputs, for methods that need them again.")
+        str | None, typer.Option(help="Calibration outputs, for methods that need them again.")
+    ] = None,
+    scores: Annotated[
+        str | None, typer.Option(help="Or the scores that `agent calibrate --scores` read.")
     ] = None,
     calibration_labels: Annotated[
         Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
@@ -280,17 +321,17 @@ def predictor(
     )
     name = who or "new-site"
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-    own = None
-    if calibration is not None:
-        read = load_outputs(calibration, calibration_labels, terms.round.classes)
+    cal, own = (
+        _in_batches_again(context, terms.round, calibration, calibration_labels, scores),
+        None,
+    )
+    if calibration is not None and cal is None:
+        read = load_outputs(Path(calibration), calibration_labels, terms.round.classes)
         own = temperature.for_prediction(terms.round, name, read, kept)
     elif exists(kept):
         own = temperature.load_temperature(kept, terms.round, name)
-    again = _read_again(terms.round, calibration, calibration_labels, own)
-    cal = None
-    if again is not None:
-        with in_file(calibration, calibration_labels):  # type: ignore[arg-type]  # it was read
-            cal = prediction.calibration_of(terms.round, again)
+    if calibration is not None and cal is None:
+        _, cal = _read_again(terms.round, calibration, calibration_labels, own)
     found = predictor_of(
         terms,
         who,
@@ -301,7 +342,7 @@ def predictor(
         valid_until=valid_until,
     )
     out = out or folder.default_name(terms.round, "predictor", agent=name, end=".json")
-    keep_apart(out, release, calibration, calibration_labels, round, kept)
+    keep_apart(out, release, _path(calibration), calibration_labels, round, kept)
     level, findings = found.levels[0], []
     if new_site:
         findings.append(promised_to_new_site(terms, level.alpha))
@@ -339,7 +380,7 @@ def predict(
     new_site: NewSite = False,
     alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,
     calibration: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="Calibration outputs, for methods that need them again; test rows like them are "
             "counted."
@@ -390,11 +431,10 @@ def predict(
     new = load_outputs(outputs, labels, terms.round.classes)
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = temperature.for_prediction(terms.round, name, new, kept)
-    again = _read_again(terms.round, calibration, calibration_labels, own)
-    cal = None
-    if calibration is not None and again is not None:
-        with in_file(calibration, calibration_labels):
-            cal = prediction.calibration_of(terms.round, again)
+    cal = _in_batches_again(context, terms.round, calibration, calibration_labels)
+    again = None
+    if calibration is not None and cal is None:
+        again, cal = _read_again(terms.round, calibration, calibration_labels, own)
     ready = new if own is None else temperature.probabilities(new, own)
     with in_file(outputs):
         prediction.check_classes(terms.round, ready)
@@ -408,7 +448,8 @@ def predict(
         found = _rates(terms.round, Plan.of(terms.round).score, sets, new)
     rows = prediction.calibration_rows(terms.round, ready, again) if found else None
     out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
-    keep_apart(out, release, outputs, calibration, calibration_labels, round, labels, kept)
+    beside = _path(calibration), calibration_labels
+    keep_apart(out, release, outputs, *beside, round, labels, kept)
     replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
     sizes, output = sets.sizes(), Output(as_json)
@@ -470,7 +511,7 @@ def _serve(
     alpha: float | None,
     allow_empty: bool,
     model: Path | str | None,
-    beside: tuple[Path | None, ...],
+    beside: tuple[object, ...],
 ) -> None:
     """Predict with a predictor."""
     if any(beside):
@@ -543,12 +584,12 @@ def _predict_masks(
     out: Path,
     output: Output,
     alpha: float | None,
-    calibration: Path | None,
+    calibration: str | None,
 ) -> None:
     """Predict with a release of masks."""
     cal = None
     if calibration is not None:
-        cal = prediction.calibration_of(terms.round, load_outputs(calibration))
+        cal = prediction.calibration_of(terms.round, load_outputs(Path(calibration)))
     level = terms.round.alphas[0] if alpha is None else alpha
     masks.predict(
         partial(terms.predict_mask, who, calibration=cal, alpha=alpha),
@@ -612,7 +653,7 @@ def _span(threshold: Floats) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _source(release: ReleaseRecord, path: Path | None, cal: Calibration | None) -> str:
+def _source(release: ReleaseRecord, path: str | None, cal: Calibration | None) -> str:
     """Say what the threshold of an agent was found with."""
     if (
         path is None
@@ -624,25 +665,46 @@ def _source(release: ReleaseRecord, path: Path | None, cal: Calibration | None) 
     return f"found with {'' if alone else 'the release and '}the {cal.n} points of {path}"
 
 
-def _read_again(
-    round: Round, path: Path | None, labels: Path | None, own: temperature.Temperature | None
-) -> Outputs | None:
-    """Read calibration points once more, as they were when the round was answered."""
-    if path is None:
-        if labels is not None:
-            raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
+def _path(source: str | None) -> Path | None:
+    return None if source is None or "://" in source else Path(source)
+
+
+def _in_batches_again(
+    context: typer.Context,
+    round: Round,
+    path: str | None,
+    labels: Path | None,
+    scores: str | None = None,
+) -> Calibration | None:
+    """Read large calibration data once more; None where they are to be read whole, or not named."""
+    if path is None and labels is not None:
+        raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
+    if None not in (path, scores):
+        raise InputError("takes the place of --calibration: leave one out", field="--scores")
+    source = path if scores is None else scores
+    batches = None if source is None else batched(source, labels, scores=scores is not None)
+    if batches is None:
         return None
-    outputs = load_outputs(path, labels, round.classes)
+    kept = folder.default_name(round, "calibration", end=".scores")
+    return context.with_resource(_in_batches(round, batches, kept))
+
+
+def _read_again(
+    round: Round, path: str, labels: Path | None, own: temperature.Temperature | None
+) -> tuple[Outputs, Calibration]:
+    """Read calibration points once more, as they were when the round was answered."""
+    outputs = load_outputs(Path(path), labels, round.classes)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
-    if own is None:
-        return outputs
-    if int(temperature.held_out(round, outputs, own.share).sum()) != own.fitted_on:
-        raise InputError(
-            f"--calibration must be the file that this agent calibrated with: its temperature was "
-            f"fitted on {own.fitted_on} rows, and this file holds out another number"
-        )
-    return temperature.calibrated(round, outputs, own)
+    if own is not None:
+        if int(temperature.held_out(round, outputs, own.share).sum()) != own.fitted_on:
+            raise InputError(
+                "--calibration must be the file that this agent calibrated with: its temperature "
+                f"was fitted on {own.fitted_on} rows, and this file holds out another number"
+            )
+        outputs = temperature.calibrated(round, outputs, own)
+    with in_file(Path(path), labels):
+        return outputs, prediction.calibration_of(round, outputs)
 
 
 def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:

@@ -6,11 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from hashlib import sha256
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from fedwqcp._validation import CheckedSettings, check_least
 from fedwqcp.errors import DisclosureError, InputError
@@ -189,8 +184,7 @@ def told(plan: Plan, cal: Calibration, steps: int) -> list[Told]:
         by_rank = frozenset(ranks.get(key, ()))
         count = min(size - len(by_rank), once[key] + added[key])
         accounts = _accounts(plan, cal, *key[1:], size)
-        sample = digest_of(own.scores, own.labels, own.features, own.weights)
-        parts.append(Told(accounts, sample, by_rank, count))
+        parts.append(Told(accounts, own.digest(), by_rank, count))
     return parts
 
 
@@ -213,15 +207,7 @@ def _accounts(
         own = f"stratum {part}" if strata else _class(part)
         found[f"{own} of {whole}" if whole else own] = size
         if whole and not strata and cal.labels is not None:
-            found[own] = int((cal.labels == part).sum())
+            found[own] = cal.part(label=part).n
     if group is not None:
         found[whole] = part_of(round, cal, group).n
     return {**found, EVERYBODY: cal.n}
-
-
-def digest_of(*arrays: npt.NDArray[Any] | None) -> str:
-    """Return a digest by which the same data are known again; it stays at the agent."""
-    found = sha256()
-    for values in arrays:
-        found.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
-    return found.hexdigest()

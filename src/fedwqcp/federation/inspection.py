@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any, get_args, get_type_hints
@@ -10,11 +10,12 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, Labels
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.findings import Finding
 from fedwqcp.groups import as_groups, group_names
 from fedwqcp.methods import Calibration
+from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import lower_end
 from fedwqcp.outputs import Outputs
@@ -31,25 +32,40 @@ _DOUBT = 0.01
 """Chance that a top class which is just useful is called useless."""
 
 
-def of_data(agent: str | None, outputs: Outputs | None, cal: Calibration) -> Iterator[Finding]:
-    """Look at one agent's calibration data; ``outputs`` are those that ``cal`` was scored from.
+def agreement(values: npt.NDArray[Any], labels: Labels) -> dict[str, list[int]]:
+    """Count the classes at the top, the classes of the labels, and where the two differ."""
+    top, C = values.argmax(axis=1), values.shape[1]
+    return {
+        "top": np.bincount(top, minlength=C).tolist(),
+        "labels": np.bincount(labels, minlength=C).tolist(),
+        "missed": [int(np.count_nonzero(top != labels))],
+    }
 
-    Labels may not fit the columns, where the data rule out a useful top class. Of n rows the top
-    class hits the label in at most the Clopper-Pearson bound. Independent of the labels it would
-    hit sum_c a_c b_c of them, and at best sum_c min(a_c, b_c), where a and b are the shares of
-    classes at the top and among labels. So a model that always says the same is never called
-    useless.
+
+def of_data(agent: str | None, outputs: Outputs | None, cal: Calibration) -> Iterator[Finding]:
+    """Look at one agent's calibration data; ``outputs`` are those that ``cal`` was scored from."""
+    if isinstance(cal, StoredCalibration):
+        yield from of_agreement(agent, cal.facts)
+    elif outputs is not None and cal.labels is not None and cal.n:
+        yield from of_agreement(agent, agreement(outputs.values, cal.labels))
+
+
+def of_agreement(agent: str | None, counts: Mapping[str, Sequence[int]]) -> Iterator[Finding]:
+    """Find labels that may not fit the columns: the data rule out a useful top class.
+
+    Of n rows the top class hits the label in at most the Clopper-Pearson bound. Independent of the
+    labels it would hit sum_c a_c b_c of them, and at best sum_c min(a_c, b_c), where a and b are
+    the shares of classes at the top and among labels. So a model that always says the same is never
+    called useless.
     """
-    whose = () if agent is None else (agent,)
-    if outputs is None or cal.labels is None or not cal.n:
+    if not counts:
         return
-    values, labels, n = outputs.values, cal.labels, cal.n
-    top = values.argmax(axis=1)
-    a, b = (np.bincount(each, minlength=values.shape[1]) / n for each in (top, labels))
+    n, missed = sum(counts["labels"]), counts["missed"][0]
+    a, b = np.array(counts["top"]) / n, np.array(counts["labels"]) / n
     chance, best = float(a @ b), float(np.minimum(a, b).sum())
-    missed = int(np.count_nonzero(top != labels))
     at_most = 1 - lower_end(missed, n, _DOUBT)
     if at_most < min(chance + _USEFUL * (best - chance), _LIFT * chance):
+        whose = () if agent is None else (agent,)
         yield Finding.of("labels-mismatch", *whose, right=1 - missed / n, n=n, no_zero=not b[0])
 
 

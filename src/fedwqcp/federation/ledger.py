@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from fedwqcp._validation import listed
@@ -22,14 +21,13 @@ from fedwqcp.federation.disclosure import (
     PRIVATE_EPSILON,
     DisclosureLimit,
     Told,
-    digest_of,
     told,
     too_little_noise,
 )
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.spending_log import Entry, SpendingLog
-from fedwqcp.groups import combinations
 from fedwqcp.methods import Calibration
+from fedwqcp.methods._calibration import digest_of
 from fedwqcp.wire.messages import Ask, Summary
 
 
@@ -229,19 +227,11 @@ def _check_differences(cal: Calibration, divisions: set[str], limit: DisclosureL
     found = divisions - {""}
     if len(found) < 2:
         return
-    codes = [
-        np.unique(each, return_inverse=True)[1]
-        for kind, each in zip(
-            _DIVISIONS,
-            (cal.labels, None if cal.groups is None else combinations(cal.groups)),
-            strict=True,
-        )
-        if each is not None and any(kind in division for division in found)
-    ]
+    parts = {"class": cal.labels, "group": cal.groups}
+    kinds = [k for k in _DIVISIONS if parts[k] is not None and any(k in each for each in found)]
     overlap = cal.groups is not None and cal.groups.ndim == 2
     crossed = _CROSSED in found or overlap
-    for cells in [np.stack(codes)] if crossed else codes:
-        sizes = np.unique(cells, axis=-1, return_counts=True)[1]
+    for sizes in [cal.sizes(*kinds)] if crossed else map(cal.sizes, kinds):
         small = sizes[sizes < limit.min_class]
         if small.size and (crossed or small.sum() < limit.min_class):
             raise DisclosureError(

@@ -30,9 +30,9 @@ from fedwqcp._validation import (
 )
 from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError, OutOfRangeError
-from fedwqcp.groups import group_places, in_group, most_groups
+from fedwqcp.groups import group_places, most_groups
 from fedwqcp.methods import Calibration, Method, Terms, Traits
-from fedwqcp.quantile import Overflow
+from fedwqcp.quantile import Overflow, finite_range
 from fedwqcp.registry import Setting, settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores.aps import APS
@@ -190,7 +190,7 @@ class Plan:
             raise InputError(f"weights are for methods that control a risk; {name!r} does not")
         if round.classes and cal.classes:
             check_same_classes(cal.classes, round.classes)
-        known = cal.labelled("a round by label")[1] if round.by == "label" else cal.n_classes
+        known = cal.class_count("a round by label") if round.by == "label" else cal.n_classes
         if None not in (known, round.n_classes) and known != round.n_classes:
             raise InputError(f"n_classes must be the round's {round.n_classes}, got {known}")
         if round.by == "group":
@@ -219,8 +219,8 @@ class Plan:
                 "ask the server for a round with a larger max_n"
             )
         low, high = self.bounds
-        finite = cal.scores[cal.scores < float("inf")]
-        if finite.size and not (low <= finite.min() and finite.max() <= high):
+        ends = finite_range(cal.scores)
+        if ends is not None and not (low <= ends[0] and ends[1] <= high):
             raise OutOfRangeError(
                 f"scores must lie between {low:g} and {high:g} for {round.score.name}; "
                 "are they from another score?"
@@ -436,10 +436,8 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
     if group is None:
         return cal
     if round.by == "label":
-        labels, _ = cal.labelled("a round by label")
-        return cal.take(labels == group)
-    assert cal.groups is not None  # checked when the data came
-    return cal.take(in_group(cal.groups, round.groups[group]))
+        return cal.part(label=group)
+    return cal.part(group=round.groups[group])
 
 
 def _about_target(target: Target, method: Method[Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ from fedwqcp._validation import (
     unchecked,
 )
 from fedwqcp.errors import InputError
-from fedwqcp.groups import as_groups
-from fedwqcp.quantile import Overflow, conformal_rank
+from fedwqcp.groups import as_groups, combinations, in_group
+from fedwqcp.quantile import Overflow, Scores, conformal_rank
 
 SUM_TOLERANCE = 1e-9
 """How far the weights of a point may pass 1 by rounding."""
@@ -151,6 +152,101 @@ class Calibration:
         """
         return self._with(self.scores[rows], rows)
 
+    def part(self, *, label: int | None = None, group: str | None = None) -> Calibration:
+        """Return the points of one class, or of one group.
+
+        Parameters
+        ----------
+        label : int, optional
+            Which class.
+        group : str, optional
+            Which group.
+
+        Returns
+        -------
+        Calibration
+            These points alone.
+        """
+        if group is not None:
+            assert self.groups is not None  # checked when the data came
+            return self.take(in_group(self.groups, group))
+        labels = np.zeros(0, np.int64) if self.labels is None else self.labels  # without points
+        return self.take(np.asarray(labels == label))
+
+    def by_class(self, method: str) -> list[Scores]:
+        """Return the scores of each class, for a method that needs them.
+
+        Parameters
+        ----------
+        method : str
+            Name of the method, for the error.
+
+        Returns
+        -------
+        list
+            One sample for each class.
+        """
+        C = self.class_count(method)
+        labels = np.zeros(0, np.int64) if self.labels is None else self.labels  # without points
+        return [self.scores[labels == c] for c in range(C)]
+
+    def class_count(self, method: str) -> int:
+        """Return the number of classes, for a method that needs labels.
+
+        Parameters
+        ----------
+        method : str
+            Name of the method, for the error.
+
+        Returns
+        -------
+        int
+            C.
+
+        Raises
+        ------
+        InputError
+            If there are no labels.
+        """
+        if (self.labels is None and self.n) or self.n_classes is None:
+            raise InputError(
+                f"{method} needs the labels of the calibration points",
+                cure=(
+                    "pass Calibration(scores, labels=..., n_classes=...)",
+                    "it is for scores of classes, and the round's score has none",
+                ),
+            )
+        return self.n_classes
+
+    def sizes(self, *kinds: str) -> npt.NDArray[np.int64]:
+        """Return how many points each class has, each combination of groups, or both crossed.
+
+        Parameters
+        ----------
+        *kinds : {"class", "group"}
+            What the points are divided by; what they do not have is left out.
+
+        Returns
+        -------
+        ndarray of int64
+            Sizes of the parts that have points.
+        """
+        groups = None if self.groups is None else combinations(self.groups)
+        by = {"class": self.labels, "group": groups}
+        codes = [codes for codes in (by[kind] for kind in kinds) if codes is not None]
+        cells = codes[0] if len(codes) == 1 else np.stack(codes)
+        return np.asarray(np.unique(cells, axis=-1, return_counts=True)[1])
+
+    def digest(self) -> str:
+        """Return a digest by which the same sample is known again; it stays at the agent.
+
+        Returns
+        -------
+        str
+            SHA-256 of scores, labels, features and weights.
+        """
+        return digest_of(self.scores, self.labels, self.features, self.weights)
+
     def labelled(self, method: str) -> tuple[Labels, int]:
         """Return labels and number of classes, for a method that needs them.
 
@@ -169,16 +265,8 @@ class Calibration:
         InputError
             If there are no labels.
         """
-        labels = self.labels if self.n else np.zeros(0, dtype=np.int64)
-        if labels is None or self.n_classes is None:
-            raise InputError(
-                f"{method} needs the labels of the calibration points",
-                cure=(
-                    "pass Calibration(scores, labels=..., n_classes=...)",
-                    "it is for scores of classes, and the round's score has none",
-                ),
-            )
-        return labels, self.n_classes
+        n_classes = self.class_count(method)
+        return np.zeros(0, np.int64) if self.labels is None else self.labels, n_classes
 
     def featured(self, method: str) -> Floats:
         """Return the features, for a method that needs them.
@@ -219,6 +307,14 @@ class Calibration:
         more = ("labels", "features", "groups", "weights")
         parts += [name for name in more if getattr(self, name) is not None]
         return f"Calibration({', '.join(parts)})"
+
+
+def digest_of(*arrays: npt.NDArray[Any] | None) -> str:
+    """Return a digest by which the same data are known again; it stays at the agent."""
+    found = sha256()
+    for values in arrays:
+        found.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
+    return found.hexdigest()
 
 
 def own_data(cal: Calibration | None, method: str) -> Calibration:

@@ -32,6 +32,8 @@ import numpy.typing as npt
 from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
+from fedwqcp.quantile import Scores, counts_up_to
+from fedwqcp.stored import StoredScores
 
 _PRECISION = Context(prec=60)
 """Digits of costs and their exponentials."""
@@ -120,11 +122,13 @@ def edges_of(bins: int, bounds: tuple[float, ...] | None) -> Floats:
     return np.append(np.linspace(bounds[0], bounds[1], bins)[1:], inf)
 
 
-def count_bins(scores: Floats, edges: Floats) -> npt.NDArray[np.int64]:
+def count_bins(scores: Scores, edges: Floats) -> npt.NDArray[np.int64]:
     """Return how many scores are rounded up to each edge; those beyond count at the last.
 
     Shapes: scores (n,), edges (m,) -> (m,).
     """
+    if isinstance(scores, StoredScores):
+        return np.diff([0, *counts_up_to(scores, edges[:-1]), len(scores)])
     return np.bincount(np.searchsorted(edges[:-1], scores), minlength=len(edges)).astype(np.int64)
 
 

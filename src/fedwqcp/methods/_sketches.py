@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._search import CountAt, Counts, check_probes
+from fedwqcp.quantile import Scores, counts_up_to, order_statistics
 from fedwqcp.wire.messages import (
     Real,
     Summary,
@@ -53,15 +55,14 @@ class PooledScores(WeightedPoints):
     reveals = "samples"
 
 
-def order_sketch(scores: Floats, points: int, min_gap: int) -> WeightedPoints:
+def order_sketch(scores: Scores, points: int, min_gap: int) -> WeightedPoints:
     """Return evenly spaced order statistics, of ranks ceil(j n / m) for j = 1, ..., m.
 
     m is ``points``, or less where a point would stand for fewer than ``min_gap`` scores. The last
     point is the largest score."""
     ranks = sketch_ranks(len(scores), points, min_gap)
-    ordered = np.sort(scores)
     gaps = np.diff([0, *ranks])
-    return weighted_points(((ordered[r - 1], gap) for r, gap in zip(ranks, gaps, strict=True)), 1)
+    return weighted_points(zip(order_statistics(scores, ranks), gaps, strict=True), 1)
 
 
 def sketch_ranks(n: int, points: int, min_gap: int) -> tuple[int, ...]:
@@ -75,14 +76,14 @@ def sketch_size(n: int, points: int, min_gap: int) -> int:
     return min(points, max(1, n // min_gap)) if n else 0
 
 
-def counts_at(scores: Floats, question: CountAt, most: int, gap: int = 1) -> Counts:
+def counts_at(scores: Scores, question: CountAt, most: int, gap: int = 1) -> Counts:
     """Count the scores up to each of at most so many values; for a gap above 1, by the sketch."""
     check_probes(len(question.values), most)
-    points, known = np.sort(scores), np.arange(len(scores) + 1)
-    if gap > 1:
-        sketch = order_sketch(scores, len(scores), gap)
-        points, known = np.array(sketch.values), np.cumsum([0, *sketch.weights])
-    found = known[np.searchsorted(points, question.values, side="right")]
+    if gap == 1:
+        return Counts(len(scores), tuple(counts_up_to(scores, question.values).tolist()))
+    sketch = order_sketch(scores, len(scores), gap)
+    known = np.cumsum([0, *sketch.weights])
+    found = known[np.searchsorted(np.array(sketch.values), question.values, side="right")]
     return Counts(len(scores), tuple(found.tolist()))
 
 
@@ -92,7 +93,7 @@ def pooled_scores(scores: Floats) -> PooledScores:
     return PooledScores(tuple(values.tolist()), tuple(counts.tolist()), len(scores))
 
 
-def weighted_points(points: Iterable[tuple[float, int]], min_gap: int) -> WeightedPoints:
+def weighted_points(points: Iterable[tuple[float, Any]], min_gap: int) -> WeightedPoints:
     """Join neighbours until each point stands for enough scores; the larger value stays."""
     joined: list[tuple[float, int]] = []
     for value, weight in points:

@@ -28,9 +28,12 @@ from fedwqcp.methods.fedls_cp import (
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.quantile import (
     SAFE_ERROR,
+    Scores,
     conformal_quantile,
     conformal_rank,
     exact_level,
+    joined,
+    order_statistics,
 )
 from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (
@@ -199,15 +202,14 @@ class Auto(OneShot[PartSketches]):
 
     def summarize(self, cal: Calibration, alpha: float) -> PartSketches:
         del alpha  # a second round at another level reveals nothing new
-        labels, C = self._classes(cal)
-        parts = [cal.scores[labels == c] for c in range(C)]
-        small = [c for c in range(C) if len(parts[c]) < HIDDEN]
-        rest = np.concatenate([cal.scores[labels < 0], *(parts[c] for c in small)])
+        parts = self._parts(cal)
+        if parts is None:
+            return PartSketches((), (), self._sketch(cal.scores), cal.n)
+        small = [scores for scores in parts if len(scores) < HIDDEN]
         return PartSketches(
             counts=tuple(map(len, parts)),
-            values=tuple([() if c in small else self._sketch(parts[c]) for c in range(C)]),
-            rest=self._sketch(rest),
-            others=int((labels < 0).sum()),
+            values=tuple([() if len(own) < HIDDEN else self._sketch(own) for own in parts]),
+            rest=self._sketch(joined(small)),
         )
 
     def localize(
@@ -231,9 +233,7 @@ class Auto(OneShot[PartSketches]):
         return np.asarray(min(max(own, borrowed), scores.max()))
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        labels, C = self._classes(cal)
-        counts = np.bincount(labels[labels >= 0], minlength=C).tolist()
-        classes = [(c, n) for c, n in enumerate(counts) if n >= HIDDEN]
+        classes = [(c, len(p)) for c, p in enumerate(self._parts(cal) or ()) if len(p) >= HIDDEN]
         found = [Disclosure.of_ranks(n, self._ranks(n), c) for c, n in classes]
         ranks = self._ranks(cal.n - sum(n for _, n in classes))
         if classes:  # these are ranks among the other points alone: not those of all points
@@ -244,23 +244,21 @@ class Auto(OneShot[PartSketches]):
         """Return which of n scores are sent: at most a seventh over all groups of a point."""
         return sent_ranks(n, GAP * self.max_groups)
 
-    def _sketch(self, scores: Floats) -> tuple[float, ...]:
+    def _sketch(self, scores: Scores) -> tuple[float, ...]:
         """Return the scores of a part that are sent."""
-        ordered = np.sort(scores)
-        ranks = np.array(self._ranks(len(scores)), dtype=np.int64)
-        return tuple(ordered[ranks - 1].tolist())
+        return order_statistics(scores, self._ranks(len(scores)))
 
     def _cell(self, n: int, values: tuple[float, ...]) -> Cell:
         """Read what was sent of a part."""
         return Cell(np.array(values, dtype=np.float64), np.array(self._ranks(n), dtype=np.int64))
 
-    def _classes(self, cal: Calibration) -> tuple[Any, int]:
-        """Return the class of each point, -1 where classes do not count, and how many there are."""
+    def _parts(self, cal: Calibration) -> list[Scores] | None:
+        """Return the scores of each class; None where classes do not count."""
         if not isinstance(self.target, str):
-            return cal.labelled("auto towards a distribution of labels")
+            return cal.by_class("auto towards a distribution of labels")
         if self.target == "mixture" or cal.labels is None or cal.n_classes is None:
-            return np.full(cal.n, -1), 0
-        return cal.labels, cal.n_classes
+            return None
+        return cal.by_class("auto")
 
     # ---- at the server
 

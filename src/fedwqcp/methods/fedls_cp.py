@@ -17,12 +17,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, Labels
+from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._answers import expect, most_common, summed
 from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
+from fedwqcp.quantile import LEVEL_TOLERANCE, Scores, exact_level, order_statistics
 from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (
     PerAgentThresholds,
@@ -232,13 +232,11 @@ class FedLSCP(OneShot[ClassSketches]):
             raise InputError("strata must be finite numbers in increasing order")
 
     def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
-        labels, C = self._classes(cal)
         counts, values = [], []
-        for c in range(C):
-            own = np.sort(cal.scores[labels == c])
-            ranks = ranks_of(len(own), alpha, *self._limits)
-            counts.append(len(own))
-            values.append(tuple(rounded_up(float(own[r - 1])) for r in ranks))
+        for scores in self._parts(cal):
+            ranks = ranks_of(len(scores), alpha, *self._limits)
+            counts.append(len(scores))
+            values.append(tuple(map(rounded_up, order_statistics(scores, ranks))))
         return ClassSketches(tuple(counts), tuple(values))
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
@@ -296,29 +294,26 @@ class FedLSCP(OneShot[ClassSketches]):
         )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        labels, C = self._classes(cal)
         return tuple(
-            Disclosure.of_ranks(n, ranks_of(n, alpha, *self._limits), part)
-            for part, n in enumerate(np.bincount(labels, minlength=C).tolist())
+            Disclosure.of_ranks(len(scores), ranks_of(len(scores), alpha, *self._limits), part)
+            for part, scores in enumerate(self._parts(cal))
         )
 
     def cells(self, cal: Calibration) -> tuple[int, ...]:
-        if not self.strata:
-            return ()
-        labels, C = self._classes(cal)
-        return tuple(np.bincount(labels, minlength=C).tolist())
+        return tuple(map(len, self._parts(cal))) if self.strata else ()
 
     @property
     def _limits(self) -> tuple[int, int, int]:
         """What decides which order statistics of a class are sent."""
         return self.points, self.min_gap, self.min_class
 
-    def _classes(self, cal: Calibration) -> tuple[Labels, int]:
-        """Return the class or stratum of each point, and how many there are."""
+    def _parts(self, cal: Calibration) -> list[Scores]:
+        """Return the scores of each class or stratum."""
         if not self.strata:
-            return cal.labelled("fedls-cp")
+            return cal.by_class("fedls-cp")
         first = cal.featured("fedls-cp with strata")[:, 0] if cal.n else np.zeros(0)
-        return np.searchsorted(self.strata, first, side="right"), len(self.strata) + 1
+        strata = np.searchsorted(self.strata, first, side="right")
+        return [cal.scores[strata == part] for part in range(len(self.strata) + 1)]
 
     def _cells(self, summaries: Sequence[ClassSketches], alpha: float) -> list[tuple[Cell, ...]]:
         """Read the summaries, which must be of the same classes and ranks."""

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import counted, weighted_mean
 from fedwqcp.methods._base import OneShot, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure, one_score
 from fedwqcp.methods._sums import SummedMean
-from fedwqcp.quantile import Overflow, conformal_quantile, conformal_rank, tail_ranks
+from fedwqcp.quantile import (
+    Overflow,
+    conformal_quantile,
+    conformal_rank,
+    order_statistics,
+    tail_ranks,
+)
 from fedwqcp.wire.messages import (
     MOST_TAIL,
     LocalQuantile,
@@ -83,8 +87,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
         q_k = conformal_quantile(cal.scores, alpha, self.overflow)  # line 3
         if self.tail:
             ranks = tail_ranks(cal.n, alpha, self.tail)
-            ordered = np.sort(cal.scores)
-            return QuantileAndTail(q_k, cal.n, ranks, tuple(float(ordered[r - 1]) for r in ranks))
+            return QuantileAndTail(q_k, cal.n, ranks, order_statistics(cal.scores, ranks))
         return LocalQuantile(threshold=q_k, n=cal.n)  # line 4
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> SharedThreshold:

@@ -43,15 +43,8 @@ def load_outputs(
                 "outputs must be one of .npz, .npy, .csv, .parquet, or a folder or .zip of images, "
                 f"got {path.name or path}"
             )
-    if found.ids is not None and (again := found.ids.size - len(set(found.ids.tolist()))):
-        first = np.unique(found.ids, return_index=True)[1]
-        error = InputError(
-            f"an id must name one row; {again} of the rows {'repeats' if again == 1 else 'repeat'} "
-            "an earlier id, this one first",
-            row=int(np.setdiff1d(np.arange(found.ids.size), first)[0]),
-            cure=("give each row an id of its own",) * 2,
-        ).within(str(path))
-        raise error if found.first_line is None else error.at_line(found.first_line)
+    with in_file(path):
+        check_different(found)
     if labels is not None:
         beside = one_array(labels)
         with in_file(labels):
@@ -63,3 +56,17 @@ def load_outputs(
             return found.in_classes(classes)
         except InputError as error:
             raise error if found.first_line is None else error.at_line(found.first_line) from None
+
+
+def check_different(found: Outputs) -> None:
+    """Refuse an id that names two rows."""
+    if found.ids is None or not (again := found.ids.size - len(set(found.ids.tolist()))):
+        return
+    first = np.unique(found.ids, return_index=True)[1]
+    error = InputError(
+        f"an id must name one row; {again} of the rows {'repeats' if again == 1 else 'repeat'} "
+        "an earlier id, this one first",
+        row=int(np.setdiff1d(np.arange(found.ids.size), first)[0]),
+        cure=("give each row an id of its own",) * 2,
+    )
+    raise error if found.first_line is None else error.at_line(found.first_line)

@@ -68,6 +68,19 @@ def one_array(path: Path) -> npt.NDArray[Any]:
     return array
 
 
+def mapped(path: Path) -> npt.NDArray[Any]:
+    """Map an array into memory, which is read where it is touched."""
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InputError(f"{path} must be a .npy file; it does not exist") from None
+    except (ValueError, OSError, EOFError):
+        raise InputError(f"{path} must be a .npy file without objects; it cannot be read") from None
+    if not isinstance(found, np.ndarray):
+        raise InputError(f"{path} must be a .npy file: an archive cannot be mapped into memory")
+    return found
+
+
 def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
     with opened(path, OUTPUT_BYTES) as file:
         return load_numpy(file, str(path))

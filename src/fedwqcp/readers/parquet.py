@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy.typing as npt
 
@@ -14,25 +15,87 @@ from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.outputs import Outputs
 from fedwqcp.readers.tables import OUTPUT_BYTES, Cells, from_columns, no_memory
 
+_BUFFER = 2**20
+"""Bytes of a column that are read ahead."""
+
 
 def from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     """Read a table whole."""
-    with opened(path, OUTPUT_BYTES) as file:
-        table = opened_table(path, file)
-        with _unreadable(path):
-            table = table.read()
-            columns = {name: _cells(table[name]) for name in table.column_names}
+    parquet = _pyarrow("parquet")
+    with opened(path, OUTPUT_BYTES) as file, _unreadable(path):
+        table = parquet.ParquetFile(file).read()
+        columns = {name: _cells(table[name]) for name in table.column_names}
     return from_columns(path, columns, classes)
 
 
-def opened_table(path: Path, file: Path | BinaryIO) -> Any:
-    """Open a table; its rows are read later, with `ParquetFile.read` or batch by batch."""
+class Dataset:
+    """Parquet files as one table: a file, a folder, or the URI of either."""
+
+    def __init__(self, source: str) -> None:
+        dataset, self._parquet = _pyarrow("dataset"), _pyarrow("parquet")
+        try:
+            found = dataset.dataset(source, format="parquet")
+        except Exception as error:  # whatever a file system raises
+            why = str(error).splitlines()[0][:200]
+            raise InputError(f"{source} must be Parquet files that can be read: {why}") from None
+        self.files, self._system = tuple(found.files), found.filesystem
+        if not self.files:
+            raise InputError(f"{source} must hold Parquet files, it holds none")
+        self.rows: int = sum(self._open(name).metadata.num_rows for name in self.files)
+
+    @property
+    def version(self) -> str:
+        """Names, sizes and times of the files."""
+        infos = self._system.get_file_info(list(self.files))
+        return " ".join(f"{info.path} {info.size} {info.mtime_ns}" for info in infos)
+
+    def batches(
+        self, start: int, rows_of: Callable[[int], int]
+    ) -> Iterator[tuple[str, dict[str, Cells]]]:
+        """Give batches of columns with the name of their file, from a row on.
+
+        A batch begins at a multiple of ``rows_of(columns)`` in its row group, wherever the reading
+        begins. Of a file the next bytes alone are in memory, however large its row groups are.
+        """
+        for name in self.files:
+            file = self._open(name)
+            with _unreadable(Path(name)):
+                columns = [f.name for f in file.schema_arrow if _is_read(f.type)]
+            for group in range(file.num_row_groups):
+                n = file.metadata.row_group(group).num_rows
+                if start >= n:
+                    start -= n
+                    continue
+                options = {"row_groups": [group], "columns": columns, "use_threads": False}
+                parts = file.iter_batches(batch_size=rows_of(len(columns)), **options)
+                while True:
+                    with _unreadable(Path(name)):
+                        part = next(parts, None)
+                    if part is None:
+                        break
+                    taken, start = part.slice(start), max(0, start - len(part))
+                    if len(taken):
+                        yield name, {key: _cells(taken[key]) for key in columns}
+
+    def _open(self, name: str) -> Any:
+        with _unreadable(Path(name)):
+            file = self._system.open_input_file(name)
+            return self._parquet.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER)
+
+
+def _pyarrow(module: str) -> Any:
     try:
-        import pyarrow.parquet
+        return import_module(f"pyarrow.{module}")
     except ImportError:
         raise MissingExtraError("reading .parquet", "parquet") from None
-    with _unreadable(path):
-        return pyarrow.parquet.ParquetFile(file)
+
+
+def _is_read(kind: Any) -> bool:
+    """Tell whether a column is of numbers or text, which all that are read are."""
+    from pyarrow import types
+
+    scalar = types.is_primitive(kind) or types.is_string(kind) or types.is_large_string(kind)
+    return bool(scalar or types.is_decimal(kind) or types.is_dictionary(kind))
 
 
 @contextmanager
@@ -52,8 +115,8 @@ def _cells(column: Any) -> Cells:
 
     of_numbers = pyarrow.types.is_floating(column.type) or pyarrow.types.is_integer(column.type)
     if of_numbers and not column.null_count:
-        whole = column.chunk(0) if column.num_chunks == 1 else column  # one part is not copied
-        cells: npt.NDArray[Any] = whole.to_numpy()
+        one = column.chunk(0) if getattr(column, "num_chunks", 0) == 1 else column  # is not copied
+        cells: npt.NDArray[Any] = one.to_numpy()
         return cells
     found: list[object] = column.to_pylist()
     return found

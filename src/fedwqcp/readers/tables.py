@@ -6,14 +6,15 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import read
+from fedwqcp._io import opened
 from fedwqcp._validation import (
     check_same_classes,
     classifier_columns,
@@ -60,13 +61,33 @@ _RESERVED = ("id", "label", "y", "group")
 
 
 def from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
+    """Read a table whole."""
+    with opened(path, OUTPUT_BYTES):  # refuses larger files
+        return next(csv_parts(path, classes, None))
+
+
+def csv_parts(
+    path: Path, classes: tuple[str, ...] | None, rows: int | None, start: int = 0
+) -> Iterator[Outputs]:
+    """Read a table so many rows at a time, from a row on; a whole one may be empty."""
     try:
-        rows = list(csv.reader(io.StringIO(read(path, OUTPUT_BYTES).decode("utf-8-sig"))))
+        with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+            lines = csv.reader(text)
+            header = _header(path, next(lines, None), classes)
+            first = 2 + sum(1 for _ in islice(lines, start))
+            while (body := list(islice(lines, rows))) or rows is None:
+                yield _part(path, header, body, classes, first)
+                if rows is None:
+                    return
+                first += len(body)
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{path} must be a CSV table in UTF-8") from None
-    if not rows:
+
+
+def _header(path: Path, header: list[str] | None, classes: tuple[str, ...] | None) -> list[str]:
+    """Check the line of names."""
+    if header is None:
         raise InputError(f"{path} must begin with a line of column names, it is empty")
-    header, *body = rows
     for separator, called in ((";", "';'"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
             raise InputError(
@@ -81,7 +102,18 @@ def from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         )
     if len(set(header)) != len(header):
         raise InputError(f"{path}: each column name may occur once")
-    for number, row in enumerate(body, start=2):
+    return header
+
+
+def _part(
+    path: Path,
+    header: list[str],
+    body: list[list[str]],
+    classes: tuple[str, ...] | None,
+    first_line: int,
+) -> Outputs:
+    """Read some rows, of which errors name the line."""
+    for number, row in enumerate(body, start=first_line):
         if len(row) != len(header):
             raise InputError(
                 f"{path}, line {number} has {len(row)} fields, the header has {len(header)}; "
@@ -91,9 +123,9 @@ def from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
         zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
     )
     try:
-        return unchecked(from_columns(path, columns, classes), first_line=2)
+        return unchecked(from_columns(path, columns, classes), first_line=first_line)
     except InputError as error:
-        raise error.at_line(2) from None
+        raise error.at_line(first_line) from None
 
 
 def from_columns(
@@ -189,6 +221,8 @@ def _texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[A
     values = columns.get(name)
     if values is None:
         return None
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return values.astype(np.str_)
     if isinstance(values, np.ndarray):
         values = values.tolist()
     row = next((row for row, value in enumerate(values) if value is None or value == ""), None)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
-from math import inf
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,6 +23,7 @@ from fedwqcp._validation import (
     listed,
     several_columns,
     shown,
+    unchecked,
 )
 from fedwqcp.errors import (
     ClassesError,
@@ -29,6 +33,7 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation import inspection
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.batches import stored_calibration
 from fedwqcp.federation.plan import (
     Plan,
     new_round,
@@ -44,7 +49,10 @@ from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
 from fedwqcp.groups import group_names, most_groups
 from fedwqcp.methods import Calibration, Method
+from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.outputs import MaskOutputs, Outputs
+from fedwqcp.quantile import finite_range
+from fedwqcp.readers.batches import OutputBatches
 from fedwqcp.scores import Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.mask import Mask
@@ -113,8 +121,8 @@ def _check_stated_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
     if plan.traits.stated_range is None:
         return
     for name, cal in cals.items():
-        scores = cal.scores[cal.scores < inf]
-        if scores.size and not 0 <= scores.min() <= scores.max() <= 1:
+        ends = finite_range(cal.scores)
+        if ends is not None and not 0 <= ends[0] <= ends[1] <= 1:
             raise OutOfRangeError(
                 "must be stated for scores beyond 0 and 1: bounds=(0, 50)", field="bounds"
             ).within(f"agent {name!r}")
@@ -246,12 +254,16 @@ def _labels_are_numbers(data: object) -> bool:
 
 
 def calibrations(
-    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs],
+    agents: Mapping[str, npt.ArrayLike | Calibration | Outputs | OutputBatches],
     score: str | Score | None,
     key: str,
     classes: tuple[str, ...],
+    opened: ExitStack,
 ) -> dict[str, Calibration]:
-    """Check what each agent brings, and score what a model put out; an error names the agent."""
+    """Check what each agent brings, and score what a model put out; an error names the agent.
+
+    Scores of what is read in batches stay on disk until ``opened`` is closed.
+    """
     cals, chosen = {}, scores.get(score) if isinstance(score, str) else score
     if not classes:  # else their names are compared
         tables = {n: d.values for n, d in agents.items() if isinstance(d, Outputs)}
@@ -261,6 +273,11 @@ def calibrations(
             if isinstance(data, Outputs):
                 assert chosen is not None  # outputs have a default one
                 cals[name] = scored(chosen, key, data.in_classes(classes))
+            elif isinstance(data, OutputBatches):
+                score_of = partial(_scored, chosen, key, classes)
+                folder = Path(opened.enter_context(TemporaryDirectory()))
+                stored = stored_calibration(data, score_of, folder / "scores", "")
+                cals[name] = opened.enter_context(stored)
             elif isinstance(data, tuple) and _are_parts(data):
                 raise InputError("a model's outputs and labels go into fw.Outputs(probs, labels)")
             else:
@@ -276,6 +293,14 @@ def calibrations(
         if isinstance(data, Outputs) and chosen is not None:
             check_ids(chosen, data, whose=f"agent {name!r}: ")
     return same
+
+
+def _scored(
+    score: Score | None, key: str, classes: tuple[str, ...], outputs: Outputs
+) -> Calibration:
+    assert score is not None  # outputs have a default one
+    check_ids(score, outputs)
+    return scored(score, key, outputs.in_classes(classes))
 
 
 def _are_parts(data: tuple[Any, ...]) -> bool:
@@ -303,6 +328,8 @@ def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dic
     return {
         name: cal
         if (cal.n_classes, cal.classes) == agreed
+        else unchecked(cal, n_classes=n_classes, classes=classes)
+        if isinstance(cal, StoredCalibration)
         else replace(cal, n_classes=n_classes, classes=classes)
         for name, cal in cals.items()
     }

@@ -14,12 +14,13 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from multiprocessing.connection import Connection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -48,6 +49,7 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import is_approved
+from fedwqcp.federation.batches import calibration_in_batches
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, as_target
@@ -68,14 +70,15 @@ from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs
 from fedwqcp.readers import load_outputs
+from fedwqcp.readers.batches import OutputBatches, batched
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Ask, Round, check_names
 
-SiteOutputs: TypeAlias = Outputs | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
-"""What a site's own function may return: outputs and labels, in one of three forms."""
+SiteOutputs: TypeAlias = Outputs | OutputBatches | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
+"""What a site's own function may return: outputs and labels, in one of four forms."""
 Work: TypeAlias = Callable[[], tuple[str, bytes]]
 """Returns a status and the bytes that go with it."""
-_FILES = ("outputs", "labels", "folder", "sign-key")
+_FILES = ("outputs", "scores", "labels", "folder", "sign-key")
 _ROUND_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
@@ -89,6 +92,9 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
 
     agent: Annotated[str | int | None, Meta(description="a name")] = None
     outputs: _Text = None
+    """A file, or a folder or URI of Parquet files, which are read in batches."""
+    scores: _Text = None
+    """In place of the outputs: Parquet files of scores that were made elsewhere."""
     labels: _Text = None
     folder: _Text = None
     sign_key: _Text = None
@@ -201,7 +207,7 @@ class Site:
         """Refuse a round that no person approved, where the site asks for that."""
         if not self.settings.approve:
             return
-        kept = self._round_folder(round.id)
+        kept = self.round_folder(round.id)
         if kept is None or self.folder is None:
             raise InputError("must be named where rounds wait for approval", field="folder")
         if not is_approved(self.folder, kept, round, terms):
@@ -212,7 +218,7 @@ class Site:
 
         The same bytes leave again: a second answer with fresh noise would reveal more.
         """
-        folder = self._round_folder(round.id)
+        folder = self.round_folder(round.id)
         if folder is None or self.folder is None:
             return None
         check_open(self.folder, round.id)
@@ -227,7 +233,7 @@ class Site:
 
         Of several processes that are asked at the same time the first decides what leaves.
         """
-        folder = self._round_folder(round.id)
+        folder = self.round_folder(round.id)
         if folder is None or self.folder is None:
             return answer
         make_folder(folder)
@@ -239,7 +245,7 @@ class Site:
 
     def keep_release(self, release: Release, data: bytes) -> None:
         """Write down the release of a round, once; it must be of the terms that were answered."""
-        folder = self._round_folder(release.round.id)
+        folder = self.round_folder(release.round.id)
         if folder is None or self.folder is None:
             return
         check_open(self.folder, release.round.id)
@@ -285,7 +291,8 @@ class Site:
         seconds = max(0.1, min(seconds, self.settings.max_seconds))
         return run_with_timeout(_guarded, seconds) if watchdog else _guarded()
 
-    def _round_folder(self, round: str) -> Path | None:
+    def round_folder(self, round: str) -> Path | None:
+        """Return where the site keeps what it sent in a round."""
         if self.folder is None:
             return None
         if not _ROUND_ID.fullmatch(round):
@@ -336,20 +343,21 @@ def answer(
     with refuse_with("approval"):
         site.check_approved(round, request.round)
     hidden = masked and site.hides(round)
-    with refuse_with("data"), refuse_with("classes", ClassesError):
-        agent = Agent(
-            site.agent,
-            plan,
-            _calibration(round, outputs()),
-            allow_samples=own.allow_samples,
-            limit=None if hidden else DisclosureLimit(own.max_share, own.min_class),
-            budget=site.budget,
-            ledger=None if hidden else site.ledger,
-            sign_key=None if own.sign_key is None else SigningKey(Path(own.sign_key)),
-        )
-    with refuse_with("answer"), refuse_with("budget", BudgetError):
-        found = agent.answer(request.body or None)
-        return site.keep_answer(round, request.round, f"step-{step}", found)
+    with ExitStack() as opened:
+        with refuse_with("data"), refuse_with("classes", ClassesError):
+            agent = Agent(
+                site.agent,
+                plan,
+                opened.enter_context(_calibration(site, round, outputs())),
+                allow_samples=own.allow_samples,
+                limit=None if hidden else DisclosureLimit(own.max_share, own.min_class),
+                budget=site.budget,
+                ledger=None if hidden else site.ledger,
+                sign_key=None if own.sign_key is None else SigningKey(Path(own.sign_key)),
+            )
+        with refuse_with("answer"), refuse_with("budget", BudgetError):
+            found = agent.answer(request.body or None)
+            return site.keep_answer(round, request.round, f"step-{step}", found)
 
 
 def reply_to(
@@ -389,12 +397,14 @@ def accept_release(site: Site, request: Request) -> bytes:
     return digest
 
 
-def read_outputs(config: Mapping[str, object]) -> Outputs:
-    """Read the files that the site's settings name: ``outputs``, and ``labels`` if it has none."""
-    path, labels = config.get("outputs"), config.get("labels")
+def read_outputs(config: Mapping[str, object]) -> Outputs | OutputBatches:
+    """Read what the site's settings name: ``outputs`` or ``scores``, and ``labels`` if needed."""
+    path, labels = config.get("scores", config.get("outputs")), config.get("labels")
     if path is None:
         raise InputError("name the file in the site's settings: outputs='cal.npz'")
-    return load_outputs(Path(str(path)), None if labels is None else Path(str(labels)), None)
+    beside = None if labels is None else Path(str(labels))
+    found = batched(str(path), beside, scores="scores" in config)
+    return load_outputs(Path(str(path)), beside, None) if found is None else found
 
 
 def load_settings(path: Path, home: Path) -> dict[str, object]:
@@ -402,7 +412,8 @@ def load_settings(path: Path, home: Path) -> dict[str, object]:
     table = read_toml(path)
     to_struct(table, SiteSettings, str(path))
     found = {"folder": str(default_folder(home.resolve().name)), **table}
-    files = {key: str(home / str(found[key])) for key in _FILES if found.get(key)}
+    named = {key: str(found[key]) for key in _FILES if found.get(key)}
+    files = {key: name if "://" in name else str(home / name) for key, name in named.items()}
     if "folder" in files:
         check_outside(Path(files["folder"]), home)
     return {**found, **files}
@@ -476,10 +487,17 @@ def _read_release(data: bytes) -> tuple[Release, bytes]:
     return parse(data, "server"), sha256(data).hexdigest().encode()
 
 
-def _calibration(round: Round, found: SiteOutputs) -> Calibration:
-    """Score what a site's function returned."""
-    if isinstance(found, Calibration):
-        return found
-    if isinstance(found, tuple):
-        found = Outputs(np.asarray(found[0]), np.asarray(found[1]))
-    return calibration_of(round, found)
+@contextmanager
+def _calibration(site: Site, round: Round, found: SiteOutputs) -> Iterator[Calibration]:
+    """Score what a site's function returned; what is read in batches is kept beside the answer."""
+    if isinstance(found, OutputBatches):
+        with TemporaryDirectory() as other:
+            folder = site.round_folder(round.id) or Path(other)
+            with calibration_in_batches(round, found, folder / "scores") as cal:
+                yield cal
+    elif isinstance(found, Calibration):
+        yield found
+    elif isinstance(found, tuple):
+        yield calibration_of(round, Outputs(np.asarray(found[0]), np.asarray(found[1])))
+    else:
+        yield calibration_of(round, found)

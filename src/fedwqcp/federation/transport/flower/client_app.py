@@ -20,12 +20,13 @@ from fedwqcp.federation.transport.site import (
     reply_to,
 )
 from fedwqcp.outputs import Outputs
+from fedwqcp.readers.batches import OutputBatches
 
 OutputsOf: TypeAlias = Callable[[Context], SiteOutputs]
 """A site's function: from Flower's context to the model's outputs on calibration data."""
 
 
-def from_files(context: Context, outputs: str | Path | None = None) -> Outputs:
+def from_files(context: Context, outputs: str | Path | None = None) -> Outputs | OutputBatches:
     """Read the outputs from the file that the node's own configuration names.
 
     Parameters
@@ -37,8 +38,8 @@ def from_files(context: Context, outputs: str | Path | None = None) -> Outputs:
 
     Returns
     -------
-    Outputs
-        What the files hold.
+    Outputs or OutputBatches
+        What the files hold, read in batches where they are large.
 
     Raises
     ------
