@@ -123,7 +123,7 @@ def default(monkeypatch):
 @pytest.mark.parametrize("fault", [lambda own, borrowed: borrowed, max], ids=["floor", "ceiling"])
 def test_it_finds_a_default_that_follows_others_beyond_its_own_data(monkeypatch, fault):
     def localize(self, outcome, cal, position, alpha, features=None):
-        borrowed = auto._borrowed(outcome, position)
+        borrowed = auto.borrowed_of(outcome, position)
         return np.asarray(fault(conformal_quantile(cal.scores, alpha), borrowed))
 
     monkeypatch.setattr(auto.Auto, "localize", localize)

@@ -111,7 +111,7 @@ class StoredCalibration(Calibration):
         return f"StoredCalibration(n={self.n})"
 
 
-class _State(msgspec.Struct):
+class _Progress(msgspec.Struct):
     """What is written so far: enough to go on from here."""
 
     source: str
@@ -152,11 +152,11 @@ class ScoreStore:
         self.folder, self._waiting = folder, list[tuple[Floats, Labels, Labels]]()
         make_folder(folder, 0o700)
         path = folder / "state.json"
-        left = from_json(read(path), _State) if exists(path) else None
+        left = from_json(read(path), _Progress) if exists(path) else None
         self._file = open_private(folder / "scores")
         size = os.fstat(self._file.fileno()).st_size
         if left is None or left.source != source or size < 8 * left.end:
-            left = _State(source)
+            left = _Progress(source)
         self.state = left
         self._file.truncate(8 * left.end)
 
