@@ -20,7 +20,7 @@ _READ = 2**18
 
 
 @dataclass(frozen=True)
-class Run:
+class SortedRun:
     """Sorted scores that lie together in a file of float64."""
 
     file: BinaryIO
@@ -52,7 +52,7 @@ class StoredScores:
 
     ndim = 1
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[SortedRun]) -> None:
         self.runs = tuple(run for run in runs if run.length)
         self._length = sum(run.length for run in self.runs)
         self._heads = np.sort(np.concatenate([np.empty(0), *(run.heads for run in self.runs)]))

@@ -17,7 +17,7 @@ from fedwqcp.federation.plan import new_round
 from fedwqcp.methods import Calibration, _stored
 from fedwqcp.methods._stored import ScoreStore
 from fedwqcp.quantile import counts_up_to, finite_range, order_statistics
-from fedwqcp.stored import BLOCK, Run, StoredScores
+from fedwqcp.stored import BLOCK, SortedRun, StoredScores
 
 ALPHAS = (0.05, 0.2)
 
@@ -27,7 +27,9 @@ def in_runs(folder: Path, *samples: np.ndarray) -> StoredScores:
     np.concatenate([np.sort(sample) for sample in samples]).tofile(path)
     starts = np.cumsum([0, *map(len, samples)])
     file = path.open("rb")
-    return StoredScores([Run(file, int(a), len(s)) for a, s in zip(starts, samples, strict=False)])
+    return StoredScores(
+        [SortedRun(file, int(a), len(s)) for a, s in zip(starts, samples, strict=False)]
+    )
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.sampled_from([1, 3, 50, 10**9]))

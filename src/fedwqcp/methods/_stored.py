@@ -19,7 +19,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.groups import combinations
 from fedwqcp.methods._calibration import Calibration
 from fedwqcp.quantile import Scores
-from fedwqcp.stored import Run, StoredScores, refuse
+from fedwqcp.stored import SortedRun, StoredScores, refuse
 
 ROWS = 2**20
 """So many rows are sorted at a time, which takes about 50 MB."""
@@ -41,7 +41,7 @@ class _Piece(msgspec.Struct, frozen=True, array_like=True):
 
 class _Sorted(NamedTuple):
     piece: _Piece
-    run: Run
+    run: SortedRun
 
 
 class StoredCalibration(Calibration):
@@ -232,7 +232,7 @@ class ScoreStore:
         state, cal = self.state, object.__new__(StoredCalibration)
         if not state.pieces:
             raise InputError("there must be at least one row, got none")
-        runs = (Run(self._file, piece.start, piece.length) for piece in state.pieces)
+        runs = (SortedRun(self._file, piece.start, piece.length) for piece in state.pieces)
         labels = sorted({piece.label for piece in state.pieces})
         fields = {
             "labels": np.array(labels, dtype=np.int64) if state.labelled else None,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from fedwqcp.errors import InputError
 from fedwqcp.outputs import Outputs, in_file
 from fedwqcp.readers.arrays import mapped
-from fedwqcp.readers.parquet import Dataset
+from fedwqcp.readers.parquet import ParquetFiles
 from fedwqcp.readers.tables import Cells, csv_parts, from_columns
 
 LARGE = 2**26
@@ -80,7 +80,7 @@ class OutputBatches:
         elif self._suffix == ".npy":
             mapped(Path(source))
         elif self._suffix != ".csv":
-            self._dataset = Dataset(self.name)
+            self._dataset = ParquetFiles(self.name)
         elif not Path(source).is_file():
             raise InputError(f"{source} must be a file; it does not exist")
 

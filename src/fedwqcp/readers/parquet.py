@@ -28,7 +28,7 @@ def from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     return from_columns(path, columns, classes)
 
 
-class Dataset:
+class ParquetFiles:
     """Parquet files as one table: a file, a folder, or the URI of either."""
 
     def __init__(self, source: str) -> None:
