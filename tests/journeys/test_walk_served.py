@@ -162,7 +162,7 @@ def test_a_site_serves_without_its_calibration_data(method, part, tmp_path, node
     if getattr(own.score_object, "randomized", False):
         feed["u"] = fw.uniforms(own.key, new.ids).tolist()
     if own.groups:
-        feed["group"] = [own.groups.index(name) for name in new.groups]
+        feed["group"] = [[own.groups.index(name)] for name in new.groups]
     for alpha, path in zip(ALPHAS, graphs, strict=True):
         call_process(home, "predictor", "onnx", "own.json", path, "--double", "--alpha", alpha)
     assert process(home, sys.executable, "-c", GRAPH, *graphs, said=lines([feed])) == wanted

@@ -20,6 +20,8 @@ def classifier(rng, n, C=3, groups=False):
     labels = (probs.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1).clip(0, C - 1)
     ids = [f"{rng.integers(10**9)}-påtient-病-{i}" for i in range(n)]
     parts = {"groups": rng.choice(["f", "m"], n)} if groups else {}
+    if groups == "several":
+        parts["groups"] = [{"old", sex} if sex == "f" else {sex} - {"m"} for sex in parts["groups"]]
     return fw.Outputs(probs, labels, ids, **parts)
 
 
@@ -42,6 +44,7 @@ KINDS = {
     "three-levels": (classifier, {"alpha": (0.1, 0.2, 0.3), **LABELLED}),
     "by-label": (classifier, {"by": "label", **LABELLED}),
     "by-group": (classifier, {"by": "group", "data": {"groups": True}}),
+    "overlapping": (classifier, {"by": "group", "data": {"groups": "several"}}),
     "split-cp": (classifier, {"method": "split-cp", "score": "raps"}),
     "fedwq-cp": (classifier, {"method": "fedwq-cp", "score": "lac", **LABELLED}),
     "fedls-cp": (classifier, {"method": "fedls-cp", "score": "saps"}),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from fedwqcp.groups import group_places
 from serve.cases import KINDS, arrays, predicted, released
 
 onnx = pytest.importorskip("onnx")
@@ -17,7 +18,7 @@ def run(path, predictor, new):
     if any(each.name == "u" for each in session.get_inputs()):
         feed["u"] = fw.uniforms(predictor.key, new.ids)
     if predictor.groups:
-        feed["group"] = np.array([predictor.groups.index(name) for name in new.groups])
+        feed["group"] = group_places(new.groups, predictor.groups).reshape(len(new.values), -1)
     first, second = session.run(None, feed)
     if second.dtype == np.int64:
         assert np.array_equal(first.sum(axis=1), second)
@@ -52,6 +53,35 @@ def test_a_set_without_a_label_can_be_ruled_out(tmp_path):
     assert mask.any(axis=1).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_masks_alone_and_behind_a_model(dtype, tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "mask.onnx"
+    maps = (np.round(rng.random((30, 8, 8)) * 50) / 50).astype(dtype)
+    outputs = fw.MaskOutputs((p, rng.random(p.shape) < p) for p in maps)
+    own = fw.calibrate({"a": outputs}, alpha=(0.1, 0.4), method="fed-crc").predictor("a")
+    volume = np.resize(maps, (2, 1, 3, 4, 5))
+    kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    ends = [
+        [onnx.helper.make_tensor_value_info(name, kind, ["n", 1, "z", "y", "x"])] for name in "xp"
+    ]
+    nodes = [onnx.helper.make_node("Identity", ["x"], ["p"])]
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    graph = onnx.helper.make_graph(nodes, "model", *ends)
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "net.onnx"
+    )
+    for alpha in (0.1, 0.4):
+        wanted = own.predict_mask(volume, alpha=alpha)
+        assert 0 < wanted.sum() < wanted.size
+        for model in (None, tmp_path / "net.onnx"):
+            own.to_onnx(path, alpha=alpha, dtype=dtype, model=model)
+            onnx.checker.check_model(path, full_check=True)
+            session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+            feed = {"x": volume} if model else {"outputs": volume.ravel()}
+            (mask,) = session.run(["mask"], feed)
+            assert np.array_equal(mask.ravel(), wanted.ravel())
+
+
 def network(path, opset, columns=3):
     """Write a network of four features whose probabilities are an output."""
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
@@ -71,7 +101,7 @@ def network(path, opset, columns=3):
 
 
 @pytest.mark.parametrize("opset", [13, 18, 21])
-@pytest.mark.parametrize("kind", ["fedwq-cp", "three-levels", "by-group"])
+@pytest.mark.parametrize("kind", ["fedwq-cp", "three-levels", "by-group", "fcp"])
 def test_a_model_and_its_sets_are_one_file(kind, opset, tmp_path):
     release, _, _ = released(kind)
     own, path, x = release.predictor("köln"), tmp_path / "both.onnx", np.eye(4, dtype="float32")
@@ -80,7 +110,7 @@ def test_a_model_and_its_sets_are_one_file(kind, opset, tmp_path):
     onnx.checker.check_model(path, full_check=True)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     ids, groups = ["a", "b", "c", "d"], ["f", "m", "m", "f"]
-    feed = {"x": x, "u": fw.uniforms(own.key, ids), "group": np.array([0, 1, 1, 0])}
+    feed = {"x": x, "u": fw.uniforms(own.key, ids), "group": np.array([[0], [1], [1], [0]])}
     read = {each.name for each in session.get_inputs()}
     probs, mask = session.run(
         ["probs", "set"], {name: part for name, part in feed.items() if name in read}

@@ -11,7 +11,8 @@ for (const [at, it] of JSON.parse(require("fs").readFileSync(file, "utf8")).case
     const options = { alpha: it.alpha, group: it.groups?.[row], id: it.ids?.[row] };
     let same;
     if (it.sets) {
-      const found = fedwqcp.predictSet(own, outputs, options).flatMap((held, label) => (held ? [label] : []));
+      const predict = own.score.name === "mask" ? fedwqcp.predictMask : fedwqcp.predictSet;
+      const found = predict(own, outputs, options).flatMap((held, label) => (held ? [label] : []));
       same = found.join() === it.sets[row].join();
       same &&= !it.u || fedwqcp.uniform(own.key, options.id) === it.u[row];
     } else {

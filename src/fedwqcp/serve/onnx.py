@@ -21,6 +21,7 @@ from fedwqcp.scores import IntervalScore, LabelScore
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
+from fedwqcp.scores.mask import BINS, Mask
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
@@ -60,14 +61,22 @@ def write(
     if isinstance(score, LabelScore) and score.randomized:
         inputs.append(helper.make_tensor_value_info("u", TensorProto.DOUBLE, ["n"]))
     if predictor.by == "group":
-        inputs.append(helper.make_tensor_value_info("group", TensorProto.INT64, ["n"]))
-        threshold = g.add("Gather", g.const(q), "group", axis=0)  # (n, columns)
+        if isinstance(score, Mask):
+            raise InputError("has no graph of masks by group", field="by")
+        inputs.append(helper.make_tensor_value_info("group", TensorProto.INT64, ["n", "k"]))
+        table = g.const(np.vstack([q, np.full((1, q.shape[1]), -inf)]))  # place -1 finds the last
+        every = g.add("Gather", table, "group", axis=0)  # (n, k, columns)
+        threshold = g.extreme(every, axis=1)  # (n, columns)
     else:
         threshold = g.const(q)  # (1, columns)
     if isinstance(score, IntervalScore):
         names = "lower", "upper"
         g.name(_intervals(g, score, threshold, q.shape[1]), names)
         outputs = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, ["n"]) for n in names]
+    elif isinstance(score, Mask):
+        g.name((_mask(g, q),), ("mask",))
+        shape = ["pixels"]
+        outputs = [helper.make_tensor_value_info("mask", TensorProto.BOOL, shape)]
     else:
         rule = predictor.rule
         mask = _sets(g, score, threshold, rule if rule != "leq" or allow_empty else "leq_top1")
@@ -133,6 +142,10 @@ def _behind(
         (output,) = shapes
     if output not in shapes:
         raise InputError(f"must be one of {', '.join(shapes)}", field="output")
+    for each in outputs:
+        if each.name == "mask":  # as the model's map
+            del each.type.tensor_type.shape.dim[:]
+            each.type.tensor_type.shape.dim.extend(shapes[output])
     columns = [dim.dim_value for dim in shapes[output]][1:]
     if n_classes is not None and columns not in ([n_classes], [0]):  # 0: any number
         raise InputError(f"must have {n_classes} columns, got {columns}", field="output")
@@ -181,6 +194,11 @@ class _Graph:
         """Convert a tensor."""
         return self.add("Cast", value, to=self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
+    def extreme(self, values: str, axis: int, largest: int = 1) -> str:
+        """Return the largest or smallest along an axis; ReduceMax differs between opsets."""
+        found = self.add_all("TopK", 2, values, self.ints(1), axis=axis, largest=largest)[0]
+        return self.add("Squeeze", found, self.ints(axis))
+
     def used(self) -> list[Any]:
         """Return the constants that a node reads."""
         read = {name for node in self.nodes for name in node.input}
@@ -202,6 +220,12 @@ class _Place(NamedTuple):
 
 
 # Sets ---------------------------------------------------------------------------------------------
+
+
+def _mask(g: _Graph, q: npt.NDArray[np.float64]) -> str:
+    """Return the mask of a probability map of any shape."""
+    steps = g.add("Mul", g.add("Sub", g.const(1.0), g.cast("outputs")), g.const(BINS))
+    return g.add("LessOrEqual", g.add("Div", g.add("Ceil", steps), g.const(BINS)), g.const(q[0, 0]))
 
 
 def _sets(g: _Graph, score: Any, q: str, rule: str) -> str:
@@ -318,7 +342,7 @@ def _grown(g: _Graph, p: str) -> _Place:
     up = g.add("And", g.add("LessOrEqual", other, one), a2)
     p2 = g.add("Unsqueeze", p, g.ints(1))
     walls = g.add("Where", g.add("Or", down, up), p2, g.const(inf))
-    key = g.add("ReduceMin", walls, g.ints(2), keepdims=0)
+    key = g.extreme(walls, axis=2, largest=0)
     k1, k2 = (g.add("Unsqueeze", key, g.ints(axis)) for axis in (2, 1))
     nearer_below = g.add("And", g.add("And", b1, b2), g.add("Greater", other, one))
     nearer_above = g.add("And", g.add("And", a1, a2), g.add("Less", other, one))

@@ -165,6 +165,8 @@ const fedwqcp = (() => {
   ];
   const INTERVALS = ["absolute-residual", "normalized-residual", "cqr"];
   const TOLERANCE = 5e-3;
+  const OTHERS = "others"; // rows in none of several groups
+  const BINS = 1000;
 
   function refuse(why) {
     throw new Error(why);
@@ -176,7 +178,7 @@ const fedwqcp = (() => {
     if (own === null || own.kind !== "predictor" || own.version !== 1) refuse("this is no predictor of version 1");
     const unknown = Object.keys(own).filter((name) => !FIELDS.includes(name));
     if (unknown.length) refuse(`unknown field ${unknown[0]}`);
-    const known = ["lac", "multi-label", ...Object.keys(FORMULAS), ...INTERVALS];
+    const known = ["lac", "multi-label", "mask", ...Object.keys(FORMULAS), ...INTERVALS];
     if (!known.includes(own.score.name)) refuse(`unknown score ${own.score.name}`);
     if (!["leq", "leq_top1", "until"].includes(own.rule)) refuse(`unknown rule ${own.rule}`);
     if (![null, "label", "group"].includes(own.by)) refuse(`unknown groups ${own.by}`);
@@ -193,9 +195,13 @@ const fedwqcp = (() => {
     const level = alpha === undefined && own.levels.length === 1
       ? own.levels[0] : own.levels.find((each) => each.alpha === alpha);
     if (!level) refuse(`the level must be one of ${own.levels.map((each) => each.alpha).join(", ")}`);
-    const at = own.by === "group" ? own.groups.indexOf(group) : 0;
-    if (at < 0) refuse(`the group must be one of ${own.groups.join(", ")}`);
-    return level.thresholds[at].map((q) => (q === "inf" ? Infinity : q));
+    if ((own.by === "group") !== (group !== undefined)) refuse("a group must be given by group, and only there");
+    const names = group === undefined ? [] : [group].flat().map(String);
+    const places = (names.length ? names : [OTHERS]).map((name) => own.groups.indexOf(name));
+    if (group !== undefined && places.includes(-1)) refuse(`the group must be one of ${own.groups.join(", ")}`);
+    const rows = level.thresholds.map((row) => row.map((q) => (q === "inf" ? Infinity : q)));
+    if (group === undefined) return rows[0];
+    return rows[0].map((_, column) => Math.max(...places.map((at) => rows[at][column])));
   }
 
   function checkModel(own, model) {
@@ -208,7 +214,7 @@ const fedwqcp = (() => {
   function predictSet(own, probs, { id, alpha, group, allowEmpty = true, model } = {}) {
     checkModel(own, model);
     const { name, settings } = own.score;
-    if (INTERVALS.includes(name)) refuse("this predictor makes intervals");
+    if (INTERVALS.includes(name) || name === "mask") refuse("this predictor makes no sets");
     if (own.n_classes !== null && probs.length !== own.n_classes) {
       refuse(`there must be ${own.n_classes} probabilities, got ${probs.length}`);
     }
@@ -228,7 +234,16 @@ const fedwqcp = (() => {
     return intervalOf(outputs, thresholds(own, alpha, group), own.score);
   }
 
-  return { read, expired, predictSet, predictInterval, uniform, blake2b };
+  /** Return which pixels of one image its mask holds; probabilities in any order. */
+  function predictMask(own, probs, { alpha, group, model } = {}) {
+    checkModel(own, model);
+    if (own.score.name !== "mask") refuse("this predictor makes no masks");
+    if (!probs.every((p) => p >= 0 && p <= 1)) refuse("a probability lies between 0 and 1");
+    const [q] = thresholds(own, alpha, group);
+    return Array.from(probs, (p) => Math.ceil((1 - p) * BINS) / BINS <= q);
+  }
+
+  return { read, expired, predictSet, predictInterval, predictMask, uniform, blake2b };
 })();
 
 if (typeof module !== "undefined") module.exports = fedwqcp;

@@ -1,7 +1,8 @@
 """Test vectors: predictors with rows, uniforms, and the sets or intervals that must come out.
 
 Rows have ties, zeros and one sure label; thresholds lie on scores of these rows, or are +inf; ids
-are of several scripts. A consumer in another language passes if it gives every set.
+are of several scripts, and a row may be in several groups or none. Of a `mask` a row is the pixels
+of an image, and its set those inside. A consumer in another language passes if it gives every set.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 
 from fedwqcp._validation import Floats
+from fedwqcp.groups import OTHERS
 from fedwqcp.registry import settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, name_of
 from fedwqcp.scores._uniforms import uniforms
@@ -21,6 +23,7 @@ from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
+from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.ordinal_aps import OrdinalAPS
@@ -34,7 +37,7 @@ from fedwqcp.wire.release import NO_GUARANTEE
 SIZES = {2: 60, 3: 60, 10: 60, 100: 40, 1000: 10}
 """Rows by number of classes."""
 NAMES = ("patient", "påtient", "患者", "مريض", "🏥", "пациент")
-GROUPS = ("f", "m", "β")
+GROUPS = ("f", "m", "β", OTHERS)
 
 LABEL_SCORES: tuple[LabelScore | MultiLabel, ...] = (
     LAC(),
@@ -65,7 +68,7 @@ class Case(msgspec.Struct, omit_defaults=True):
     alpha: float
     outputs: Any
     ids: list[str] | None = None
-    groups: list[str] | None = None
+    groups: list[list[str]] | None = None
     u: list[float] | None = None
     sets: list[list[int]] | None = None
     lower: list[float | str] | None = None
@@ -88,6 +91,7 @@ def cases(seed: int = 0) -> Iterator[Case]:
     for of_values in INTERVAL_SCORES:
         for part in (None, "group"):
             yield from _of_values(rng, of_values, part)
+    yield from _of_maps(rng)
 
 
 def vectors(seed: int = 0) -> bytes:
@@ -117,7 +121,7 @@ def _of_labels(
     width = C if by == "label" else 1
     levels = _levels(rng, values.reshape(-1), width, by)
     own = _predictor(score, levels, rule=rule, key=key, n_classes=C, by=by)
-    groups = [str(name) for name in rng.choice(GROUPS, n)] if by == "group" else None
+    groups = _groups(rng, n) if by == "group" else None
     for level in levels:
         found = own.apply(p, ids, groups, level.alpha)
         assert isinstance(found, LabelSets)
@@ -142,7 +146,7 @@ def _of_values(rng: np.random.Generator, score: IntervalScore, by: str | None) -
     values = score.of(out, rng.normal(size=n) * 10.0 ** rng.integers(-3, 7, n))
     levels = _levels(rng, values.reshape(-1), score.columns, by)
     own = _predictor(score, levels, by=by)
-    groups = [str(name) for name in rng.choice(GROUPS, n)] if by == "group" else None
+    groups = _groups(rng, n) if by == "group" else None
     for level in levels:
         found = own.apply(out, None, groups, level.alpha)
         assert not isinstance(found, LabelSets)
@@ -154,6 +158,21 @@ def _of_values(rng: np.random.Generator, score: IntervalScore, by: str | None) -
             lower=_numbers(found.lower),
             upper=_numbers(found.upper),
         )
+
+
+def _of_maps(rng: np.random.Generator) -> Iterator[Case]:
+    maps = _probabilities(rng, 60, 64)
+    levels = _levels(rng, np.ceil((1 - maps) * 1000).reshape(-1) / 1000, 1, None)
+    own = _predictor(Mask(), levels)
+    for level in levels:
+        found = [own.predict_mask(row[None], alpha=level.alpha)[0] for row in maps]
+        sets = [np.flatnonzero(mask).tolist() for mask in found]
+        yield Case(predictor=own, alpha=level.alpha, outputs=maps.tolist(), sets=sets)
+
+
+def _groups(rng: np.random.Generator, n: int) -> list[list[str]]:
+    """Draw the groups of each row: of one, of several, of none."""
+    return [[str(name) for name in rng.choice(GROUPS[:3], k, False)] for k in rng.integers(0, 4, n)]
 
 
 def _levels(
