@@ -95,7 +95,9 @@ def test_a_batch_is_taken_in_once_for_each_agent_and_the_latest_are_kept(monkeyp
         ([(9, 9)], "too few"),  # nothing is told of fewer than ten
         ([(29, 29)], "too few"),  # without any miss the coverage might be 0.9
         ([(30, 30)], "ok"),
-        ([(40, 40)] * 8 + [(30, 22)], "ok"),
+        ([(40, 40)] * 8 + [(30, 22)], "watch"),  # the last batch
+        ([(40, 40)] * 8 + [(30, 22), (30, 30)], "ok"),
+        ([(40, 40)] * 8 + [(9, 3)], "ok"),  # of fewer than ten rows nothing is told
         ([(100, 92)] * 10 + [(40, 33)] * 4, "watch"),  # the last four batches
         ([(100, 60)], "alarm"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import Annotated, Literal, TypeAlias
 
@@ -399,6 +399,10 @@ class Monitor:
         site = self.sites[agent]
         recent = [one for one in site.batches if one.n and one.calibration == site.calibration]
         recent = recent[-RECENT:] if label is None else []
+        recent_n, recent_hits = _counts(recent)
+        rates = [
+            Rate(n=n, hits=hits) for n, hits in (_counts(recent[-1:]), (recent_n, recent_hits))
+        ]
         low, high = confidence_sequence(test.n, test.hits)
         alarmed = test.alarm is not None
         _, since_n, since_hits = test.drop
@@ -420,8 +424,9 @@ class Monitor:
             since_n=since_n if alarmed else 0,
             since_hits=since_hits if alarmed else 0,
             recent=tuple(one.name for one in recent),
-            recent_n=sum(one.n for one in recent),
-            recent_hits=sum(one.hits for one in recent),
+            recent_n=recent_n,
+            recent_hits=recent_hits,
+            recent_high=min((rate.high for rate in rates if rate.n >= MIN_COUNT), default=1.0),
             inputs=of_inputs,
             inputs_since=site.inputs.test.since if of_inputs == "alarm" else "",
         )
@@ -497,6 +502,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         The last four batches of an agent, at most.
     recent_n, recent_hits : int
         Their rows and hits.
+    recent_high : float
+        Upper end of the exact 95 % interval of the last batch, or of these together if lower.
     inputs, inputs_since : str
         "ok" or "alarm" where inputs are tested without labels; the batch since which they have
         most likely changed.
@@ -520,6 +527,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     recent: tuple[str, ...]
     recent_n: Count
     recent_hits: Count
+    recent_high: Share
     inputs: str
     inputs_since: str
 
@@ -528,15 +536,15 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         """What coverage is known to be.
 
         ``alarm``: it has fallen below the floor; this stands until the agent is calibrated again.
-        ``watch``: the whole interval lies below the floor, of all rows or of the last batches.
+        ``watch``: a whole interval lies below the floor: of all rows, the last batch or the last
+        four.
         ``too few``: even without any miss these rows could not show that it holds.
         """
         if self.alarm is not None:
             return "alarm"
         if self.n < MIN_COUNT:
             return "too few"
-        recent = Rate(n=self.recent_n, hits=self.recent_hits)
-        if self.high < self.floor or (self.recent_n and recent.high < self.floor):
+        if min(self.high, self.recent_high) < self.floor:
             return "watch"
         few = self.n * (1.0 - self.floor) < 3 - 1e-9  # the rule of three
         return "too few" if few else "ok"
@@ -598,3 +606,8 @@ class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     calibration: Count = 1
     tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
     batches: tuple[BatchCounts, ...] = ()
+
+
+def _counts(batches: Sequence[BatchCounts]) -> tuple[int, int]:
+    """Return the rows and hits of batches together."""
+    return sum(one.n for one in batches), sum(one.hits for one in batches)

@@ -138,10 +138,11 @@ def _agents(agents: Sequence[Standing], monitor: Monitor) -> Section:
     )
     rows = [_agent_row(one, monitor.sites[one.agent].batches) for one in agents]
     lead = (
-        "Alarm: coverage has fallen below the limit. Watch: a whole 95 % interval lies below it, "
-        "of all rows or of the last four batches; that may still be chance. Too few: not even rows "
-        "without a miss could show that coverage holds. The interval of all rows holds at all "
-        "times together. Inputs are tested without labels and say nothing of coverage."
+        "The limit is the promised coverage less a tolerance for chance in the calibration. Alarm: "
+        "coverage has fallen below it. Watch: a whole 95 % interval lies below it, of all rows, "
+        "the last batch or the last four; that may still be chance. Too few: not even rows without "
+        "a miss could show that coverage holds. Inputs are tested without labels and say nothing "
+        "of coverage."
     )
     table = Table("agents", "All rows since the last calibration", columns, rows, agents=0)
     tones = [_TONES[one.state] for one in agents]
