@@ -80,23 +80,6 @@ def test_the_embedded_data_run_without_a_folder(tmp_path, monkeypatch):
     assert "synthetic (Friedman)" in (tmp_path / "tables" / "tables.md").read_text()
 
 
-def test_fetched_data_need_no_folder(tmp_path, monkeypatch):
-    monkeypatch.delenv("FEDWQCP_DATA", raising=False)
-    monkeypatch.setenv("FEDWQCP_CACHE", str(tmp_path))
-    monkeypatch.setattr(bench.dataset_files, "SYSTEM_FOLDERS", ())
-    seen = []
-    monkeypatch.setattr(
-        bench, "run", lambda experiment, where, **rest: seen.append(experiment.name) or 0
-    )
-    call(bench.app, "reproduce", "--quick")
-    call(bench.app, "reproduce", "--quick", "--datasets", "bloodmnist")
-    for name in bench.QUICK:
-        (tmp_path / f"{name}.npz").touch()
-    call(bench.app, "reproduce", "--quick")
-    call(bench.app, "reproduce")
-    assert seen == ["embedded", "paper", "paper", "embedded"]
-
-
 def facts(*words):
     """Run a command with ``--json`` and return the one object it prints."""
     done = call(bench.app, *words, "--json")
@@ -198,26 +181,6 @@ def run(*words, code=0):
     return done.output
 
 
-def test_list_says_where_each_is(shelf, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")  # no cell is wrapped, however long the path is
-    said = " ".join(run("list", "--data", shelf).split())
-    assert "classification, 10 classes" in said
-    assert "fedwqcp-lab" in said
-    rows = json.loads(run("list", "--data", shelf, "--json"))["datasets"]
-    assert {row["name"]: row["found"] for row in rows} == {
-        "mnist": [str(shelf / "mnist.npz")],
-        "bloodmnist": [],
-        "friedman": ["embedded"],
-    }
-
-
-def test_verify_names_the_copy_and_its_rows(shelf):
-    verdicts = json.loads(run("verify", "--data", shelf, "--json"))["verdicts"]
-    assert [v["verdict"] for v in verdicts] == ["published", "missing", "synthetic"]
-    assert (sum(verdicts[0]["train"]), sum(verdicts[0]["test"])) == (6, 3)
-    assert "made, published" in run("verify", "mnist", "--data", shelf)
-
-
 def test_verify_fails_where_a_file_is_another(shelf):
     (shelf / "mnist.npz").write_bytes(npz(arrays(seed=1)))
     assert "unsound" in run("verify", "--data", shelf, code=2)
@@ -233,15 +196,3 @@ def test_fetch_puts_files_into_the_cache_or_a_folder(shelf, tmp_path):
     run("fetch", "mnist", "--data", tmp_path / "new")
     assert (tmp_path / "new" / "mnist.npz").is_file()
     assert "published" in run("verify", "mnist")
-
-
-@pytest.mark.parametrize("words", [(), ("--all", "mnist")])
-def test_fetch_needs_names_or_all(shelf, words):
-    with pytest.raises(InputError):
-        run("fetch", *words)
-
-
-def test_an_unknown_name_fetches_nothing(shelf, tmp_path):
-    with pytest.raises(InputError, match="unknown dataset 'minst'"):
-        run("fetch", "mnist", "minst")
-    assert not (tmp_path / "cache").exists()

@@ -97,27 +97,11 @@ def test_without_published_figures_there_is_no_verdict(results):
     assert sum(tally["paper", "fedwq-cp", "size"].values()) == 1
 
 
-def test_an_infinite_size_of_one_seed_is_told(results):
-    own = [r for r in results if r.preset == "paper" and r.method == "fedwq-cp"]
-    broken = [replace(r, size=inf) if r.seed == 0 else r for r in own]
-    cell = next(c for c in cells(broken) if c.metric == "size")
-    assert cell.half == inf
-    assert cell.median < inf
-
-
 def test_a_run_with_holes_is_refused(results):
     with pytest.raises(InputError):
         cells(results[1:])
     with pytest.raises(InputError, match="no results"):
         cells([])
-
-
-@pytest.mark.parametrize("odd", [{"method": "split-cp"}, {"seed": 1}])
-def test_copies_of_different_status_are_not_mixed(results, odd):
-    ((name, value),) = odd.items()
-    mixed = [replace(r, status="subset") if getattr(r, name) == value else r for r in results]
-    with pytest.raises(InputError):
-        cells(mixed)
 
 
 def test_the_reduction_is_relative_to_the_other():

@@ -28,7 +28,6 @@ from fedwqcp_lab.evaluation import (
     code_versions,
     evaluate,
     method_of,
-    partitions,
     prepare,
     probabilities,
     target_of,
@@ -142,18 +141,6 @@ def test_fewer_components_are_the_first_ones_of_the_density():
     )
 
 
-def test_the_maximum_of_local_quantiles_is_a_reading_without_proof():
-    plan = MethodPlan(name="fedcp-qq (paper's rows)", method="fedwq-cp", take="maximum")
-    results = evaluate(labels_unit(), experiment(methods=(plan,)))
-    own = [r for r in results if r.preset == "paper"]
-    assert {r.threshold for r in own} == {max(r.local for r in own if r.n_cal)}
-    assert {(r.guarantee, r.rounds) for r in own} == {("none", 1)}
-    wrong = dataclasses.replace(plan, method="fcp", samples=True, settings={"sketch": "exact"})
-    unit = labels_unit()
-    with pytest.raises(InputError, match="local quantiles"):
-        calibrate_row(unit.setting, prepare(unit, experiment().presets[0]), wrong, 0.1)
-
-
 def test_methods_have_targets_and_take_the_presets_overflow():
     unit = labels_unit()
     plans = {plan.name: plan for plan in ALL.methods}
@@ -171,34 +158,6 @@ def test_methods_have_targets_and_take_the_presets_overflow():
     assert _target("dp-fedcp (own distribution)") == "own"
     assert _target("cphet") == tuple(unit.setting.feature_distribution.tolist())
     assert _distribution("cphet (paper's rows)").scope == "local"
-
-
-@pytest.mark.parametrize(("score", "high"), [("lac", 1.0), ("raps", 1.03)])
-def test_private_methods_take_the_range_of_the_score(score, high):
-    unit = labels_unit()
-    scored = prepare(unit, PresetPlan(name=score, labels={"name": score}))
-    plan = MethodPlan(name="private", method="private-fedwq-cp")
-    assert method_of(unit.setting, plan, scored).bounds == (0.0, high)
-
-
-def test_a_row_may_have_a_set_rule_of_its_own():
-    plain = MethodPlan(name="plain", method="fedwq-cp", rule="leq")
-    forced = MethodPlan(name="forced", method="fedwq-cp")
-    results = evaluate(labels_unit(), experiment(methods=(plain, forced)))
-    size = {(r.method, r.agent): r.size for r in results if r.preset == "paper"}
-    assert all(size["plain", a] <= size["forced", a] for a in AGENTS)
-    assert any(size["plain", a] < size["forced", a] for a in AGENTS)
-
-
-def test_shares_count_labels():
-    for unit, classes in ((labels_unit(), 4), (lines_unit(), 5)):
-        found = partitions(unit)
-        counts = np.array([share.counts for share in found])
-        assert counts.shape == (3, classes)
-        assert np.array_equal(counts.sum(axis=0), np.bincount(unit.setting.labels.astype(int)))
-    real = lines_unit()
-    real = dataclasses.replace(real, setting=dataclasses.replace(real.setting, n_classes=None))
-    assert sum(share.counts[0] for share in partitions(real)) == 240
 
 
 def test_a_preset_that_does_not_fit_is_refused():
@@ -253,11 +212,6 @@ def test_a_class_has_the_threshold_of_its_own_points():
         assert found[name].threshold == tuple(map(float, own))
 
 
-def test_a_regression_has_no_classes():
-    assert applicable(ROWS, "regression", quantiles=True) == ()
-    assert {r.worst_class for r in evaluate(lines_unit(), experiment())} == {None}
-
-
 def test_the_worst_class_is_recorded():
     unit = labels_unit()
     truth = unit.setting.test_labels
@@ -265,42 +219,6 @@ def test_the_worst_class_is_recorded():
     for r in evaluate(unit, ROWS):
         sets = scored.test_sets[r.agent].sets(np.array(r.threshold), "leq")
         assert r.worst_class == min(rate.coverage for rate in metrics.by_class(sets, truth))
-
-
-def test_a_class_without_test_points_is_not_the_worst():
-    unit = labels_unit()
-    some = unit.setting.test_labels != 2
-    setting = dataclasses.replace(unit.setting, test_labels=unit.setting.test_labels[some])
-    outputs = tuple(dataclasses.replace(agent, test=agent.test[some]) for agent in unit.outputs)
-    found = evaluate(dataclasses.replace(unit, setting=setting, outputs=outputs), ROWS)
-    assert min(r.worst_class for r in found) > 0.5
-
-
-@pytest.mark.parametrize("wrong", [{"target": "training"}, {"take": "maximum"}])
-def test_what_has_no_meaning_by_label_is_refused(wrong):
-    with pytest.raises(InputError):
-        MethodPlan(name="x", method="fedls-cp", by="label", **wrong)
-
-
-LABEL_SHIFT = dataclasses.replace(
-    experiment(),
-    presets=(
-        PresetPlan(
-            name="tilted", labels={"name": "tilted-aps"}, intervals={"name": "absolute-residual"}
-        ),
-    ),
-    methods=(
-        MethodPlan(name="fedls-cp", method="fedls-cp"),
-        MethodPlan(name="training distribution", method="fedls-cp", target="training"),
-        MethodPlan(name="strata", method="fedls-cp", settings={"strata": (0.0,)}),
-    ),
-)
-
-
-def test_a_regression_needs_strata():
-    assert [p.name for _, p in applicable(LABEL_SHIFT, "regression", quantiles=False)] == ["strata"]
-    assert len(applicable(LABEL_SHIFT, "classification", quantiles=False)) == 3
-    assert {r.method for r in evaluate(lines_unit(), LABEL_SHIFT)} == {"strata"}
 
 
 SCORES = [
@@ -344,14 +262,6 @@ def test_intervals_are_measured_raw_clipped_and_as_labels(threshold):
         assert found.size == sets.sizes().mean()
         assert found.clipped <= min(4.0, found.size) + 1e-12
         assert found.labels <= 5
-
-
-def test_a_hand_made_interval():
-    test_set = IntervalTestSet(AbsoluteResidual(), np.array([0.0, 2.0]), np.array([1.0, 2.0]), 5)
-    found = test_set.measure(1.5, "leq")
-    assert (found.n_test, found.hits, found.size) == (2, 2, 3.0)
-    assert found.clipped == (1.5 + 3.0) / 2
-    assert found.labels == (2 + 3) / 2
 
 
 def test_the_code_says_what_numbers_depend_on():

@@ -82,19 +82,6 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path, change, named):
         read(tmp_path, SMALL.replace(*change, 1))
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError):
-        load(tmp_path / "none.toml")
-
-
-def test_fewer_datasets_and_other_seeds():
-    some = paper().only(["cifar10", "mnist"], (3,))
-    assert [plan.name for plan in some.datasets] == ["cifar10", "mnist"]
-    assert some.seeds == (3,)
-    with pytest.raises(InputError):
-        paper().only(["mnsit"])
-
-
 def test_the_fingerprint_of_a_row_knows_what_its_numbers_depend_on_and_nothing_else():
     row = ("blobs", "paper", "fedwq-cp")
     first = digest(experiment().config(*row))

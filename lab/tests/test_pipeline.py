@@ -6,7 +6,6 @@ import builtins
 import json
 import os
 import signal
-import time
 from dataclasses import replace
 
 import pytest
@@ -39,16 +38,6 @@ def test_a_run_on_saved_outputs_trains_nothing(tmp_path):
     known = json.loads((tmp_path / "out" / "configs.json").read_text())
     assert {r.config for r in folder.results.read()} <= set(known)
     assert run(SMALL, RunOptions(out=folder.root), resume=True) == 0
-
-
-@pytest.mark.parametrize("text", ["{bad", "[]", '{"0123": {"alpha": 0.1}}', '{"0123": 5}'])
-def test_settings_that_were_not_written_by_a_run_are_refused(tmp_path, text):
-    folder = Folder(tmp_path / "out")
-    fill(folder)
-    folder.configs.write_text(text)
-    with pytest.raises(RecordError):
-        run(SMALL, RunOptions(out=folder.root))
-    assert folder.configs.read_text() == text
 
 
 def test_what_a_kill_left_is_completed(tmp_path):
@@ -102,16 +91,6 @@ def test_a_method_more_is_added_and_other_settings_are_refused(tmp_path):
         run(other, options, resume=True)
 
 
-def test_outputs_of_other_training_settings_lie_elsewhere(tmp_path):
-    folder = Folder(tmp_path)
-    paths = {
-        folder.unit(what, ("blobs", 0))
-        for what in (SMALL, experiment(strong_epochs=9), experiment(beta=0.1))
-    }
-    assert len(paths) == 3
-    assert folder.unit(experiment(methods=SMALL.methods[:1]), ("blobs", 0)) in paths
-
-
 @pytest.mark.slow
 def test_ray_gives_the_same_records(tmp_path):
     pytest.importorskip("ray")
@@ -150,17 +129,6 @@ def test_every_task_runs_once_in_another_process_with_one_thread():
     assert {count for _, count, _ in found} == {"1"}
     assert os.getpid() not in {pid for _, _, pid in found}
     assert dict(os.environ) == before
-
-
-def test_what_is_there_can_be_had_while_tasks_still_come():
-    with workers(threads) as pool:
-        assert list(pool.finished()) == []
-        for number in (0, 1):
-            pool.submit(number)
-            while not (found := list(pool.finished())):
-                time.sleep(0.01)
-            assert [each[0] for each in found] == [number]
-        assert list(pool.finished(wait=True)) == []
 
 
 def test_a_killed_process_is_told():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lzma
-import resource
 from dataclasses import replace
 from math import inf, nan
 
@@ -76,26 +75,6 @@ def test_damage_elsewhere_is_refused(tmp_path, results):
     path.write_bytes(b"\xff\xfe\n")
     with pytest.raises(RecordError):
         journal.read()
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path, results):
-    with pytest.raises(InputError):
-        Journal(tmp_path / "none" / "r.jsonl", Result).append(results[:1])
-
-
-def test_a_disk_that_takes_a_part_is_full(tmp_path, results):
-    journal = Journal(tmp_path / "r.jsonl", Result)
-    journal.append(results[:1])
-    one = journal.path.stat().st_size
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * one + one // 2, before[1]))
-    try:
-        with pytest.raises(InputError):
-            journal.append(results[1:4])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert journal.repair()
-    assert journal.read() == results[:2]
 
 
 def test_a_packed_file_is_read_and_appended_to(tmp_path, results):

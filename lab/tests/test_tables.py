@@ -8,18 +8,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from fedwqcp.errors import InputError
-from fedwqcp_lab.comparison import AVERAGE, PublishedFigure, TableCell, ablation_rows, cells
+from fedwqcp_lab.comparison import AVERAGE, TableCell, ablation_rows, cells
 from fedwqcp_lab.evaluation import evaluate, partitions
 from fedwqcp_lab.experiment import MethodPlan
 from fedwqcp_lab.figures import draw_ablation
 from fedwqcp_lab.pipeline import Folder
 from fedwqcp_lab.tables import (
-    markdown_page,
-    method_summaries,
-    terminal_table,
     terminal_tables,
-    verdict_rows,
     write,
 )
 from units import experiment, labels_unit, lines_unit
@@ -79,13 +74,6 @@ def test_the_page_shows_published_figures_verdicts_and_stand_ins(written):
     assert "plain mean covers" in page
 
 
-def test_without_published_figures(folder):
-    found = cells(Folder(folder).results.read(), against=False)
-    page = markdown_page(found, ablation_rows(found))
-    assert "4.84" not in page
-    assert "no published figure" in page
-
-
 def test_the_ablation_says_which_way_it_goes(folder):
     found = cells(Folder(folder).results.read())
     rows = ablation_rows(found)
@@ -96,11 +84,6 @@ def test_the_ablation_says_which_way_it_goes(folder):
     only = [c for c in found if c.method != "fedavgq-cp"]
     assert len(ablation_rows(only)) == 1
     assert draw_ablation(only, 0.9, folder / "none") == ()
-
-
-def test_a_folder_without_records_says_what_to_do(tmp_path):
-    with pytest.raises(InputError, match="fedwqcp-lab run"):
-        write(tmp_path, tmp_path / "out")
 
 
 BASE = TableCell(
@@ -125,12 +108,6 @@ def said(thing):
     return text.getvalue()
 
 
-def test_every_method_has_its_worst_agent():
-    fcp, split = method_summaries(CELLS)
-    assert (fcp.worst_agent, fcp.worst, fcp.coverage, fcp.size) == ("W1", 0.87, 0.93, 1.5)
-    assert (split.worst_agent, split.worst) == ("S0", 0.9)
-
-
 def test_a_table_for_each_dataset_and_preset():
     found = terminal_tables((*CELLS, *(replace(cell, preset="paper") for cell in CELLS)), 0.9)
     assert ["sound" in table.title for table in found] == [True, False]
@@ -142,9 +119,3 @@ def test_a_table_for_each_dataset_and_preset():
     assert "inf" in text
     assert "●" in text
     assert "●" not in said(terminal_tables(CELLS, 0.9, ascii=True)[0])
-
-
-def test_verdicts_only_where_something_was_published():
-    assert len(verdict_rows(CELLS)) == 1  # the head
-    judged = replace(BASE, figure=PublishedFigure(0.93, 0.01, 4), verdict="inside")
-    assert "100 %" in said(terminal_table("verdicts", verdict_rows((judged,))))

@@ -67,26 +67,6 @@ def test_networks_say_something_of_every_point(monkeypatch, name, classes):
     evaluate(alone, what)
 
 
-def test_the_same_data_can_be_used_twice():
-    pytest.importorskip("sklearn")
-    plans = (
-        DatasetPlan(name="digits", components=4),
-        DatasetPlan(name="longer", data="digits", strong_epochs=4, components=4),
-    )
-    what = experiment(datasets=plans, strong_epochs=1)
-    short, long = (
-        next(training.train_units(plan, what, (0,), on_progress=quiet)) for plan in plans
-    )
-    assert (short.setting.dataset, long.setting.dataset) == ("digits", "longer")
-    assert long.setting.title.endswith("(longer)")
-    assert np.array_equal(short.setting.owners, long.setting.owners)
-    right = [
-        (unit.outputs[0].test.argmax(axis=1) == unit.setting.test_labels).mean()
-        for unit in (short, long)
-    ]
-    assert right[0] < right[1]
-
-
 def test_what_is_held_out_takes_the_place_of_the_test_data(monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
@@ -139,15 +119,6 @@ def test_components_are_those_of_a_singular_value_decomposition():
     assert found.of(x, np.zeros(0, dtype=np.int64)).shape == (0, 3)
 
 
-def test_pixels_are_read_between_0_and_1_and_in_pieces(monkeypatch):
-    x = np.random.default_rng(0).integers(0, 256, (50, 3, 3), dtype=np.uint8)
-    whole = fit_components(x, np.arange(50), 2, stream(0, "c"))
-    assert 0 < whole.mean.max() < 1
-    wanted = whole.of(x, np.arange(50))
-    monkeypatch.setattr(training, "CHUNK", 7)
-    assert whole.of(x, np.arange(50)) == pytest.approx(wanted, abs=1e-6)
-
-
 def test_a_classification_is_divided_by_label():
     what = experiment()
     found = setting_of(images(), DatasetPlan(name="bloodmnist", components=5), what, 1, "cpu")
@@ -176,11 +147,3 @@ def test_an_ordinal_regression_is_divided_by_clusters():
     assert len(found.groups) == len(found.labels)
     assert len(found.test_groups) == len(material.test_targets)
     assert set(found.test_groups) <= set(found.groups) <= set(range(5))
-
-
-def test_a_seed_gives_the_same_setting_and_another_one_another():
-    plan = DatasetPlan(name="bloodmnist", components=5)
-    first, again, other = (setting_of(images(), plan, experiment(), s, "cpu") for s in (1, 1, 2))
-    for name in ("owners", "rows", "features", "feature_distribution"):
-        assert np.array_equal(getattr(first, name), getattr(again, name))
-        assert not np.array_equal(getattr(first, name), getattr(other, name))

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import files
-from fedwqcp_lab.datasets import files as module
-from fedwqcp_lab.datasets.catalog import Remote, find
+from fedwqcp_lab.datasets.catalog import find
 from fedwqcp_lab.datasets.files import RetryPolicy, download, fetch, md5_of
 from made_data import remote
 
 MNIST = find("mnist")
 CIFAR10 = find("cifar10")
-FASHION = find("fashionmnist")
 
 
 @pytest.fixture
@@ -50,22 +45,6 @@ def test_the_given_folder_comes_before_the_system_and_that_before_the_cache(plac
         assert found == (places[name] / "mnist.npz",)
 
 
-def test_the_folder_may_be_named_by_the_environment(places, monkeypatch):
-    put(places["given"], "mnist.npz")
-    assert files.locate(MNIST) is None
-    monkeypatch.setenv("FEDWQCP_DATA", str(places["given"]))
-    assert files.locate(MNIST) == (places["given"] / "mnist.npz",)
-    assert files.locate(MNIST, places["cache"]) is None  # an argument stands above it
-
-
-def test_what_debian_installs_is_found(places):
-    names = [Path(file.path).name for file in FASHION.remote]
-    put(places["system"], *(f"fashion-mnist/{name}" for name in names))
-    found = files.locate(FASHION)
-    assert [file.name for file in found] == names
-    assert {file.parent for file in found} == {places["system"] / "fashion-mnist"}
-
-
 def test_a_set_is_found_whole_or_not_at_all(places):
     put(places["given"], "cifar10_train.npz.xz")
     assert files.locate(CIFAR10, places["given"]) is None
@@ -84,33 +63,6 @@ def test_missing_data_says_which_file_where_and_how(places):
     folders = (str(folder) for folder in places.values())
     for part in ("cifar-10-binary.tar.gz", "lacks cifar10_test.npz.xz", "fedwqcp-lab", *folders):
         assert part in message
-
-
-def test_a_folder_that_does_not_exist_is_refused(places, monkeypatch):
-    with pytest.raises(InputError):
-        files.places(places["given"] / "no")
-    monkeypatch.setenv("FEDWQCP_DATA", "no/where")
-    with pytest.raises(InputError):
-        files.places()
-
-
-@pytest.mark.parametrize(
-    ("platform", "setting", "expected"),
-    [
-        ("linux", ("XDG_CACHE_HOME", "/x"), "/x/fedwqcp"),
-        ("linux", None, "/home/me/.cache/fedwqcp"),
-        ("darwin", None, "/home/me/Library/Caches/fedwqcp"),
-        ("win32", ("LOCALAPPDATA", "/local"), "/local/fedwqcp"),
-    ],
-)
-def test_the_cache_is_where_the_system_keeps_caches(monkeypatch, platform, setting, expected):
-    for name in ("FEDWQCP_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    if setting:
-        monkeypatch.setenv(*setting)
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(Path, "home", lambda: Path("/home/me"))
-    assert files.cache_folder() == Path(expected)
 
 
 BODY = np.random.default_rng(0).bytes(1_000_000)
@@ -217,28 +169,6 @@ def test_a_transfer_that_breaks_off_goes_on_where_it_stopped(server, tmp_path):
     assert ranges(server) == [None, "bytes=300000-", "bytes=600000-"]
 
 
-def test_a_later_run_goes_on_where_an_earlier_one_stopped(server, tmp_path):
-    with pytest.raises(InputError):
-        download(at(server, "breaks"), tmp_path / "f.bin", retry=QUICK)
-    assert [file.name for file in tmp_path.iterdir()] == ["f.bin.part"]
-    server.requests.clear()
-    download(at(server, "fine"), tmp_path / "f.bin", retry=QUICK)
-    assert ranges(server) == ["bytes=800000-"]
-    assert (tmp_path / "f.bin").read_bytes() == BODY
-
-
-def test_a_server_without_ranges_begins_anew(server, tmp_path):
-    download(at(server, "deaf"), tmp_path / "f.bin", retry=QUICK)
-    assert ranges(server) == [None, "bytes=500000-"]
-    assert (tmp_path / "f.bin").read_bytes() == BODY
-
-
-def test_a_stalled_transfer_is_given_up_and_goes_on(server, tmp_path):
-    download(at(server, "stalls-once"), tmp_path / "f.bin", retry=QUICK)
-    assert ranges(server) == [None, "bytes=400000-"]
-    assert (tmp_path / "f.bin").read_bytes() == BODY
-
-
 def test_a_wrong_checksum_names_both_sums_and_keeps_nothing(server, tmp_path):
     wrong = hashlib.md5(bytes([BODY[0] ^ 1]) + BODY[1:]).hexdigest()
     right = hashlib.md5(BODY).hexdigest()
@@ -254,54 +184,6 @@ def test_the_next_address_is_tried(server, tmp_path):
     download(at(server, "gone", "fine"), tmp_path / "f.bin", retry=QUICK)
     assert (tmp_path / "f.bin").read_bytes() == BODY
     assert len(server.requests) == 2
-
-
-def test_every_address_that_failed_is_named(server, tmp_path):
-    file = at(server, "gone")
-    nobody = Remote("f.bin", (*file.urls, "http://127.0.0.1:9/f.bin"), file.md5)
-    with pytest.raises(InputError) as error:
-        download(nobody, tmp_path / "f.bin", retry=QUICK)
-    assert "/gone/f.bin" in str(error.value)
-    assert "404" in str(error.value)
-    assert "127.0.0.1:9/f.bin: [Errno" in str(error.value)
-    assert f"{tmp_path / 'f.bin'}" in str(error.value)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("part", "asked"),
-    [
-        (BODY, []),
-        (BODY + b"more", ["bytes=1000004-", None]),
-        (b"something else", ["bytes=14-", None]),
-    ],
-    ids=["whole", "longer", "of another file"],
-)
-def test_what_an_earlier_run_left_is_used_or_dropped(server, tmp_path, part, asked):
-    (tmp_path / "f.bin.part").write_bytes(part)
-    download(at(server, "fine"), tmp_path / "f.bin", retry=QUICK)
-    assert (tmp_path / "f.bin").read_bytes() == BODY
-    assert ranges(server) == asked
-
-
-def test_a_folder_that_cannot_be_written_is_told_before_any_request(server, tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError):
-        download(at(server, "fine"), tmp_path / "file" / "f.bin", retry=QUICK)
-    assert not server.requests
-
-
-def test_a_full_disk_is_told_at_once_and_its_part_removed(server, tmp_path, monkeypatch):
-    class Full:
-        def write(self, block):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    real = module._write
-    monkeypatch.setattr(module, "_write", lambda file, block, part: real(Full(), block, part))
-    with pytest.raises(InputError):
-        download(at(server, "fine"), tmp_path / "f.bin", retry=QUICK)
-    assert len(server.requests) == 1
-    assert not list(tmp_path.iterdir())
 
 
 def test_fetch_downloads_only_what_lacks_or_is_wrong(server, tmp_path):

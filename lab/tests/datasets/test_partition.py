@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -76,25 +74,6 @@ def test_iid_divides_by_the_shares(n, shares, seed):
     assert np.all(np.abs([len(part) for part in parts] - wanted) <= 1)
 
 
-def test_large_beta_divides_each_class_evenly():
-    labels = np.repeat([0, 1], 600)
-    for part in by_label(labels, 6, rng(), beta=1e6):
-        assert abs(np.count_nonzero(labels[part] == 0) - 100) <= 2
-        assert abs(np.count_nonzero(labels[part] == 1) - 100) <= 2
-
-
-def test_far_groups_are_clusters_of_their_own():
-    x = np.concatenate([rng().random((50, 2)), 100 + rng().random((50, 2))])
-    found = fit_clusters(x, rng(), n_clusters=2).labels_
-    assert sorted((set(found[:50]), set(found[50:])), key=min) == [{0}, {1}]
-
-
-def test_clusters_of_equal_rows_warn_of_nothing():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert set(fit_clusters(np.ones((12, 2)), rng(), n_clusters=10).labels_) == {0}
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -130,21 +109,6 @@ def draws(seed, *parts):
     return stream(seed, *parts).integers(2**63, size=4).tolist()
 
 
-@given(st.integers(0, 2**64), names)
-def test_same_seed_and_names_give_the_same_numbers(seed, parts):
-    assert draws(seed, *parts) == draws(seed, *parts)
-
-
 @given(st.integers(0, 2**64), names, names)
 def test_other_names_give_other_numbers(seed, one, other):
     assert (draws(seed, *one) == draws(seed, *other)) == (one == other)
-
-
-def test_where_a_name_ends_matters():
-    assert draws(0, "ab", "c") != draws(0, "a", "bc")
-
-
-@pytest.mark.parametrize("seed", [-1, 1.5, True, "0"])
-def test_a_seed_is_a_whole_number(seed):
-    with pytest.raises(InputError):
-        stream(seed, "a")

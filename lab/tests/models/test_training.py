@@ -55,18 +55,6 @@ def test_a_stack_says_what_its_models_say_alone(architecture, layout):
         assert np.allclose(said[g], want.numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_each_model_may_see_rows_of_its_own():
-    architecture = VeryWeakLinear((4, 4, 1), Classes(3))
-    images = images_of((4, 4, 1), 9)
-    stack = Stack(
-        architecture, initial(architecture, [stream(0, "a"), stream(0, "b")]), Engine().on(CPU)
-    )
-    rows = np.array([[8, 0, 3], [1, 1, 7]])
-    said, everything = stack.predict(images, rows), stack.predict(images[..., 0])
-    for g in (0, 1):
-        assert np.allclose(said[g], everything[g, rows[g]], atol=1e-6)
-
-
 def test_initial_weights_follow_the_law_of_torch():
     architecture = LargeCNN((28, 28, 1), Classes(10))
     weights = initial(architecture, [stream(0, "a")])
@@ -82,14 +70,6 @@ def test_initial_weights_follow_the_law_of_torch():
             assert ours.std().item() == pytest.approx(theirs.std().item(), rel=0.05)
 
 
-def test_a_models_first_weights_do_not_depend_on_the_others():
-    architecture = VeryWeakLinear((4, 4, 1), Mean())
-    both = initial(architecture, [stream(0, "a"), stream(0, "b")])
-    alone = initial(architecture, [stream(0, "b")])
-    assert torch.equal(both["fc.weight"][1], alone["fc.weight"][0])
-    assert not torch.equal(both["fc.weight"][0], both["fc.weight"][1])
-
-
 def test_wrong_images_and_rows_are_refused():
     architecture = VeryWeakLinear((4, 4, 1), Classes(3))
     stack = Stack(architecture, initial(architecture, [stream(0, "a")]), Engine().on(CPU))
@@ -103,12 +83,6 @@ def test_wrong_images_and_rows_are_refused():
         stack.predict(np.zeros((2, 4, 4), np.uint8), np.array([[0, 2]]))
     with pytest.raises(InputError, match=r"shape \(1, n\)"):
         stack.predict(np.zeros((2, 4, 4), np.uint8), np.array([0, 1]))
-
-
-def test_images_must_halve_twice():
-    with pytest.raises(InputError, match="multiples of 4"):
-        LargeCNN((30, 28, 1), Classes(3))
-    assert len(Stack(ARCHITECTURES[5], initial(ARCHITECTURES[5], [stream(0, "a")]), Engine())) == 1
 
 
 SHAPE = (8, 8, 1)
@@ -190,16 +164,6 @@ def test_a_model_alone_and_in_a_stack_is_the_same(architecture, layout):
     assert np.abs(together[0] - together[2]).max() > 1e-3  # same rows, other start and order
 
 
-def test_the_same_streams_give_the_same_bits():
-    images, labels = bars(60)
-    rows = np.stack([np.arange(40), np.arange(20, 60)])
-    first, second = (
-        train(STRONG, images, labels, rows, streams("a", "b"), epochs=2, device="cpu", batch=16)
-        for _ in range(2)
-    )
-    assert np.array_equal(first.predict(images), second.predict(images))
-
-
 def test_workers_change_nothing():
     images, labels = bars(60)
     rows = np.stack([np.arange(40)] * 3)
@@ -219,43 +183,6 @@ def test_workers_change_nothing():
     )
     assert np.array_equal(one, two)
     assert torch.get_num_threads() == threads
-
-
-@pytest.mark.parametrize("layout", ["windows", "grouped"])
-def test_strong_and_weak_models_learn(layout):
-    images, labels = bars(1200)
-    rows = np.stack([np.arange(900)] * 2)
-    for architecture, epochs in ((STRONG, 3), (WEAK, 20)):
-        engine = Engine(layout=layout)
-        stack = train(
-            architecture,
-            images,
-            labels,
-            rows,
-            streams("a", "b"),
-            epochs=epochs,
-            device="cpu",
-            engine=engine,
-        )
-        said = stack.predict(images[900:])
-        right = (said.argmax(axis=-1) == labels[900:]).mean(axis=1)
-        assert (right > 0.9).all()  # chance is a third
-
-
-def test_bfloat16_learns_too_and_predicts_in_float32():
-    images, labels = bars(1200)
-    stack = train(
-        STRONG,
-        images,
-        labels,
-        np.arange(900)[None],
-        streams("a"),
-        epochs=3,
-        device="cpu",
-        engine=Engine(layout="windows", precision="bf16"),
-    )
-    assert stack.weights["fc1.weight"].dtype == torch.float32
-    assert (stack.predict(images[900:])[0].argmax(axis=-1) == labels[900:]).mean() > 0.9
 
 
 @pytest.mark.parametrize("strong", [False, True])
@@ -280,24 +207,6 @@ def test_quantile_heads_find_the_quantiles(strong):
     dark, light = stack.predict(np.stack([np.full((8, 8), v, np.uint8) for v in (50, 150)]))[0]
     assert dark == pytest.approx([0.1, 0.9], abs=0.1)
     assert light == pytest.approx([0.3, 2.7], abs=0.15)
-
-
-def test_progress_rises_to_one():
-    images, labels = bars(60)
-    shares = []
-    train(
-        WEAK,
-        images,
-        labels,
-        np.stack([np.arange(40)] * 3),
-        streams("a", "b", "c"),
-        epochs=2,
-        device="cpu",
-        progress=shares.append,
-    )
-    assert shares == sorted(shares)
-    assert shares[-1] == pytest.approx(1.0)
-    assert len(shares) >= 6
 
 
 @pytest.mark.parametrize(

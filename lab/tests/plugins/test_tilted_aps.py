@@ -33,12 +33,6 @@ def test_until_does_not_fit():
         TiltedAPS(randomized=False).invert([[0.5, 0.5]], 0.5, "until")
 
 
-@pytest.mark.parametrize("tilt", [-0.1, 1.1, float("nan"), "half"])
-def test_the_tilt_is_checked(tilt):
-    with pytest.raises(InputError, match="tilt"):
-        TiltedAPS(tilt=tilt)
-
-
 def test_the_tilt_parts_the_thresholds_of_calibrated_models():
     # a model that is always sure and right, and one that knows nothing of ten classes
     n, alpha, tilt = 10_000, 0.05, 0.07

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedwqcp.errors import RecordError
 from fedwqcp_lab import evaluation
 from fedwqcp_lab import unit as units
-from fedwqcp_lab.experiment import MethodPlan
 from fedwqcp_lab.pipeline import Folder, RunOptions
 from fedwqcp_lab.studies.own import (
     HEART,
@@ -75,11 +72,6 @@ def test_the_shared_mix_is_what_the_benchmark_measures(make):
             assert found.agent_size("shared", agent) == pytest.approx(size, abs=1e-4)
 
 
-def test_a_balanced_target_is_named_to_the_method():
-    plan = MethodPlan(name="fedls-cp (balanced)", method="fedls-cp", target="balanced")
-    assert evaluation.target_of(labels_unit(classes=4).setting, plan) == (0.25,) * 4
-
-
 def patients(path, n=40):
     """Write patients of four hospitals: the first measurement tells who is ill."""
     rng = np.random.default_rng(0)
@@ -124,28 +116,6 @@ def test_a_study_is_run_once_and_goes_on(tmp_path):
     assert all(0 <= c <= 1 for r in records for mix in MIXES for c in r.coverage(mix).values())
     assert run(study, options, resume=True) == 0
     assert journal_of(out).read() == records
-
-
-def test_other_settings_are_refused(tmp_path):
-    study, options = small_study(tmp_path), RunOptions(out=tmp_path)
-    run(study, options)
-    other = replace(study, experiment=replace(study.experiment, alpha=0.3))
-    with pytest.raises(RecordError):
-        run(other, options, resume=True)
-    other = replace(study, hospitals=Hospitals(alpha=0.3, seeds="0"))
-    with pytest.raises(RecordError):
-        run(other, options, resume=True)
-
-
-def test_hospitals_without_a_file_are_left_out_and_named(tmp_path):
-    for at, data in enumerate((None, tmp_path)):
-        said = []
-        out = tmp_path / str(at)
-        study = small_study(out, hospitals="0-9")
-        options = RunOptions(out=out, data=data)
-        assert run(study, options, on_step=lambda *step, said=said: said.append(step)) == 1
-        assert (said[-1][0], said[-1][2]) == ("hospitals", 1.0)
-    assert "heart_disease.csv" in said[-1][1]
 
 
 def test_nothing_is_pending_of_the_records_in_the_repository():

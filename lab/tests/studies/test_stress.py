@@ -10,19 +10,17 @@ from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.pipeline import Folder, RunOptions
 from fedwqcp_lab.studies.stress import (
-    FEW,
     Factor,
     Shape,
     StressStudy,
     federate,
     journal_of,
-    load,
     run,
     summarize,
     write_figures,
 )
 from fedwqcp_lab.unit import AgentOutputs, Unit
-from units import experiment, labels_unit, lines_unit
+from units import experiment, labels_unit
 
 STUDY = StressStudy(
     experiment=experiment(
@@ -86,22 +84,6 @@ def test_a_study_is_resumed_and_drawn(tmp_path):
     assert (tmp_path / "stress.csv").read_text().count("\n") == 1 + 3 * 2 * 2
 
 
-def test_wrong_studies_are_refused(tmp_path):
-    with pytest.raises(InputError, match="whole number"):
-        Factor(name="agents", values=(2.5,))
-    with pytest.raises(InputError):
-        Factor(name="size", values=(1,))
-    with pytest.raises(InputError):
-        Factor(name="agents", values=(2, 2.0))
-    for factors in ((), 2 * (Factor(name="agents", values=(2,)),)):
-        with pytest.raises(InputError):
-            StressStudy(experiment=experiment(), factors=factors)
-    file = tmp_path / "s.toml"
-    file.write_text("factors = 3")
-    with pytest.raises(InputError, match=r"s\.toml"):
-        load(file)
-
-
 def pool(seed=0):
     """Return models with outputs for all calibration points: those of row i are (model, i)."""
     unit = labels_unit(seed)
@@ -123,46 +105,3 @@ def test_every_point_has_one_owner_whose_model_predicts_it():
         assert np.array_equal(agent.calibration[:, 1], rows)
         assert (agent.calibration[:, 0] == models[at]).all()
         assert agent.test is pool().outputs[models[at]].test or len(agent.test) == 90
-
-
-def test_tiny_agents_keep_few_points_and_the_rest_belongs_to_nobody():
-    plain, tiny = (federate(pool(), Shape(agents=3, beta=5.0, tiny=t)) for t in (0, 2))
-    sizes = [len(agent.calibration) for agent in tiny.outputs]
-    assert sizes[0] == len(plain.outputs[0].calibration)
-    assert sizes[1:] == [FEW, FEW]
-    assert (tiny.setting.owners == -1).sum() == 240 - sum(sizes)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"agents": 0},
-        {"strong": 1.5},
-        {"tiny": 7},
-        {"alpha": 0.0},
-        {"skew": "size"},
-        {"blur": -1.0},
-        {"temperature": 2},
-    ],
-)
-def test_what_is_no_federation_is_refused(wrong):
-    with pytest.raises(InputError):
-        Shape(**wrong)
-    with pytest.raises(InputError):
-        federate(Unit(pool().setting, pool().outputs[:2]), Shape(strong=0.5))
-
-
-def test_a_regression_is_divided_by_its_groups():
-    whole = lines_unit(quantiles=False)
-    everything = tuple(
-        AgentOutputs(agent.name, whole.setting.labels + at, agent.test)
-        for at, agent in enumerate(whole.outputs)
-    )
-    found = federate(Unit(whole.setting, everything), Shape(agents=2, beta=1e-3))
-    for at, agent in enumerate(found.outputs):
-        own = found.setting.owners == at
-        assert np.array_equal(agent.calibration, everything[2 * at].calibration[own])
-    shared = set(found.setting.groups[found.setting.owners == 0]) & set(
-        found.setting.groups[found.setting.owners == 1]
-    )
-    assert not shared  # so strong a skew gives each group to one agent
