@@ -51,7 +51,6 @@ from fedwqcp.errors import (
     InputError,
     QuorumError,
     RecordError,
-    RoundError,
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
@@ -66,7 +65,6 @@ from fedwqcp.federation.transport import folder, local
 from fedwqcp.federation.transport.envelope import CODES, OK, Request
 from fedwqcp.federation.transport.site import Site
 from fedwqcp.federation.transport.site import answer as site_answer
-from fedwqcp.methods import Summed
 from fedwqcp.monitor import Monitor, MonitorTerms, changing, load_monitor, save_monitor
 from fedwqcp.monitor.state import claim_round
 from fedwqcp.scores.custom import Custom
@@ -902,8 +900,10 @@ def fuzz_flower(case: Case) -> None:
     """Run a round over an in-process grid whose Byzantine nodes reply what they like."""
     from flwr.app import Message, RecordDict
 
+    from fedwqcp.federation.transport.flower import Timeouts, calibrate
     from flower.inprocess import lost
 
+    timeouts = Timeouts(deadline=0.05, grace=0.01, poll=0.005)  # nodes reply at once
     setup, random = _setup(case, steps=6), case.random
     byzantine = {100 + at: NAMES[at] for at in random.sample(range(4), random.choice((1, 1, 2)))}
     claimed: set[str] = set()
@@ -945,7 +945,9 @@ def fuzz_flower(case: Case) -> None:
         try:
             with case.message(f"{setup.name} over Flower"):
                 grid = _grid(where, tamper)
-                found = _calibrate(grid, setup, nodes=bound, record=record)
+                found = calibrate(
+                    grid, setup.plan.round, timeouts=timeouts, nodes=bound, record=record
+                )
         except QuorumError as error:
             case.refused(error)
             if (
@@ -970,166 +972,12 @@ def fuzz_flower(case: Case) -> None:
             raise Finding(f"the record of a round does not match: {result.difference}")
 
 
-def fuzz_secure(case: Case) -> None:
-    """Run a secure round whose Byzantine node breaks stages of SecAgg+."""
-    from flwr.app import Message, RecordDict
-
-    from flower.inprocess import lost
-
-    random = case.random
-    setup = random.choice(secure_setups())
-    case.setup = setup.name
-    byzantine = 100 + random.randrange(4)
-
-    def tamper(node: int, message: Message, reply: Message) -> list[Message]:
-        if node != byzantine or random.random() < 0.5:
-            return [reply]
-        if random.random() < 0.1:
-            case.done.append("lost")
-            return [lost(message)]
-        content = RecordDict(dict(reply.content))
-        names = list(content)
-        name = random.choice(names)
-        kind = random.random()
-        if kind < 0.1:
-            del content[name]
-            case.done.append(f"deleted record {name}")
-        elif kind < 0.2:
-            content = _records(random, content)
-            case.done.append(f"records {list(content)}")
-        elif hasattr(content[name], "numpy") or type(content[name]).__name__ == "ArrayRecord":
-            case.done.append(f"changed arrays {name}")
-            content[name] = _arrays(random)
-        else:
-            fields = dict(content[name])
-            key = random.choice(list(fields) or ["x"])
-            if random.random() < 0.2:
-                fields.pop(key, None)
-                case.done.append(f"deleted {name}.{key}")
-            else:
-                fields[key] = _like_record(random, fields.get(key))
-                case.done.append(f"{name}.{key} = {str(fields[key])[:40]!r}")
-            content[name] = _config(fields)
-        return [Message(content, reply_to=message)]
-
-    bound = {name: 100 + at for at, name in enumerate(NAMES)}
-    honest = set(NAMES) - {NAMES[byzantine - 100]}
-    with _scratch() as where:
-        record = where / "record"
-        try:
-            with case.message(f"{setup.name}, secure"):
-                grid = _grid(where, tamper)
-                found = _calibrate(grid, setup, secure=True, nodes=bound, record=record)
-        except RoundError as error:
-            case.refused(error)  # whoever takes part in the masks can spoil a sum
-            _check_ledger(record)
-            if any(f"{name}: " in str(error) for name in honest):
-                raise Finding(f"an honest agent is blamed: {error}") from error
-            return
-        _check_ledger(record)
-        for name in honest:
-            if name not in found.release.used:
-                raise Finding(
-                    f"honest {name} is not used: {found.release.refused.get(name, 'missing')}"
-                )
-        result = audit(record)
-        if not result.matches:
-            raise Finding(f"the record of a round does not match: {result.difference}")
-
-
-def fuzz_site(case: Case) -> None:
-    """Ask a site over Flower what no honest coordinator asks; it replies with a code at worst."""
-    from flwr.app import Message, RecordDict
-
-    setup, random = _setup(case, steps=6), case.random
-    secure = random.random() < 0.3
-    if secure:
-        setup = random.choice(secure_setups())
-        case.setup = setup.name
-    with _scratch() as where:
-        grid = _grid(where, None)
-        _calibrate(grid, setup, secure=secure)
-        message = random.choice(grid.sent)
-        node = message.metadata.dst_node_id
-        content = RecordDict(dict(message.content))
-        name = random.choice(list(content))
-        if random.random() < 0.1:
-            content = _records(random, content)
-            case.done.append(f"records {list(content)}")
-        else:
-            content[name] = _config(_changed_fields(case, dict(content[name])))
-        kind = message.metadata.message_type
-        changed = Message(content, dst_node_id=node, message_type=kind, ttl=30.0)
-        changed.metadata.__dict__["_message_id"] = "changed"
-        with case.message(f"{setup.name}, {kind}: {case.done[-1]}"):
-            reply = grid.apps[node](changed, grid.contexts[node])
-        status = reply.content["fedwqcp"]["status"]
-        if status != OK and status not in CODES:
-            raise Finding(f"a site replies {status!r}")
-        case.refusals["at a site"] += status != OK
-
-
-def _changed_fields(case: Case, fields: dict[str, Any]) -> dict[str, Any]:
-    """Change one field of a question, its JSON by structure."""
-    random = case.random
-    key = random.choice(list(fields) or ["x"])  # some records are empty
-    value = fields.get(key)
-    if isinstance(value, bytes) and value.startswith(b"{") and random.random() < 0.7:
-        fields[key] = case.mutated(value, [value])
-        case.done[-1] = f"{key}: {case.done[-1]}"
-    elif random.random() < 0.15:
-        fields.pop(key, None)
-        case.done.append(f"deleted {key}")
-    else:
-        odd = (float("nan"), float("inf"), -1.0, 1e308, 0.0)
-        fields[key] = random.choice((*odd, *[_like_record(random, value) for _ in range(9)]))
-        case.done.append(f"{key} = {str(fields[key])[:40]!r}")
-    return fields
-
-
-@cache
-def secure_setups() -> tuple[Setup, ...]:
-    """The rounds that masked sums can hold."""
-    found = []
-    for setup in setups():
-        round, method = setup.plan.round, setup.plan.method
-        sums = isinstance(method, Summed) and method.traits.maskable and setup.repeats
-        if sums and round.by is None and round.score.name == "lac":
-            few = {"probes": 4095} if round.method.name == "fcp" else {}
-            made = fw.methods.get(round.method.name, **{**round.method.settings, **few})
-            terms = replace(round, quorum=3, method=choose_method(made), alphas=(0.2,))
-            found.append(Setup(Plan.of(terms), True))
-    return tuple(found)
-
-
-def _calibrate(grid: Any, setup: Setup, *, secure: bool = False, **options: Any) -> Any:
-    """Run a round over a grid."""
-    from fedwqcp.federation.transport.flower import calibrate
-
-    scale = (0.0, 1.0) if secure else False
-    return calibrate(grid, setup.plan.round, timeouts=_timeouts(), secure=scale, **options)
-
-
 def _flower_value(random: Random) -> Any:
     """Return a value of a record's field that an honest site does not send."""
     return random.choice((
         "", "ok", "north", "south", "engine", "failed", "malformed", "no such code", "x" * 70, b"",
         b"ok", 0, -1, 2**62, 0.5, True, ["ok"], [b"ok"], [1, 2], [0.5], [], "\x00", "\u202e",
     ))  # fmt: skip
-
-
-def _like_record(random: Random, value: Any) -> Any:
-    """Return a value near one of SecAgg+'s."""
-    if isinstance(value, bytes) and random.random() < 0.6:
-        at = random.randrange(len(value) + 1)
-        return random.choice(
-            (value[:at], value + b"x", b"\x00" * len(value), value[:at] + b"\xff" + value[at + 1 :])
-        )
-    if isinstance(value, list) and value and random.random() < 0.6:
-        return random.choice((value[::-1], value[:-1], value + value, [value[0]] * len(value)))
-    if isinstance(value, int) and random.random() < 0.6:
-        return random.choice((value + 1, -value, 2**62, 0))
-    return _flower_value(random)
 
 
 def _config(fields: dict[str, Any]) -> Any:
@@ -1187,13 +1035,6 @@ def _grid(where: Path, tamper: Any) -> Any:
     return InProcessGrid(dict.fromkeys(configs, app), configs, tamper)
 
 
-def _timeouts() -> Any:
-    """Return timeouts for nodes that reply at once."""
-    from fedwqcp.federation.transport.flower import Timeouts
-
-    return Timeouts(deadline=0.05, grace=0.01, poll=0.005)
-
-
 def _check_ledger(record: Path) -> None:
     """A record must say how its round ended, whatever happened."""
     last = json.loads((record / "log.jsonl").read_bytes().splitlines()[-1])
@@ -1214,15 +1055,13 @@ TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
     "kept": (4, fuzz_kept),
     "rounds": (5, fuzz_site_rounds),
     "flower": (8, fuzz_flower),
-    "secure": (4, fuzz_secure),
-    "site": (6, fuzz_site),
 }
 """Each part that reads messages, with its share of the cases."""
 
 
 def available(names: tuple[str, ...] = ()) -> dict[str, int]:
     """Return the targets that can be tried here, with their shares."""
-    need = {"flower": "flwr", "secure": "flwr", "site": "flwr", "signed": "cryptography"}
+    need = {"flower": "flwr", "signed": "cryptography"}
     lacks = {name for name, what in need.items() if importlib.util.find_spec(what) is None}
     found = {name: share for name, (share, _) in TARGETS.items() if name not in lacks}
     return {n: share for n, share in found.items() if not names or n in names}

@@ -8,7 +8,6 @@ import shutil
 from collections import Counter
 from fractions import Fraction
 from math import inf
-from random import Random
 
 import numpy as np
 import pytest
@@ -19,12 +18,11 @@ from fedwqcp.federation.server import Server
 from fedwqcp.methods import auto
 from fedwqcp.quantile import conformal_quantile
 from fuzz import fuzzer, model
-from fuzz.mutations import dump, load, mutate
 
 MESSAGE = json.dumps({"a": [1, 2.5, "inf", None, {"kind": "x", "n": 3}], "answers": []}).encode()
 
 
-CASES = {"server": 20, "folder": 10, "flower": 10, "secure": 3}
+CASES = {"server": 20, "folder": 10, "flower": 10}
 
 
 @pytest.mark.parametrize("target", fuzzer.available())
@@ -40,16 +38,6 @@ def test_a_case_is_the_same_each_time():
     one, two = (fuzzer.run_case(7, 12, targets)[0] for _ in range(2))
     assert (one.target, one.done, one.sent) == (two.target, two.done, two.sent)
     assert one.sent
-
-
-def test_a_tree_is_written_as_it_was_read():
-    assert json.loads(dump(load(MESSAGE))) == json.loads(MESSAGE)
-
-
-def test_mutations_differ_and_say_what_they_did():
-    made = [mutate(Random(seed), MESSAGE, [MESSAGE]) for seed in range(300)]
-    assert len({data for data, _ in made}) > 200
-    assert all(what for _, what in made)
 
 
 def found_by(target, cases=60):
