@@ -213,14 +213,6 @@ def test_what_no_sample_could_have_answered_is_refused_and_leaves_no_trace(
         np.testing.assert_allclose(release.threshold(agent), alone.threshold(agent), atol=1e-9)
 
 
-@pytest.mark.parametrize("raw", [claims_one_and_counts_many, changes_its_mind])
-def test_a_refused_agent_counts_as_one_that_is_missing_where_absent_agents_count(raw):
-    round = opened(fw.methods.get("new-agent-cp", sketch="bisection"), alpha=0.45)
-    found, missing = (play(round, cals(), each).release() for each in (raw, None))
-    assert list(found.refused) == ["m"]
-    assert found.threshold("a") == missing.threshold("a") < inf
-
-
 # --- what one Byzantine agent with weight n can do at most ----------------------------------------
 
 

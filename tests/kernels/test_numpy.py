@@ -1,20 +1,12 @@
 """The reference passes, against Python's integers and worked examples."""
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
-import numpy.typing as npt
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
 from fedwqcp._validation import as_probabilities
 from fedwqcp.kernels import Ranked
 from fedwqcp.kernels import numpy as reference
-from fedwqcp.kernels.numpy import distance, ratio, reach, stretch
 from strategies import Labelled, labelled, probabilities
-
-FIELDS = ("before", "upto", "rank", "top")
 
 
 def places_by_hand(row: np.ndarray) -> list[tuple[float, float, int, float]]:
@@ -63,16 +55,6 @@ def test_one_label_stands_where_it_stands_among_all(case: Labelled) -> None:
         assert one == at(every, row, label)
 
 
-@given(labelled())
-def test_blocks_change_nothing(case: Labelled) -> None:
-    whole = reference.rank_labels(case.probs, case.labels)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reference, "BLOCK", 4)
-        cut = reference.rank_labels(case.probs, case.labels)
-    for field in FIELDS:
-        np.testing.assert_array_equal(getattr(whole, field), getattr(cut, field))
-
-
 def test_trap_a_mass_passes_1_by_rounding_and_is_capped() -> None:
     probs = np.array([[8, 1, 1, 1]], np.float32) / np.float32(11)
     assert reference.rank_in_float32(probs).upto.max() > 1
@@ -106,15 +88,6 @@ def test_float32_sums_are_those_of_plain_code() -> None:
         assert place.top[row, 0] == p.max()
 
 
-def test_networks_sort() -> None:
-    for n in range(2, 12):
-        for bits in range(2**n):  # a network that sorts all zeros and ones sorts everything
-            row = [bits >> k & 1 for k in range(n)]
-            for a, b in reference.network(n):
-                row[a], row[b] = max(row[a], row[b]), min(row[a], row[b])
-            assert row == sorted(row, reverse=True)
-
-
 def test_a_sum_of_very_many_is_not_guessed() -> None:
     wide = np.full((2, 2**17), 2.0**-17, np.float32)
     assert not reference.surely_probabilities(wide)
@@ -122,68 +95,3 @@ def test_a_sum_of_very_many_is_not_guessed() -> None:
 
 
 # Intervals: the exact pairs that every interval score is made of, over all floats ----------------
-
-Pair = Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], npt.NDArray[np.float64]]
-
-finite = st.floats(allow_nan=False, allow_infinity=False)
-thresholds = st.floats(allow_nan=False)
-scales = st.floats(min_value=5e-324, allow_infinity=False)
-near_one = st.floats(0.5, 2)
-
-
-def around(value: np.float64) -> Iterator[float]:
-    """A float and its two neighbours."""
-    with np.errstate(over="ignore"):
-        yield from map(float, (value, np.nextafter(value, np.inf), np.nextafter(value, -np.inf)))
-
-
-def call(function: Pair, *values: float) -> np.float64:
-    """Apply a function of arrays to numbers."""
-    with np.errstate(over="ignore", invalid="raise"):
-        return function(*(np.array([value]) for value in values))[0]
-
-
-def assert_reached(base: float, y: float, q: float) -> None:
-    """y is within reach exactly where its distance is at most q."""
-    for threshold in (q, *around(call(distance, base, y))):
-        end = call(reach, base, threshold)
-        for value in (y, *around(end)):
-            if np.isfinite(value):
-                assert (call(distance, base, value) <= threshold) == (value <= end)
-
-
-def assert_stretched(length: float, scale: float, q: float) -> None:
-    """A length is within q units exactly where its ratio is at most q."""
-    for threshold in (q, *around(call(ratio, length, scale))):
-        end = call(stretch, threshold, scale)
-        for value in (length, *around(end)):
-            assert (call(ratio, value, scale) <= threshold) == (value <= end)
-
-
-@settings(max_examples=200, deadline=None)
-@given(finite, finite, thresholds)
-def test_distance_and_reach_agree_on_all_floats(base: float, y: float, q: float) -> None:
-    assert_reached(base, y, q)
-
-
-@settings(max_examples=200, deadline=None)
-@given(near_one, near_one, near_one)
-def test_distance_and_reach_agree_where_rounding_is_common(base: float, y: float, q: float) -> None:
-    assert_reached(base, y, q)
-    assert_reached(-base, y, q)
-    assert_reached(base, y, q * 2.0**-50)
-
-
-@settings(max_examples=200, deadline=None)
-@given(finite, scales, thresholds)
-def test_ratio_and_stretch_agree_on_all_floats(length: float, scale: float, q: float) -> None:
-    assert_stretched(length, scale, q)
-
-
-@settings(max_examples=200, deadline=None)
-@given(near_one, near_one, near_one)
-def test_ratio_and_stretch_agree_where_rounding_is_common(
-    length: float, scale: float, q: float
-) -> None:
-    assert_stretched(length, scale, q)
-    assert_stretched(length * 5e-324, scale, q)

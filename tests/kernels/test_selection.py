@@ -38,16 +38,6 @@ def test_it_is_the_value_at_that_place(backend: str, kind: str) -> None:
         assert selection.order_statistic(values, rank) == ordered[rank - 1]
 
 
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("kind", list(SAMPLES))
-def test_weights_are_reached_where_sorting_says(kind: str) -> None:
-    values, weights = SAMPLES[kind], RNG.integers(1, 9, 3000).astype(float)
-    for share in (0.0, 1e-6, 0.1, 0.5, 0.9, 1.0):
-        for beyond in (0.0, 5.0):
-            found = selection.weighted_order_statistic(values, weights, share, beyond)
-            assert found == selection._by_sorting(values, weights, share, beyond)
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(values=scores(1, 40, infinite=True), share=st.floats(0, 1))
 def test_any_sample(values, share: float) -> None:

@@ -7,7 +7,6 @@ from math import ceil, inf
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
 
 import fedwqcp as fw
 from fedwqcp.errors import FedwqcpError, InputError, RecordError
@@ -17,18 +16,14 @@ from fedwqcp.methods.cphet import (
     DescendToward,
     SumsAt,
     Weigh,
-    Weighed,
-    WeightedScores,
     density_of,
 )
 from fedwqcp.methods.cphet.densities import (
     FeatureDensities,
-    FittedDensity,
     fit_mixture,
     ratio,
     read_mixture,
 )
-from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Begin
 from refusals import raises
@@ -163,20 +158,6 @@ def test_equal_weights_take_the_uncorrected_rank(solver, alpha):
     assert release.threshold("b") == everything[ceil(10 * (1 - alpha) - 1e-9) - 1]
 
 
-def test_several_levels_and_columns_at_once():
-    data = shifted(4, (30, 20))
-    two = {
-        name: fw.Calibration(np.stack([cal.scores, -cal.scores], 1), features=cal.features)
-        for name, cal in calibrations(data).items()
-    }
-    release = fw.calibrate(two, method="cphet", alpha=(0.1, 0.4), score=Custom(2))
-    scores, weights = pooled([(v, x, None) for v, x, _ in data], fitted(data[1][1]))
-    for alpha in (0.1, 0.4):
-        up = weighted_quantile(scores, weights, alpha / 2)
-        down = weighted_quantile([-v for v in scores], weights, alpha / 2)
-        assert release.threshold("a1", alpha).tolist() == [up, down]
-
-
 # --- descent --------------------------------------------------------------------------------------
 
 
@@ -243,17 +224,6 @@ def test_local_scope_weights_own_scores_towards_the_target(named):
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def test_features_are_needed():
-    with pytest.raises(InputError):
-        fw.calibrate({"a": [0.1, 0.2]}, method="cphet", alpha=0.1)
-    mixture_of_all = CPhet(scope="local", target="mixture")
-    release = fw.calibrate(
-        calibrations(shifted(1, (9,))), method=mixture_of_all, target="mixture", alpha=0.1
-    )
-    with pytest.raises(InputError):
-        mixture_of_all.localize(release.outcomes[0], None, 0, 0.1)
-
-
 def test_agents_must_share_their_features():
     agents = {
         "a": fw.Calibration([0.1, 0.2], features=[[0.0], [1.0]]),
@@ -280,31 +250,6 @@ def test_agents_must_share_their_features():
 def test_settings_are_checked(name, value):
     with pytest.raises(InputError):
         CPhet(**{name: value})
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        (FittedDensity, (-1, ())),
-        (FittedDensity, (3, (1.0, 1.0, 1.0, 0.0, -1.0))),
-        (FeatureDensities, ((1, 2), ((),))),
-        (FeatureDensities, ((), ())),
-        (FeatureDensities, ((-1,), ((),))),
-        (FeatureDensities, ((5,), ((1.0,),))),
-        (FeatureDensities, ((5,), ((1.0, inf),))),
-        (SumsAt, ((0.2, 0.1), FeatureDensities((1,), ((),)))),
-        (DescendToward, ((inf,), FeatureDensities((1,), ((),)))),
-        (Weighed, ((1.0,), ())),
-        (Weighed, ((-1.0,), (1.0,))),
-        (Weighed, ((1.0,), (1.0,), (np.nan,))),
-        (WeightedScores, ((np.nan,), ((1.0,),))),
-        (WeightedScores, ((0.5,), ((1.0, 1.0),))),
-        (WeightedScores, ((0.5,), ((-1.0,),))),
-    ],
-)
-def test_messages_state_their_invariants(kind, fields):
-    with pytest.raises(InputError):
-        kind(*fields)
 
 
 PAIR = fw.Calibration([0.25, 0.75], features=[[0.0], [2.0]])
@@ -343,34 +288,11 @@ def test_an_agent_answers_only_what_the_settings_need(method, question):
     assert ask_agent(CPhet(solver="rounds"), PAIR, DescendToward((0.5, 0.5), TWO))
 
 
-def test_long_densities_allow_more_probes():
-    """Every question repeats the densities: beside long ones the search asks more at a time."""
-    rng = np.random.default_rng(0)
-    data = [(rng.random(90), rng.normal(size=(90, 8)), np.arange(90) % 30) for _ in range(3)]
-    agents = {
-        f"a{i}": fw.Calibration(v, labels=y, features=x, n_classes=30)
-        for i, (v, x, y) in enumerate(data)
-    }
-    densities = FeatureDensities((90,) * 3, tuple(density_of(x, y) for _, x, y in data))
-    size = sum(len(density) for density in densities.mixtures) // 4
-    assert size > 512
-    probes = tuple(np.linspace(0, 1, size // 3 + 1).tolist())
-    assert CPhet().answer(agents["a0"], SumsAt(probes[1:], densities), 0.1, rng)
-    with pytest.raises(InputError):
-        CPhet().answer(agents["a0"], SumsAt(probes, densities), 0.1, rng)
-    assert fw.calibrate(agents, method="cphet", alpha=0.1).used == ("a0", "a1", "a2")
-
-
 @pytest.mark.parametrize("mean", [1.7e308, -1e101])
 def test_a_density_out_of_all_scale_is_refused(mean):
     wild = FeatureDensities((2, 2), (density_of(PAIR.features), (1.0, 1.0, 1.0, mean, 1.0)))
     with raises(InputError, field="density"):
         answered(CPhet(), Weigh(wild))
-
-
-def test_a_density_far_away_weighs_nothing():
-    far = FeatureDensities((2, 2), (density_of(PAIR.features), (1.0, 1.0, 1.0, 1e100, 1e-99)))
-    assert answered(CPhet(), Weigh(far)).totals == (pytest.approx(4.0), 0.0)
 
 
 def test_far_inputs_keep_finite_weights():
@@ -396,38 +318,6 @@ def test_single_points_share_the_density_of_the_sample():
     assert mixture.weights == pytest.approx([0.5, 0.5])
     assert mixture.means.ravel() == pytest.approx([1.0, 8.0])  # no mean is a person's features
     assert mixture.covariances.ravel() == pytest.approx([1.001, 1.001 * np.var(x)])
-
-
-def test_coinciding_points_keep_a_width():
-    two = fit_mixture(np.array([[5.0], [5.0], [9.0], [7.0]]), np.array([0, 0, 1, 1]))
-    assert two.covariances[0, 0, 0] == pytest.approx(1e-3 * np.var([5, 5, 9, 7]))
-    assert fit_mixture(np.full((3, 2), 5.0)).covariances[0] == pytest.approx(1e-3 * np.eye(2))
-
-
-@pytest.mark.parametrize("n", [1, 7, 3000])
-@pytest.mark.parametrize("d", [1, 2, 9])
-def test_densities_of_many_agents_are_those_of_each_to_the_last_bit(n, d):
-    rng = np.random.default_rng(n * d)
-    fitted = [fit_mixture(rng.normal(size=(40, d)), rng.integers(0, k, 40)) for k in (1, 2, 3) * 4]
-    numbers = ((), *(mixture.numbers() for mixture in fitted))
-    x = 3 * rng.normal(size=(n, d))
-    logs = FeatureDensities((40,) * len(numbers), numbers).log_densities(x)
-    assert (logs[0] == -inf).all()
-    for log, mixture in zip(logs[1:], numbers[1:], strict=True):
-        k, read = int(mixture[0]), read_mixture(mixture)
-        assert np.array_equal(log, read.log_density(x))
-        alone = [
-            multivariate_normal(read.means[i], read.covariances[i]).logpdf(x) for i in range(k)
-        ]
-        mixed = np.logaddexp.reduce(np.reshape(alone, (k, n)) + np.log(read.weights)[:, None])
-        assert log == pytest.approx(mixed, rel=1e-9)
-
-
-def test_numbers_and_back():
-    mixture = density_of(SQUARE, [0, 0, 1, 1])
-    assert len(mixture) == 2 + 2 * (1 + 2 + 3)
-    assert read_mixture(mixture).numbers() == mixture
-    assert density_of(SQUARE)[:5] == (1.0, 2.0, 1.0, 1.0, 2.0)
 
 
 @pytest.mark.parametrize(

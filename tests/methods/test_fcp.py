@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods._sketches import PooledScores, order_sketch
+from fedwqcp.methods._sketches import order_sketch
 from fedwqcp.methods.fcp import FCP, CountAt, Counts
 from strategies import alphas
 from worked import (
@@ -30,7 +30,6 @@ from worked import (
 )
 
 EXACT = ["bisection", "exact"]
-RNG = np.random.default_rng(0)
 
 
 def mixture_rank(agents: dict, alpha: float, M: int | None = None) -> int:
@@ -57,11 +56,6 @@ def test_bisection_needs_few_rounds(probes: int) -> None:
     assert release.threshold("a", 0.2) == 0.6
     assert release.rounds <= 64 / np.log2(probes + 1) + 2
     assert release.received["a"] == (Counts(10), Counts(10))
-
-
-def test_the_exact_form_sends_every_score() -> None:
-    release = fw.calibrate(ABC, method=FCP(sketch="exact"), alpha=0.2)
-    assert release.received["b"] == (PooledScores(tuple(B.tolist()), (1,) * 5, 5),)
 
 
 @pytest.mark.guarantee("fcp", "give exactly s_(R).")
@@ -115,11 +109,6 @@ def test_settings_that_cannot_be(name: str, value: object) -> None:
 def test_messages_that_cannot_be(kind: type, fields: tuple) -> None:
     with pytest.raises(InputError):
         kind(*fields)
-
-
-def test_counts_at_an_agent() -> None:
-    question = CountAt((-1.0, 0.05, 0.3, inf))
-    assert FCP().answer(fw.Calibration(B), question, 0.1, RNG) == Counts(5, (0, 1, 3, 5))
 
 
 @pytest.mark.guarantee(

@@ -154,14 +154,6 @@ def test_other_methods_do_not_read_weights():
         fw.calibrate({"a": [0.1]}, method="fcp", alpha=0.1, score="multi-label")
 
 
-def test_by_group_each_group_has_its_own_risk():
-    labels, probs = np.ones((8, 1)), np.linspace(0.1, 0.8, 8)[:, None]
-    cal = calibration(probs, labels, groups=["f"] * 4 + ["m"] * 4)
-    release = fw.calibrate({"a": cal}, method="fed-crc", alpha=0.4, by="group", score=SCORE)
-    # n = 4: losses of at most 0.4 * 5 - 1 = 1, the third smallest of 1 - p on the grid
-    assert release.by_group("a") == {"f": 0.8, "m": 0.4}
-
-
 def findings(rng, n, agent):
     """Findings of one site: eight labels, the same for all, and a model worse at some sites."""
     truth = rng.random((n, 8)) < rng.beta(0.5, 2, size=(n, 8))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
 from math import comb, inf
 
 import numpy as np
@@ -22,9 +21,7 @@ from fedwqcp.methods.fedcp_qq import (
     _shortfalls,
     choose_k,
     choose_pair,
-    integrate,
     mean_coverages,
-    pair_coverages,
 )
 from fedwqcp.wire.messages import Begin, LocalQuantile
 from worked import ABC, EMPTY, A, B, C, ask_agent, samples, threshold
@@ -70,18 +67,6 @@ def test_truncation_draws_at_random_and_repeats_with_its_seed() -> None:
     assert found == again
     assert len(set(found)) > 1
     assert fw.calibrate(ABC, method=method, alpha=0.2).rounds == 2
-
-
-@pytest.mark.parametrize("selection", ["fixed_local", "truncate_min"])
-def test_an_empty_agent_takes_no_part(selection: str) -> None:
-    with_empty = {"a": A, "empty": EMPTY, "b": B}
-    found = fw.calibrate(with_empty, method=FedCPQQ(selection=selection), alpha=0.2, rng=4)
-    without = fw.calibrate({"a": A, "b": B}, method=FedCPQQ(selection=selection), alpha=0.2, rng=4)
-    assert (found.outcomes[0].k, found.outcomes[0].coverage) == (
-        without.outcomes[0].k,
-        without.outcomes[0].coverage,
-    )
-    assert found.threshold("empty") == found.threshold("a")
 
 
 def test_the_training_conditional_choice() -> None:
@@ -151,18 +136,6 @@ def test_an_answer_to_another_question_is_named_by_its_place() -> None:
     assert unfit.value.position == 1
 
 
-def exact_m(m: int, n: int, rank: int, k: int) -> Fraction:
-    """M_{l,k} as the double sum of the paper, in integers, for tiny m and n."""
-    total = Fraction(0)
-    for j in range(k, m + 1):
-        for counts in product(*[range(rank, n + 1)] * j, *[range(rank)] * (m - j)):
-            term = 1
-            for i in counts:
-                term *= comb(n, i)
-            total += Fraction(comb(m, j) * term, comb(m * n, sum(counts)))
-    return 1 - total / (m * n + 1)
-
-
 def exact_coverages(ranks: list[int], sizes: list[int]) -> list[Fraction]:
     """M for every k by integer polynomials in the number of scores below the test point."""
     N = sum(sizes)
@@ -180,11 +153,6 @@ def exact_coverages(ranks: list[int], sizes: list[int]) -> list[Fraction]:
         for terms in by_successes
     ]
     return [sum(chance[:k], Fraction(0)) for k in range(1, len(sizes) + 1)]
-
-
-def test_the_two_exact_forms_agree() -> None:
-    for rank, k in product(range(1, 4), range(1, 4)):
-        assert exact_coverages([rank] * 3, [3] * 3)[k - 1] == exact_m(3, 3, rank, k)
 
 
 @pytest.mark.parametrize(
@@ -216,15 +184,6 @@ def test_quadrature_equals_the_integers(pairs: list) -> None:
     ranks, sizes = zip(*pairs, strict=True)
     exact = [float(f) for f in exact_coverages(list(ranks), list(sizes))]
     assert mean_coverages(ranks, sizes) == pytest.approx(exact, abs=1e-12)
-
-
-@pytest.mark.parametrize(("m", "n"), [(1, 9), (9, 1), (2, 40), (5, 10), (6, 19)])
-def test_pairs_equal_the_integers(m: int, n: int) -> None:
-    k = np.arange(1, m + 1)
-    for rank in {1, n // 2 + 1, n}:
-        exact = [float(f) for f in exact_coverages([rank] * m, [n] * m)]
-        assert pair_coverages(np.full(m, rank), k, m, n) == pytest.approx(exact, abs=1e-12)
-        assert mean_coverages([rank] * m, [n] * m) == pytest.approx(exact, abs=1e-12)
 
 
 @pytest.mark.parametrize("sizes", [[10**5, 2 * 10**5, 3 * 10**5] * 20, [5, 6, 7, 10**4, 10**6]])
@@ -290,19 +249,3 @@ def test_the_conditional_choice_of_unequal_agents() -> None:
     assert _shortfalls(ranks, sizes, level)[k - 1] == pytest.approx(0.2, abs=1e-9)
     assert _shortfalls(ranks, sizes, 0.95)[k - 2] > 0.2 >= _shortfalls(ranks, sizes, 0.95)[k - 1]
     assert choose_k([3] * 6, [3] * 6, 0.95, delta=0.01) is None
-
-
-@pytest.mark.slow
-def test_a_thousand_agents_of_every_size() -> None:
-    rng = np.random.default_rng(3)
-    sizes = np.round(10 ** rng.uniform(0, 5, 1000), -1).astype(int) + 1
-    ranks = np.minimum(np.ceil((sizes + 1) * 0.9), sizes).astype(int)
-    k, coverage = choose_k(ranks, sizes, 0.9)
-    sample = np.sort(rng.beta(ranks, sizes - ranks + 1, (400, 1000)), axis=1)[:, k - 1]
-    assert coverage == pytest.approx(sample.mean(), abs=6 * sample.std() / 20)
-    assert 0.9 <= coverage < 0.9005
-
-
-def test_a_step_between_the_nodes_is_found() -> None:
-    found = integrate(lambda u: np.tanh((u - 0.3) * 1e4)[:, None], np.array([0.0, 1.0]), 1e-14)
-    assert found[0] == pytest.approx(0.4, abs=1e-12)

@@ -14,7 +14,6 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.inspection import unseen_labels
 from fedwqcp.methods import UnfitAnswerError
 from fedwqcp.methods.fedls_cp import (
-    Cell,
     ClassSketches,
     FedLSCP,
     LabelShifted,
@@ -60,16 +59,6 @@ def test_the_server_counts_no_score_too_many_and_few_too_few(n, gap, seed):
     assert (cell.at_least(q) <= about).all()
     assert (about <= cell.at_least(q) + largest - 1 + 1e-9).all()
     assert (np.diff(about) >= -1e-9).all()
-
-
-def test_between_sent_scores_the_others_are_spread_evenly():
-    cell = Cell(np.array([0.4, 0.8]), np.array([3, 6]))  # two scores before each
-    q = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9])
-    assert cell.at_least(q).tolist() == [0, 0, 3, 3, 6, 6]
-    np.testing.assert_allclose(cell.about(q, 0.0), [0, 1, 3, 4, 6, 6])
-    assert Cell(np.zeros(0), np.zeros(0, np.int64)).about(q, 0.0).tolist() == [0] * 6
-    wild = Cell(np.array([-1e308, 1e308]), np.array([1, 9]))  # as a Byzantine agent may send
-    assert wild.about(np.array([0.0, 0.9e308, 1e308]), -1e308).tolist() == [1, 1, 9]
 
 
 def test_shrinkage_by_hand():
@@ -177,27 +166,6 @@ def test_a_class_of_too_few_points_to_be_sent_counts_as_unseen():
     for least, unseen in ((9, 0.0), (10, 0.09)):
         found = fw.calibrate(agents, method=FedLSCP(min_class=least), alpha=0.1).outcomes[0]
         assert found.unseen == pytest.approx((unseen, unseen))
-
-
-def test_where_one_agent_alone_has_points_the_others_take_its_threshold():
-    rng = np.random.default_rng(1)
-    agents = {
-        "some": agent(rng.uniform(size=400), np.arange(400) % 2, 3),
-        "none": agent([], np.zeros(0, np.int64), 3),
-    }
-    alone = fw.calibrate(agents, method=FedLSCP(n0=0), target="mixture", alpha=0.1)
-    assert alone.threshold("some") == pytest.approx(0.9, abs=0.03)
-    assert alone.threshold("none") == inf  # nothing is lent
-    lent = fw.calibrate(agents, method="fedls-cp", target="mixture", alpha=0.1)
-    assert lent.threshold("none") == lent.threshold("some") == alone.threshold("some")
-    assert lent.outcomes[0].borrowed == (0.0, 1.0)
-    assert lent.outcomes[0].unseen == (0.0, 1.0)
-    assert lent.outcomes[0].n0 == 50
-    own = fw.calibrate(agents, method="fedls-cp", target="own", alpha=0.1)
-    assert own.threshold("none") == inf  # it has no label distribution to target
-    rare = fw.calibrate(agents, method=FedLSCP(n0=9.0), target=(1, 1, 1), alpha=0.1)
-    assert rare.threshold("none") == inf  # nobody has the third class
-    assert rare.outcomes[0].borrowed[1] == pytest.approx(2 / 3)
 
 
 def test_strata_of_a_feature_stand_for_classes():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf, ulp
+from math import inf
 
 import pytest
 from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
@@ -16,8 +15,6 @@ from fedwqcp.wire.messages import Begin, LocalQuantile, QuantileAndTail
 from refusals import raises
 from strategies import alphas
 from worked import ABC, samples, threshold
-
-summaries = st.builds(LocalQuantile, st.floats(0, 1), st.integers(1, 10**6))
 
 
 @pytest.mark.parametrize(
@@ -67,24 +64,3 @@ def test_it_lies_between_the_local_thresholds(agents: dict, alpha: float) -> Non
     local = [fw.conformal_quantile(v, alpha, "clip") for v in agents.values() if len(v)]
     assume(local)
     assert min(local) <= release.threshold("agent-0") <= max(local)
-
-
-@given(st.lists(summaries, min_size=1, max_size=6), st.data())
-def test_a_summary_in_two_parts_changes_nothing(parts: list, data: st.DataObject) -> None:
-    first = parts[0]
-    assume(first.n > 1)
-    a = data.draw(st.integers(1, first.n - 1))
-    halves = [LocalQuantile(first.threshold, a), LocalQuantile(first.threshold, first.n - a)]
-    whole = FedWQCP().aggregate(parts, 0.1).value
-    split = FedWQCP().aggregate([*halves, *parts[1:]], 0.1).value
-    assert abs(split - whole) <= ulp(whole)  # each side rounds three times
-
-
-@settings(max_examples=40)
-@given(samples(min_size=1), alphas(2), st.floats(0.01, 100), st.floats(-10, 10))
-def test_it_commutes_with_affine_maps(agents: dict, alpha: float, a: float, b: float) -> None:
-    plain = threshold(agents, "fedwq-cp", alpha, overflow="clip")
-    mapped = {name: a * sample + b for name, sample in agents.items()}
-    assert threshold(mapped, "fedwq-cp", alpha, overflow="clip") == pytest.approx(
-        a * plain + b, rel=1e-9, abs=1e-9
-    )

@@ -168,12 +168,3 @@ def test_what_averaging_private_thresholds_gives():
             <= ended(PrivateFedWQCP(), summaries(*zip(drawn, sizes, strict=True))).value
         )
     assert stats.binom.cdf(hits, trials, 0.9) > 1e-6
-
-
-@pytest.mark.parametrize(("form", "most"), [("published", 263), ("tight", 136)])
-def test_up_to_so_many_points_the_threshold_is_infinite(form: str, most: int) -> None:
-    method = PrivateFedWQCP(form=form)
-    scores = np.linspace(0, 1, most + 1)
-    for n, finite in ((1, False), (most, False), (most + 1, True)):
-        q = fw.calibrate({"a": scores[:n]}, method=method, alpha=0.1, rng=0).threshold("a")
-        assert (q < inf) == finite

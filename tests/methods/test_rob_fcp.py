@@ -28,8 +28,6 @@ from refusals import raises
 from strategies import alphas
 from worked import ABC, EMPTY, samples, threshold
 
-RNG = np.random.default_rng(0)
-
 
 def honest(count: int = 4, n: int = 60, seed: int = 0) -> dict[str, np.ndarray]:
     """Agents whose scores are uniform."""
@@ -198,17 +196,6 @@ def test_an_agent_is_bound_to_its_histogram() -> None:
     with raises(InputError, field="counts"):
         method.check(CountAt((0.05,)), Counts(50, (6,)), bound, Terms(0.1))
     method.check(CountAt((0.05,)), Counts(50, (4,)), bound, Terms(0.1))
-
-
-def test_answers_at_an_agent() -> None:
-    cal = fw.Calibration(np.arange(1, 11) / 10)
-    # ranks floor(11 * 0.2) = 2 and ceil(11 * 0.8) = 9
-    assert RobFCP().answer(cal, fw.methods.get("fcp").questions[0](), 0.2, RNG) == Span(
-        0.2, 0.9, 10
-    )
-    assert RobFCP().answer(cal, CountAt((0.15, 0.9)), 0.2, RNG) == Counts(10, (1, 9))
-    with pytest.raises(InputError):
-        RobFCP(bins=5, probes=3).answer(cal, CountAt((0.1, 0.2, 0.3, 0.4, 0.5)), 0.2, RNG)
 
 
 @pytest.mark.parametrize(

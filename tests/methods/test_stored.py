@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import fedwqcp as fw
 from fedwqcp import methods
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
@@ -93,17 +92,6 @@ def test_every_method_answers_alike_or_says_that_it_needs_them_all(tmp_path, nam
         else:
             assert agent.answer() == expected
     assert not (tmp_path / "store").exists()
-
-
-def test_those_that_read_ranks_and_counts_answer(tmp_path):
-    cal = data()
-    with stored(tmp_path / "store", cal) as store:
-        found = store.calibration()
-        for name in ("auto", "fedwq-cp", "max-cp", "fcp", "fedls-cp", "new-agent-cp", "rob-fcp"):
-            round = new_round(("here",), methods.get(name), "aps", (0.1,), n_classes=4)
-            assert Agent("here", round, found).answer() == Agent("here", round, cal).answer()
-        thresholds = [methods.get("split-cp").localize(None, each, 0, 0.1) for each in (found, cal)]
-        assert thresholds[0] == thresholds[1] == fw.conformal_quantile(cal.scores, 0.1)
 
 
 def test_two_columns(tmp_path):

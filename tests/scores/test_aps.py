@@ -50,16 +50,6 @@ def test_trap_float32_sums_pass_1_and_exact_ones_do_not() -> None:
     assert WHOLE.invert(probs, 1.0)[0] == (0, 1, 2, 3)
 
 
-def test_float32_is_in_bounds_and_full_at_its_bound() -> None:
-    plain = APS(randomized=False, precision="float32")
-    probs = np.random.default_rng(0).dirichlet(np.ones(9), 200).astype(np.float32)
-    low, high = plain.bounds(9)
-    every = plain.of_every_label(probs)
-    assert low <= every.min()
-    assert 1 < every.max() <= high
-    assert plain.bounds() == (0.0, 1.001)
-
-
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(InputError):
         APS(precision="half")

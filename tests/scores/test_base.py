@@ -77,9 +77,3 @@ def test_coverage_and_sizes_are_those_of_the_sets(
             covered, sizes = score.measure(case.probs, case.labels, threshold, rule, u=u)
             assert covered.tolist() == sets.cover(case.labels).tolist()
             assert sizes.tolist() == sets.sizes().tolist()
-
-
-@given(case=labelled(), q=st.floats(-0.5, 1.5) | st.sampled_from([0.0, 1.0, np.inf, 1 - 1e-12]))
-def test_lac_compares_probabilities_as_it_would_scores(case: Labelled, q: float) -> None:
-    expected = LAC().of_every_label(case.probs) <= q
-    np.testing.assert_array_equal(LAC().invert(case.probs, q).mask, expected)

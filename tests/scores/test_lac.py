@@ -1,7 +1,5 @@
 import numpy as np
-import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from fedwqcp.scores.lac import LAC
 from strategies import Labelled, labelled
@@ -33,21 +31,3 @@ def test_a_probability_above_1_within_the_tolerance_scores_0() -> None:
 def test_single_precision_is_read_exactly(case: Labelled) -> None:
     doubled = case.probs.astype(np.float64)
     np.testing.assert_array_equal(LAC().of_every_label(case.probs), LAC().of_every_label(doubled))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@given(p=st.floats(0, 0.5), steps=st.integers(-2, 2), more=st.integers(-2, 2))
-def test_sets_with_own_thresholds_are_those_of_the_scores(
-    dtype: type, p: float, steps: int, more: int
-) -> None:
-    """Around every score, in units of the last place of probability and threshold."""
-    bits = np.asarray(p, dtype).view(f"i{np.dtype(dtype).itemsize}")
-    row = np.maximum(bits + np.arange(-2, 3, dtype=bits.dtype), 0).view(dtype)
-    probs = np.stack([row, 1 - row], axis=1)
-    q = 1 - np.float64(row[steps + 2])
-    q += more * np.spacing(q)
-    scores = LAC().of_every_label(probs)
-    for threshold in (q, np.full(2, q), np.full((5, 1), q)):
-        wanted = scores <= threshold
-        assert (LAC().invert(probs, threshold).mask == wanted).all()
-        assert (LAC().measure(probs, np.zeros(5, int), threshold)[0] == wanted[:, 0]).all()

@@ -25,11 +25,6 @@ def test_sets_by_hand() -> None:
     assert SAPS(penalty=0.25).invert(P, 0.7, rule="until", u=[0.9])[0] == (0, 1)
 
 
-def test_only_the_largest_probability_enters() -> None:
-    same = SAPS().of_every_label([[0.5, 0.4, 0.1, 0.0], [0.5, 0.2, 0.16, 0.14]], u=[0.7, 0.7])
-    np.testing.assert_array_equal(same[0], same[1])
-
-
 def test_bounds_by_hand() -> None:
     assert SAPS(penalty=0.25).bounds(5) == (0.0, 2.0)
     assert SAPS(penalty=0.25).bounds() == (0.0, inf)

@@ -151,13 +151,6 @@ def test_equal_thresholds_of_tied_scores_are_not_called_safe_by_chance(
     assert diagnose(agents, alpha, (0.0, 1.0)).verdict == "safe", "no score is larger than 1"
 
 
-def test_more_agents_need_more_evidence() -> None:
-    counts = np.full(100, 1000)
-    counts[0] = insufficient_count(1000, 0.925, 0.02 / 3)
-    assert judge(counts[:3], counts[:3], [1000] * 3, 0.05) == "unsafe"
-    assert judge(counts, counts, [1000] * 100, 0.05) == "unknown"
-
-
 def test_one_byzantine_agent_cannot_have_another_called_safe() -> None:
     rng = np.random.default_rng(0)
     honest = sent([rng.uniform(size=900) for _ in range(4)], 0.1)
