@@ -3,7 +3,6 @@
 import csv
 import io
 import os
-import resource
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,34 +59,6 @@ def test_numbers_and_other_texts_of_a_table_stay_as_they_are() -> None:
     text = '-1.5,+2e-3,-3,-0.5,a-b,\'a\n"a ""b"", c",,,True\n'
     assert _io.to_csv(rows) == text
     assert _io.unescaped("'a") == "'a"
-
-
-def test_a_full_disk_leaves_no_empty_key(tmp_path: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
-    try:
-        with pytest.raises(InputError, match="cannot write"):
-            _io.write_key(tmp_path / "site.key", b"more than ten bytes")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert not list(tmp_path.iterdir())
-    _io.write_key(tmp_path / "site.key", b"more than ten bytes")
-    with pytest.raises(InputError, match="never replaced"):
-        _io.write_key(tmp_path / "site.key", b"another")
-
-
-def test_a_disk_that_takes_a_part_of_a_line_is_full(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    append_line(path, b"first")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
-    try:
-        with pytest.raises(InputError, match="cannot write"):
-            append_line(path, b"a line of more than four bytes")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    append_line(path, b"second")
-    assert path.read_bytes() == b"first\nsecond\n"
 
 
 @contextmanager

@@ -25,7 +25,6 @@ from fedwqcp.metrics import (
     measure,
     measure_risk,
 )
-from fedwqcp.quantile import conformal_rank
 from fedwqcp.sets import Intervals, LabelSets
 from strategies import scores
 
@@ -82,11 +81,6 @@ def test_band_agrees_with_scipy(m: int, n: int, share: float, level: float) -> N
     assert exact.sf(high - 1) >= tail - slack
 
 
-def test_band_beyond_the_sample_is_certain() -> None:
-    assert band(50, rank=conformal_rank(18, 0.05), n=18) == (50, 50)
-    assert band(50, rank=1, n=0) == (50, 50)
-
-
 def test_labels_by_hand() -> None:
     mask = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]], dtype=bool)
     found = measure("a", LabelSets(mask), [0, 2, 1, 2], level=0.9)
@@ -116,13 +110,6 @@ def test_groups_by_hand():
     assert (young.group, young.n, young.hits, young.size) == ("young", 2, 2, 2.0)
     rate = Rate(n=2, hits=2)
     assert (young.low, young.high) == (rate.low, rate.high)
-
-
-def test_intervals_and_wrong_lengths():
-    intervals = Intervals(np.array([0.0, 0.0]), np.array([1.0, 3.0]))
-    assert [g.size for g in by_group(intervals, [0.5, 5.0], [2, 10])] == [3.0, 1.0]  # as text
-    with pytest.raises(InputError):
-        by_group(intervals, [0.5, 5.0], ["a"])
 
 
 MASK = np.array([[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=bool)

@@ -85,14 +85,6 @@ def test_what_builds_a_release_is_pinned():
     assert all("==" in tool for tool in tools)
 
 
-def test_warnings_of_the_package_are_errors():
-    with pytest.raises(UserWarning, match="from within"):
-        exec(
-            compile("import warnings; warnings.warn('from within', UserWarning)", "x", "exec"),
-            {"__name__": "fedwqcp.somewhere"},
-        )
-
-
 class Unreadable:
     """An object that NumPy cannot read."""
 

@@ -1,6 +1,5 @@
 import sys
 from dataclasses import dataclass
-from fractions import Fraction
 from importlib import metadata
 from types import ModuleType
 
@@ -13,7 +12,6 @@ from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.registry import Registry, Setting, parse_setting, settings_of, typed
 from fedwqcp.scores import Score
 from fedwqcp.scores.lac import LAC
-from fedwqcp.scores.raps import RAPS
 
 REGISTRY: Registry[Score] = Registry(Score, "fedwqcp.scores", "score")
 BUILT_IN = {
@@ -166,19 +164,8 @@ def test_settings_come_as_numbers_of_numpy_and_travel_as_pythons_own(find) -> No
             assert choose(made) == choose(plain)
 
 
-def test_a_setting_in_single_precision_is_the_number_that_it_prints_as() -> None:
-    assert RAPS(penalty=np.float32(0.1)) == RAPS(penalty=0.1) == RAPS(penalty=Fraction(1, 10))
-    with pytest.raises(InputError):
-        RAPS(k_reg=np.float64(1))
-
-
 @pytest.mark.parametrize(
     "value", [True, False, None, 3, -2, 0.5, "exact", (50.0,), (0.2, 0.8), (1.0, 2.0, 3.0)]
 )
 def test_a_setting_is_read_as_it_is_written(value: Setting) -> None:
     assert parse_setting(typed(value)) == value
-
-
-@pytest.mark.parametrize("text", ["1,,2", ",", " , ", "1,2,,", "a,b"])
-def test_a_list_with_a_gap_is_no_list(text: str) -> None:
-    assert parse_setting(text) == text

@@ -46,19 +46,6 @@ def test_a_classifier_with_text_classes(iris):
     assert agent.calibration(X[1::4], y[1::4]).classes == sets.classes
 
 
-def test_a_threshold_of_a_federation(iris):
-    X, y, model = iris
-    agent = ConformalClassifier(model, key="k")
-    release = fw.calibrate(
-        {"a": agent.calibration(X[1::4], y[1::4]), "b": [0.5] * 30}, method="fedwq-cp", alpha=0.1
-    )
-    sets = agent.use(release.threshold("a")).predict_set(X[3::4])
-    rows = np.arange(len(X[3::4]))[::-1]
-    np.testing.assert_array_equal(sets.mask[rows], agent.predict_set(X[3::4][rows]).mask)
-    by_id = agent.predict_set(X[3::4], ids=np.arange(len(rows)))
-    assert by_id.mask.shape == sets.mask.shape
-
-
 def test_a_release_of_a_federation(iris):
     X, y, model = iris
     agent = ConformalClassifier(model, key="k")
@@ -79,22 +66,6 @@ def test_a_release_of_a_federation(iris):
         ConformalClassifier(model, fw.LAC()).use(release, "a")
     with pytest.raises(InputError, match="pass the release"):
         agent.use(0.5, "a")
-
-
-def test_a_release_that_is_refused_changes_nothing(iris):
-    X, y, model = iris
-    agent = ConformalClassifier(model, fw.LAC())
-    mine = agent.calibration(X[1::4], y[1::4])
-    release = fw.calibrate({"a": mine, "b": mine}, method="fedwq-cp", alpha=0.1, score="lac")
-    with pytest.raises(InputError, match="say which agent"):
-        agent.use(release)
-    assert not hasattr(agent, "release_")
-    assert not hasattr(agent, "threshold_")
-    agent.use(release, "a")
-    assert agent.release_ is release
-    agent.use(0.3)
-    assert agent.threshold_ == 0.3
-    assert not hasattr(agent, "release_")  # the threshold is none of it
 
 
 def test_a_release_of_another_rule_or_order_of_classes_is_refused(iris):
@@ -241,17 +212,6 @@ def test_a_frozen_model_survives_clone_and_cross_validation(iris):
     assert search.best_params_ == {"alpha": 0.1}  # coverage is largest at the smallest level
 
 
-def test_it_is_the_last_step_of_a_pipeline(iris):
-    X, y, _ = iris
-    scaler = StandardScaler().fit(X[::2])
-    model = LogisticRegression().fit(scaler.transform(X[::2]), y[::2])
-    whole = make_pipeline(FrozenEstimator(scaler), ConformalClassifier(FrozenEstimator(model)))
-    whole.fit(X[1::4], y[1::4])
-    np.testing.assert_array_equal(whole.predict(X), model.predict(scaler.transform(X)))
-    assert 0 < whole.score(X[3::4], y[3::4]) <= 1
-    assert list(whole.classes_) == list(model.classes_)
-
-
 def test_probabilities_are_passed_through_where_there_are_any(iris):
     X, y, model = iris
     np.testing.assert_array_equal(
@@ -269,14 +229,6 @@ def test_tables_of_pandas_are_taken(iris):
     plain = ConformalClassifier(model, fw.LAC()).fit(table[1::4], y[1::4])
     assert agent.threshold_ == plain.threshold_
     assert agent.score(table[3::4], names[3::4]) == plain.score(table[3::4], y[3::4])
-
-
-def test_y_of_another_kind_is_refused(iris):
-    X, y, model = iris
-    with pytest.raises(InputError):
-        ConformalClassifier(model).fit(X, X[:, 0] + 0.05)
-    with pytest.raises(InputError):
-        ConformalRegressor(LinearRegression().fit(X, X[:, 0])).fit(X, y)
 
 
 class SumOfFeatures(BaseEstimator):

@@ -191,14 +191,6 @@ def test_uniforms_are_those_of_numpy(ids, key) -> None:
     )
 
 
-def test_a_key_of_numpy_is_the_same_key() -> None:
-    ids = torch.arange(3)
-    assert uniforms(np.int64(7), ids).tolist() == uniforms(7, ids).tolist()
-    assert uniforms(np.str_("k"), ids).tolist() == uniforms("k", ids).tolist()
-    with pytest.raises(InputError):
-        uniforms(7.5, ids)
-
-
 def test_unsound_input_is_refused() -> None:
     for way in (conformal_quantile, lambda s, alpha: _quantile_on_device(s, alpha, "clip")):
         with pytest.raises(InputError, match="NaN"):
@@ -237,13 +229,6 @@ def test_what_torch_compiles_is_what_it_runs() -> None:
             assert torch.equal(one, other)
 
 
-def test_no_rows() -> None:
-    empty = torch.empty(0, 3)
-    assert adapter.rank_labels(empty, torch.empty(0, dtype=torch.int64))[0].rank.shape == (0,)
-    mask = adapter.find_sets(adapter.Formula("aps"), empty, None, torch.tensor(0.5), "leq")
-    assert mask.shape == (0, 3)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @settings(max_examples=25)
 @given(case=labelled())
@@ -254,9 +239,3 @@ def test_a_smallest_probability_says_what_the_score_says(dtype, case: Labelled) 
         least = adapter.lac_least(torch.tensor(q, dtype=torch.float64), torch.from_numpy(probs))
         found = torch.from_numpy(probs) >= least
         np.testing.assert_array_equal(found.numpy(), scores <= q)
-
-
-def test_trap_many_small_probabilities_have_one_score() -> None:
-    probs = torch.tensor([2.0**-53, 2.0**-54, 2.0**-55, 0.0], dtype=torch.float64)
-    q = torch.tensor(np.nextafter(1.0, 0.0), dtype=torch.float64)
-    assert (probs >= adapter.lac_least(q, probs)).tolist() == [True, False, False, False]

@@ -111,16 +111,6 @@ def test_a_table_is_sorted_by_numbers_and_by_names_both_ways(opened):
     assert head.get_attribute("aria-sort") is None
 
 
-def test_the_contents_lead_to_every_section(opened):
-    links = opened.page.locator(".toc:visible a")
-    titles = opened.page.locator(".view:not([hidden]) section h3").all_inner_texts()
-    assert links.all_inner_texts() == titles
-    links.filter(has_text="Classes").click()
-    top = opened.page.locator("#classes-0").evaluate("e => e.getBoundingClientRect().top")
-    assert 0 <= top < opened.page.viewport_size["height"] / 2
-    assert address(opened)["at"] == "classes-0"
-
-
 def test_the_address_holds_the_selection_and_gives_it_back(opened, chromium):
     go_to(opened, VIEWS[1])
     opened.press("Budapest")
@@ -166,20 +156,6 @@ def test_axe_finds_nothing_serious(chromium, folder, axe, scheme, size):
     found = grave(opened, axe)
     context.close()
     assert found == []
-
-
-def test_in_print_the_chosen_method_stands_on_white(chromium, folder):
-    context = chromium.new_context(viewport=DESKTOP, color_scheme="dark")
-    opened = Opened(context.new_page()).open(folder / "report.html")
-    opened.page.emulate_media(media="print", color_scheme="dark")
-    assert (
-        opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        == "rgb(255, 255, 255)"
-    )
-    assert opened.page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 28, 26)"
-    assert opened.page.locator(".filters:visible, .toc:visible").count() == 0
-    assert list(opened.cards()) == NAMES
-    context.close()
 
 
 def test_a_hostile_name_is_shown_as_text_when_pointed_at(chromium, tmp_path):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import re
 from math import inf
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 import fedwqcp as fw
 from command_line import OPEN, call, call_json, call_process, refusal
 from fedwqcp.cli.output import exit_code, said_by
-from fedwqcp.errors import ClassesError, FedwqcpError, InputError
+from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, Round
 from refusals import raises
@@ -42,46 +40,7 @@ def answer(method):
     return said
 
 
-def test_a_short_answer_is_shown_whole(one_agent):
-    said = answer("fedwq-cp")
-    assert (one_agent / "st-mary.json").read_text() in said
-
-
 # ---- agent predict: what an agent takes from a release, and what it takes from its own data
-
-
-IDS = {
-    "none": None,
-    "numbers": np.arange(700) - 3,
-    "text": np.array([f"a-{k}.{k}" for k in range(700)]),
-    "in quotes": np.array([f'"{k}"' if k % 3 else f"{k},\n" for k in range(700)]),
-    "words": np.array([f"ward ä {k}" for k in range(700)]),
-}
-
-
-@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
-@pytest.mark.parametrize("C", [8, 19])
-def test_tables_of_many_rows_are_what_csv_writes(tmp_path, monkeypatch, ids, C):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fedwqcp.sets._ROWS", 300)
-    Path("roster.toml").write_text(f'agents = ["st-mary"]\nn_classes = {C}\n')
-    probs = np.random.default_rng(C).dirichlet(np.full(C, 0.3), size=700)
-    rows = {"probs": probs} if ids is None else {"probs": probs, "ids": ids}
-    np.savez("rows.npz", **rows, labels=probs.argmax(1))
-    call(*OPEN, "--alpha", 0.4, "--agents", "roster.toml", "--out", "r.json")
-    call("agent", "calibrate", "--round", "r.json", "--outputs", "rows.npz", "--out", "a.json")
-    call("server", "close", "r.json", "a.json", "--out", "release.json")
-    call("agent", "predict", "--round", "r.json", "--release", "release.json", "--outputs",
-         "rows.npz", "--out", "s.csv")  # fmt: skip
-    used = fw.scores.row_ids(probs) if ids is None else ids
-    sets = fw.load("release.json").predict_set("st-mary", probs, ids=used)
-    assert sets.empty().any()
-    with Path("by-csv.csv").open("w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["id", "size", "labels"])
-        for name, labels in zip(range(700) if ids is None else ids, sets, strict=True):
-            writer.writerow([name, len(labels), " ".join(map(str, labels))])
-    assert Path("s.csv").read_bytes() == Path("by-csv.csv").read_bytes()
 
 
 SITES = ("st-mary", "lakeside", "north")
@@ -225,27 +184,6 @@ def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
         assert refused(predict(*more), "release.json: outcomes: must be of the kinds", 2)
 
 
-def test_predicting_says_which_threshold_was_used_and_what_it_was_found_with(three_sites):
-    released("split-cp")
-    by_site = {}
-    for site in ("st-mary", SITES[1]):  # nothing tells whose calibration file it is
-        said = predict("--calibration", f"{site}.npz")
-        cal = np.load(f"{site}.npz")
-        own = np.sort(1 - cal["probs"][np.arange(60), cal["labels"]])[54]  # ceil(61 * 0.9) = 55
-        assert f"{own:.4g}" in said
-        assert f"{site}" in said
-        by_site[site] = own
-    assert len(set(by_site.values())) == 2
-    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
-    facts = call_json(*words, "--agent", "st-mary", "--calibration", "st-mary.npz")
-    assert facts["threshold"] == [pytest.approx(by_site["st-mary"])] * 2
-    shared = released("fedwq-cp", round="shared.json", out="shared-release.json")
-    (value,) = {each["value"] for each in json.loads(shared)["outcomes"]}
-    for more in ((), ("--calibration", "st-mary.npz")):  # which then only finds equal rows
-        said = predict("--round", "shared.json", *more, release="shared-release.json")
-        assert f"{value:.4g}" in said
-
-
 def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
     text = released("fedwq-cp")
     assert "60 sets" in predict("--round", "round.json")
@@ -298,57 +236,6 @@ def test_calibration_labels_may_lie_in_a_file_of_their_own(three_sites):
     assert least < inf
     sizes = [int(line.split(",")[1]) for line in one.splitlines()[1:]]
     assert (sizes >= fw.LAC().invert(np.load("new.npy"), least).sizes()).all()
-
-
-def test_logits_tell_another_file_from_the_one_that_was_calibrated_with(three_sites):
-    rng = np.random.default_rng(1)
-    for name, n in (("st-mary", 500), ("lakeside", 60), ("new", 60)):
-        logits = rng.normal(size=(n, 3))
-        labels = (fw.softmax(logits).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-        np.savez(f"{name}.npz", logits=logits, labels=labels)
-    (three_sites / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
-    call("server", "open", "--method", "guarded-median-cp", "--alpha", 0.1, "--score", "lac",
-         "--agents", "roster.toml")  # fmt: skip
-    call("agent", "calibrate", "--round", "round.json", "--outputs", "st-mary.npz",
-         "--temperature-share", 0.5)  # fmt: skip
-    call("server", "close", "round.json", "st-mary.json")
-    assert "60 sets" in predict("--calibration", "st-mary.npz")
-    said = "must be the file that this agent calibrated with"
-    assert refused(predict("--calibration", "lakeside.npz"), said, 2)
-
-
-CLASSES = ("melanoma", "nevus", "skin tag")
-
-
-def test_a_round_by_files_with_named_classes(three_sites):
-    """Tables by name in any order, archives in the round's order, another order refused by name."""
-    (three_sites / "roster.toml").write_text(
-        f"agents = {json.dumps(SITES)}\nquorum = 2\nclasses = {json.dumps(CLASSES)}\n"
-    )
-    call(*OPEN, "--alpha", 0.1, "--score", "lac", "--agents", "roster.toml")
-    answer = ("agent", "calibrate", "--round", "round.json")
-    st_mary, north = np.load("st-mary.npz"), np.load("north.npz")
-    table = ["nevus,skin tag,melanoma,label"]
-    for row, label in zip(st_mary["probs"], st_mary["labels"], strict=True):
-        table.append(f"{row[1]},{row[2]},{row[0]},{CLASSES[label]}")
-    (three_sites / "st-mary.csv").write_text("\n".join(table) + "\n")
-    said = call(*answer, "--outputs", "st-mary.csv", "--agent", "st-mary")
-    assert "names no classes" not in said
-    said = call(*answer, "--outputs", "lakeside.npz", "--agent", "lakeside")
-    np.savez("north.npz", **north, classes=["nevus", "melanoma", "skin tag"])
-    with raises(ClassesError, field="classes"):
-        call(*answer, "--outputs", "north.npz", "--agent", "north")
-    call("server", "close", "round.json", "st-mary.json", "lakeside.json")
-    assert fw.load("release.json").missing == ("north",)
-    predict("--out", "sets.csv")
-    header, first, *_ = (three_sites / "sets.csv").read_text().splitlines()
-    assert header == "id,size,labels,melanoma,nevus,skin tag"
-    size, names, *each = first.split(",")[1:]
-    assert names.split("; ") == [
-        name for name, there in zip(CLASSES, each, strict=True) if there == "1"
-    ]
-    assert int(size) == each.count("1")
-    call("advise", "round.record.json")
 
 
 def test_classes_on_the_command_line_and_coverage_by_name(three_sites):
@@ -494,46 +381,6 @@ def test_an_agent_predicts_at_the_temperature_it_calibrated_at(logits_round):
     assert "--outputs" in fails
 
 
-HALF = np.full((40, 2), 0.5)
-FLAWED = {
-    "labels from 1": ({"probs": HALF, "labels": np.arange(40) % 2 + 1}, ()),
-    "logits": ({"probs": HALF - 1, "labels": np.arange(40) % 2}, ()),
-    "percentages": ({"probs": 101 * HALF, "labels": np.arange(40) % 2}, ()),
-    "bools": ({"probs": HALF, "labels": np.arange(40) % 2 == 1}, ()),
-    "one column": ({"probs": HALF[:, :1], "labels": np.arange(40) % 2}, ()),
-    "no groups": ({"probs": HALF, "labels": np.arange(40) % 2}, ("--by", "group", "--group", "f")),
-    "no features": ({"probs": HALF, "labels": np.arange(40) % 2}, ("--method", "cphet")),
-    "single scores": ({"probs": HALF, "labels": np.arange(40) % 2}, ("--method", "fcp")),
-}
-
-
-@pytest.mark.parametrize("flaw", FLAWED)
-def test_what_is_wrong_in_a_file_is_mended_without_python(one_agent, flaw):
-    arrays, terms = FLAWED[flaw]
-    np.savez("cal.npz", **arrays)
-    (one_agent / "roster.toml").write_text('agents = ["st-mary"]')
-    call(*OPEN, "--alpha", 0.1, "--agents", "roster.toml", *terms)
-    said = refusal("agent", "calibrate", "--round", "round.json", "--outputs", "cal.npz", code=2)
-    assert not re.search(r"labels - 1|astype|Calibration\(|predict_proba|np\.|=True", said)
-    assert "--max-share" in said or flaw != "single scores"
-
-
-@pytest.mark.parametrize("group", ["Male", "secret"])
-def test_an_unknown_group_is_named_by_its_file_and_line(one_agent, group):
-    rows = [f"{p},{1 - p},{int(p < 0.5)},female" for p in np.linspace(0.1, 0.9, 20)]
-    for name, last in (("good.csv", "male"), ("bad.csv", group)):
-        (one_agent / name).write_text("\n".join(["p0,p1,label,group", *rows, f"1,0,0,{last}"]))
-    call(*OPEN, "--alpha", 0.1, "--agents", "roster.toml", "--by", "group",
-         "--group", "female", "--group", "male")  # fmt: skip
-    wrong = refusal("agent", "calibrate", "--round", "round.json", "--outputs", "bad.csv", code=2)
-    call("agent", "calibrate", "--round", "round.json", "--outputs", "good.csv")
-    call("server", "close", "round.json", "st-mary.json", "--out", "release.json")
-    later = refusal("agent", "predict", "--release", "release.json", "--outputs", "bad.csv", code=2)
-    for said in (wrong, later):
-        assert "bad.csv" in said
-        assert group not in said
-
-
 def findings(*words):
     """Return the findings of a command, by code."""
     return {finding["code"]: finding for finding in call_json(*words)["findings"]}
@@ -561,54 +408,6 @@ def test_an_agent_without_a_class_hears_which_and_what_it_gets(one_agent, method
          "--by", "label")  # fmt: skip
     found = findings(*CALIBRATE)["no-points"]
     assert (found["part"], found["gets"]) == ("1", gets)
-
-
-@pytest.mark.parametrize(("classes", "name"), [((), "2"), (("--classes", "a,b,tag"), "tag")])
-def test_the_classes_with_an_infinite_threshold_are_named(three_sites, classes, name):
-    for site in SITES:
-        with np.load(f"{site}.npz") as data:
-            parts, rows = dict(data), data["labels"] < 2
-        np.savez(f"{site}.npz", **{key: part[rows] for key, part in parts.items()})
-    released("fedwq-cp", "--by", "label", *classes)
-    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
-    assert findings(*words, "--agent", "st-mary")["infinite-threshold"]["parts"] == [name]
-
-
-def test_an_agent_that_did_not_answer_is_told_that_it_does_not_count(three_sites):
-    call("server", "open", "--method", "max-cp", "--alpha", 0.1, "--score", "lac", "--quorum", 2,
-         "--agents", "roster.toml")  # fmt: skip
-    for name in SITES[1:]:
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent",
-             name)  # fmt: skip
-    call("server", "close", "round.json", *(f"{name}.json" for name in SITES[1:]))
-    note = "the threshold does not rest on data of st-mary: it did not answer"
-    assert note in predict()
-    assert "does not rest" not in predict("--agent", "north")
-    said = call("report", "html", "release.json", "--agent", "st-mary", "--outputs", "new.npz")
-    assert f"note: {note[0].upper()}{note[1:]}" in said
-
-
-@pytest.mark.parametrize("by", [(), ("--by", "label")], ids=["all", "by label"])
-@pytest.mark.parametrize("columns", [1, 2, 3])
-def test_labels_in_columns_are_refused_where_a_row_has_one_label(three_sites, columns, by):
-    """Of three classes, three columns are a one-hot table: no false-negative rate is meant."""
-    released("fedwq-cp", *by)
-    labels = np.load("new-y.npy")
-    np.save("columns.npy", np.eye(3, dtype=int)[labels][:, :columns])
-    error = predict("--labels", "columns.npy", outputs="new.npy")
-    wanted = "new.npy, columns.npy: labels must have shape (60,), one for each row of the outputs"
-    assert refused(error, f"{wanted}, got shape (60, {columns}); give one label for each row", 2)
-
-
-def test_one_label_a_row_is_refused_where_several_occur_together(three_sites):
-    rng = np.random.default_rng(1)
-    for name in (*SITES, "new"):
-        probs, labels = rng.uniform(size=(60, 3)), rng.integers(2, size=(60, 3))
-        np.savez(f"{name}.npz", probs=probs, labels=labels)
-    released("fed-crc", "--score", "multi-label", "--setting", "min_gap=5")
-    assert "false-negative rate" in predict()
-    error = predict("--labels", "new-y.npy", outputs="new.npy")
-    assert refused(error, "labels must have shape (60, 3), got shape (60,)", 2)
 
 
 def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """The demo's command: one screen, a figure and a report."""
 
 import json
-import sys
 
 import pytest
 
@@ -11,7 +10,7 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from fedwqcp.cli import main as command
-from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.errors import InputError
 from four_hospitals import SITES, results
 
 
@@ -44,16 +43,3 @@ def test_wrong_settings_write_nothing(tmp_path, monkeypatch):
         with pytest.raises(InputError):
             command.demo(out=tmp_path / "out", **settings)
     assert not list(tmp_path.rglob("*.*"))
-
-
-def test_a_file_is_no_folder(tmp_path):
-    (tmp_path / "out").write_text("here")
-    with pytest.raises(InputError):
-        command.demo(out=tmp_path / "out")
-
-
-def test_a_missing_extra_is_told_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr(command, "hospitals", None)
-    with pytest.raises(MissingExtraError):
-        command.demo(out=tmp_path / "out")

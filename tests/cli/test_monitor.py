@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from scipy import stats
 
 import fedwqcp as fw
-from command_line import call, call_process, refusal
+from command_line import call, call_process
 from fedwqcp.errors import InputError
 from fedwqcp.federation.privacy_budget import Budget
 
@@ -53,24 +52,6 @@ def test_a_drop_is_told_by_batch_and_ends_with_a_calibration(state):
     monitor("recalibrated", state, "--agent", "a", "--calibrated-on", 600)
     assert streams(state)["a", None]["floor"] < 0.89
     assert json.loads(monitor("show", state, "--check", "--json"))["alarms"] == 0
-
-
-def test_the_table_of_an_agent_has_a_line_for_each_batch_and_at_most_80_columns(state):
-    monitor(
-        "inputs", state, "-", "--agent", "a", "--baseline", stdin="id,size\n" + "x,1\ny,2\n" * 30
-    )
-    for week in range(1, 15):
-        name = f"week-{week} of a very long name"
-        monitor(
-            "inputs", state, "-", "--agent", "a", "--batch", name, stdin="size\n" + "2\n1\n" * 5
-        )
-        rows = "labels,label\n" + "0 1,0\n1,1\n" * 10
-        monitor("update", state, "-", "--agent", "a", "--batch", name, stdin=rows)
-    lines = monitor("show", state, "--agent", "a").splitlines()
-    assert len(lines) == 2 + 12 + 1
-    assert max(map(len, lines)) <= 80
-    assert lines[-2].split()[-6:] == ["0.832", "to", "1.000", "1.5", "ok", "ok"]
-    assert max(map(len, monitor("show", state).splitlines())) <= 80
 
 
 def test_inputs_that_change_exit_with_the_code_of_an_alarm(state):
@@ -115,16 +96,6 @@ def test_a_repeated_batch_is_refused_whole(state, tmp_path):
         monitor("open", state, "--agent", "a", "--alpha", 0.1)
 
 
-def test_sets_meet_their_labels(state, tmp_path):
-    (tmp_path / "sets.csv").write_text("id,size,labels\nn1,1,0\nn2,2,0 1\n")
-    (tmp_path / "labels.csv").write_text("id,label\nn2,1\nn1,1\n")
-    monitor("update", state, "labels.csv", "--sets", "sets.csv", "--agent", "b")
-    assert streams(state)["b", None]["coverage"] == 0.5
-    said = refusal("monitor", "update", state, "labels.csv", "--agent", "b", code=2)
-    assert "--sets" in said
-    assert "`agent" in said
-
-
 def test_an_alarm_stands_whoever_brings_rows(state, tmp_path):
     (tmp_path / "bad.csv").write_text("covered\n" + "0\n" * 60)
     (tmp_path / "good.csv").write_text("covered\n" + "1\n" * 60)
@@ -136,20 +107,6 @@ def test_an_alarm_stands_whoever_brings_rows(state, tmp_path):
         assert alarmed == ["a"]
     monitor("recalibrated", state, "--agent", "a")
     monitor("update", state, "none.csv", "--agent", "b", "--check")
-
-
-def test_the_tolerance_is_for_all_agents_together(tmp_path):
-    names = [word for k in range(20) for word in ("--agent", f"a{k}")]
-    words = (*names, "--alpha", 0.1, "--calibrated-on", 100, "--json")
-    limits = json.loads(monitor("open", tmp_path / "s", *words))["limits"]
-    coverage = stats.beta(91, 10)  # of a threshold of rank ceil(101 * 0.9) = 91 on 100 points
-    assert coverage.sf(limits["a0"]) ** 20 >= 0.95
-    sizes = [word for n in (100, 600) for word in ("--calibrated-on", n)]
-    words = ("--agent", "a", "--agent", "b", "--alpha", 0.1, *sizes, "--json")
-    limits = json.loads(monitor("open", tmp_path / "t", *words))["limits"]
-    assert limits["a"] < 0.85 < limits["b"]  # each as its own points ask for
-    with pytest.raises(InputError):
-        monitor("open", tmp_path / "u", *names, "--alpha", 0.1, *sizes)
 
 
 BAD = "covered,label\n" + "0,0\n0,1\n" * 30

@@ -21,10 +21,6 @@ from fedwqcp.cli import main
 from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import choose_method, choose_score, new_id
-from fedwqcp.federation.record import Ledger
-from fedwqcp.federation.server import Server
-from fedwqcp.wire.messages import Round
 from four_hospitals import SITES, results
 
 
@@ -122,54 +118,12 @@ def test_a_round(folder):
         assert call_json("predictor", "onnx", "own.json", "own.onnx")["files"] == ["own.onnx"]
 
 
-def test_a_round_that_goes_on_and_one_with_a_refusal(folder):
-    call_json("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp",
-         "--quorum", 1)  # fmt: skip
-    call_json("agent", "calibrate", "--round", "round.json", "--outputs", "a.npz", "--agent", "a",
-         "--max-share", 1)  # fmt: skip
-    (folder / "b.json").write_text("{}")
-    facts = call_json("server", "close", "round.json", "a.json", "b.json")
-    assert facts["closed"] is False
-    assert facts["asks"] == ["round.ask-1.json"]
-    assert len(facts["refused"]) == 1
-
-
-def test_advice_after_a_first_round(folder):
-    call_json(*OPEN, "--agents", "roster.toml", "--alpha", 0.1)
-    for name in ("a", "b"):
-        call_json("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-             "--agent", name)  # fmt: skip
-    call_json("server", "close", "round.json", "a.json", "b.json")
-    facts = call_json("advise", "round.record.json")
-    assert facts["advice"]["method"] in methods.available()
-
-
-def test_an_audit(tmp_path):
-    terms = Round(new_id(), choose_method("split-cp"), choose_score("lac"), (0.1,), ("a", "b"), 2)
-    ledger = Ledger(tmp_path, terms)
-    ledger.released(Server(terms).release())
-    ledger.stored(())
-    facts = call_json("audit", tmp_path)
-    assert (facts["matches"], facts["round"], facts["answers"]) == (True, terms.id, 0)
-
-
 def test_lists():
     listed = call_json("methods")["methods"]
     assert tuple(row["name"] for row in listed) == methods.available()
     assert next(r for r in listed if r["name"] == "fedwq-cp")["settings"]["overflow"] == "propagate"
     assert call_json("methods", "fcp")["name"] == "fcp"
     assert "aps" in {row["name"] for row in call_json("scores")["scores"]}
-
-
-def test_a_monitor(folder):
-    assert call_json("monitor", "open", "m.json", "--agent", "a", "--alpha", 0.1)["agents"] == ["a"]
-    (folder / "rows.csv").write_text("covered\n" + "1\n" * 20)
-    assert call_json("monitor", "update", "m.json", "rows.csv", "--agent", "a")["alarms"] == 0
-    words = ("m.json", "rows.csv", "--agent", "a", "--column", "covered")
-    assert call_json("monitor", "inputs", *words)["input_alarms"] == 0
-    (stream,) = call_json("monitor", "show", "m.json")["streams"]
-    assert (stream["agent"], stream["n"]) == ("a", 20)
-    assert call_json("monitor", "recalibrated", "m.json", "--agent", "a")["agents"] == ["a"]
 
 
 def test_keys_for_trying_out(folder):
@@ -249,12 +203,6 @@ def test_an_error_leaves_stdout_empty(tmp_path):
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ")
-
-
-def test_the_folder_of_a_site(tmp_path):
-    made = call_json("agent", "folder", tmp_path / "site")
-    assert Path(made["folder"]) == tmp_path / "site"
-    assert (tmp_path / "site").is_dir()
 
 
 @pytest.mark.parametrize("what", ["methods", "scores"])

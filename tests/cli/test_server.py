@@ -23,9 +23,7 @@ from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, wor
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import read_round
 from fedwqcp.methods import Calibration
-from fedwqcp.methods.dp_fedcp import DPFedCP
-from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Ask, Begin, Round
+from fedwqcp.wire.messages import Round
 
 NAMES = ("a", "b", "c", "d")
 
@@ -68,36 +66,6 @@ def test_a_byzantine_agent_is_named(folder):
     assert "left out" in row
     assert facts["diagnoses"] == []
     assert "averag" not in said[-1]
-
-
-def test_thresholds_of_the_agents_own_are_not_known_to_be_finite(folder):
-    call("server", "open", "--agents", "roster.toml", "--score", "lac", "--alpha", 0.1,
-         "--method", "split-cp", "--by", "label")  # fmt: skip
-    said = call("server", "close", "round.json")
-    assert "has a finite threshold" not in said
-    facts = call_json("server", "close", "round.json")
-    assert [agent["status"] for agent in facts["agents"]] == ["not asked"] * 4
-    audited = call_json("audit", "round.record.json")
-    assert audited["agents"] == facts["agents"]
-
-
-@pytest.mark.parametrize("method", ["guarded-median-cp", "max-cp"])
-def test_averaging_is_no_matter_where_nothing_was_averaged(folder, method):
-    said, facts = closed(folder, "--method", method, "--alpha", 0.1)
-    assert facts["diagnoses"] == []
-    assert "averag" not in said[0]
-    assert ("only as far as its own data allow" in said[0]) == (method == "guarded-median-cp")
-
-
-def test_averaging_is_judged_where_thresholds_were_averaged(folder):
-    said, facts = closed(folder, "--method", "fedavgq-cp", "--alpha", 0.1, "--alpha", 0.4)
-    assert [found["alpha"] for found in facts["diagnoses"]] == [0.1, 0.4]
-    release = json.loads((folder / "release.json").read_text())
-    for alpha, each, outcome in zip(
-        (0.1, 0.4), facts["thresholds"], release["outcomes"], strict=True
-    ):
-        assert (each["whose"], each["thresholds"]) == ("all", [outcome["value"]])
-        assert f"alpha={alpha}: threshold {outcome['value']:.6g} for all agents" in said[0]
 
 
 @pytest.mark.parametrize(
@@ -180,28 +148,6 @@ def test_several_records_and_folders_of_them(tmp_path):
     assert [each["matches"] for each in facts] == [True, False]
 
 
-def test_what_can_be_audited_is_told(tmp_path):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "round.json").write_text("{}")
-    for name in ("nowhere", "empty", "round.json"):
-        with pytest.raises(InputError):
-            call("audit", tmp_path / name)
-    release = fw.calibrate({"a": [0.1]}, method="fedwq-cp", alpha=0.5)
-    (tmp_path / "round.json").write_bytes(encode(release.round))
-    with pytest.raises(InputError):
-        call("audit", tmp_path / "round.json")
-    (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(release.round.id, 1, (Begin(),))))
-    with pytest.raises(InputError):
-        call("audit", tmp_path / "round.ask-1.json")
-    fw.save(release, tmp_path / "release.json")
-    with pytest.raises(InputError):
-        call("audit", tmp_path / "release.json")
-    (tmp_path / "link.record.json").symlink_to("x" * 300)
-    for command in ("audit", "advise"):
-        with pytest.raises(InputError):
-            call(command, tmp_path / "link.record.json")
-
-
 def test_a_secure_round_rests_on_sums(tmp_path):
     terms = secure_round(terms_of("fedwq-cp"), (0.0, 1.0))
     plan, ledger = Plan.of(terms), Ledger(tmp_path, terms)
@@ -244,69 +190,6 @@ def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
         call("server", "close", f"round-{ids[1]}.json", "empty", plain=False)
 
 
-def test_what_answers_were_refused_for_is_explained_under_the_table(folder):
-    words = (*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 2, "--out")
-    call(*words, "other.json", plain=False)
-    call(*words, "round.json", plain=False)
-    for name, round in zip(NAMES, ("round.json", "round.json", "other.json"), strict=False):
-        call("agent", "calibrate", "--round", round, "--outputs", f"{name}.npz", "--agent", name,
-             "--out", f"{name}.json")  # fmt: skip
-    (folder / "d.json").write_text("{}")
-    said = call("server", "close", "round.json", "a.json", *(f"{name}.json" for name in NAMES))
-    table, _, under = said.partition("└")
-    assert "must answer this round" not in under
-    assert "refused for" not in table
-    assert "a.json" in table
-    assert "'a'" not in said
-
-
-def test_two_answers_of_a_site_are_named_and_the_order_of_files_decides_nothing(folder):
-    call(*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3)
-    for name in NAMES:
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-             "--agent", name)  # fmt: skip
-    call("agent", "calibrate", "--round", "round.json", "--outputs", "b.npz", "--agent", "a",
-         "--out", "a-corrected.json")  # fmt: skip
-    files = ["a.json", "a-corrected.json", "b.json", "c.json", "d.json"]
-    said = refusal("server", "close", "round.json", *files[:4], code=3)
-    assert "a-corrected.json" in said
-    said = call("server", "close", "round.json", *files)
-    assert "the same record" in call("server", "close", "round.json", *reversed(files))
-
-
-def test_a_round_that_goes_on_says_without_whom(folder):
-    call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--quorum", 3,
-         "--method", "fcp", "--setting", "probes=8")  # fmt: skip
-    for name in NAMES:
-        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-             "--agent", name, "--allow-samples")  # fmt: skip
-    (folder / "d.json").write_text("{}")
-    said = call("server", "close", "round.json", *(f"{name}.json" for name in NAMES))
-    assert "the round goes on without d: open a new round if it must count" in said
-
-
-def test_classes_of_the_command_line_do_not_replace_those_of_the_roster(folder):
-    (folder / "roster.toml").write_text('agents = ["a"]\nclasses = ["flu", "covid"]')
-    words = (*OPEN, "--agents", "roster.toml", "--alpha", 0.1, "--classes")
-    said = refusal(*words, "covid,flu", code=2)
-    assert "roster.toml" in said
-    call(*words, "flu, covid")
-    assert read_round(folder / "round.json").classes == ("flu", "covid")
-
-
-def test_a_question_of_another_round_is_said_to_be_the_servers(folder):
-    words = ("--agents", "roster.toml", "--alpha", 0.1, "--method", "fcp", "--setting", "probes=8")
-    for round in ("one", "two"):
-        call(*OPEN, *words, "--out", f"{round}.json", plain=False)
-        for name in NAMES:
-            call("agent", "calibrate", "--round", f"{round}.json", "--outputs", f"{name}.npz",
-                 "--agent", name, "--out", f"{round}-{name}.json", "--allow-samples")  # fmt: skip
-        call("server", "close", f"{round}.json", *(f"{round}-{name}.json" for name in NAMES),
-             "--out", f"{round}-release.json")  # fmt: skip
-    refusal("agent", "calibrate", "--round", "one.json", "--outputs", "a.npz", "--agent",
-                   "a", "--ask", "two.ask-1.json", "--allow-samples", code=3)  # fmt: skip
-
-
 # ---- server close: the table of agents
 
 
@@ -341,17 +224,6 @@ def test_dots_lie_between_the_extreme_thresholds():
     assert [row.split()[5] for row in rows.values()] == ["9", "9", "9"]
 
 
-def test_no_dots_without_a_common_threshold_or_two_local_ones():
-    for cals, method in (
-        ({"a": spread(1.0), "b": spread(1.0)}, "fedwq-cp"),
-        ({"a": spread(1.0), "b": spread(3.0, n=2)}, "fedwq-cp"),
-        ({"a": spread(1.0), "b": spread(3.0)}, "split-cp"),
-    ):
-        text = shown(calibrate(cals, method=method, alpha=0.1))
-        assert " to " not in text
-        assert ("not asked" if method == "split-cp" else "used") in text
-
-
 @pytest.mark.parametrize("by", ["label", "group"])
 def test_with_groups_points_are_totals_and_thresholds_a_range(by):
     def of(top):
@@ -364,23 +236,6 @@ def test_with_groups_points_are_totals_and_thresholds_a_range(by):
     rows = {line.split()[1]: line.split("|")[3:5] for line in text.splitlines() if " used " in line}
     stripped = {name: [cell.strip() for cell in cells] for name, cells in rows.items()}
     assert stripped == {"a": ["27", "1 to 2"], "b": ["27", "3 to 4"]}
-
-
-def labelled(n):
-    return Calibration(spread(1.0, n), labels=np.arange(n) % 2, n_classes=2)
-
-
-@pytest.mark.parametrize("method", ["fedls-cp", "fcp", "dp-fedcp", "fed-crc"])
-def test_points_are_shown_where_agents_send_no_threshold_of_their_own(method):
-    text = shown(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2))
-    rows = {line.split()[1]: line.split()[5] for line in text.splitlines() if " used " in line}
-    assert rows == {"a": "20", "b": "31"}
-
-
-def test_counts_with_noise_are_not_shown_as_points():
-    method = DPFedCP(count_noise=2.0)
-    text = shown(calibrate({"a": labelled(20), "b": labelled(31)}, method=method, alpha=0.2, rng=0))
-    assert "points" not in text
 
 
 def test_of_thousands_of_agents_the_unused_come_first():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from hashlib import sha256
 from importlib.resources import files
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedwqcp.demo.hospitals import SITES, hospitals, read_heart, write_sites
-from fedwqcp.errors import InputError, MissingExtraError
+from fedwqcp.errors import InputError
 
 pytest.importorskip("sklearn")
 
@@ -76,9 +75,3 @@ def test_files_of_every_hospital_hold_what_a_round_needs(tmp_path):
 def test_a_wrong_seed_is_refused(seed):
     with pytest.raises(InputError):
         hospitals(seed)
-
-
-def test_the_missing_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.impute", None)
-    with pytest.raises(MissingExtraError):
-        hospitals()

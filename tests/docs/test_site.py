@@ -43,15 +43,6 @@ def test_what_the_site_makes_has_every_method_field_and_limit(generate):
         assert {*re.findall("<!-- made: (.+?) -->", page.read_text())} <= made.keys(), page
 
 
-def test_pages_are_written_only_where_they_change(generate, tmp_path):
-    generate.write(tmp_path / "made")
-    pages = sorted((tmp_path / "made").iterdir())
-    before = [page.stat().st_mtime_ns for page in pages]
-    generate.write(tmp_path / "made")
-    assert [page.name for page in pages] == ["commands.md", "python.rst"]
-    assert [page.stat().st_mtime_ns for page in pages] == before
-
-
 def test_what_people_search_for_is_in_the_title_of_its_page_and_of_no_other(generate):
     titles = {
         page.relative_to(DOCS.parent).with_suffix("").as_posix(): page.read_text().split("\n")[0]

@@ -22,7 +22,6 @@ from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.envelope import Request
-from fedwqcp.federation.transport.settings import round_of
 from fedwqcp.federation.transport.site import RefusedError, Site, accept_release, answer
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs
@@ -466,17 +465,3 @@ def test_no_more_than_a_hundred_rounds_wait(tmp_path):
 def test_a_wrong_setting_of_the_ledger_is_refused(tmp_path, wrong):
     with pytest.raises(InputError):
         site(tmp_path, **wrong)
-
-
-def test_a_second_round_of_auto_draws_the_scores_of_the_first(tmp_path):
-    """A randomised score under the key of the roster, at another level, then one of fedwq-cp."""
-    rng, at = np.random.default_rng(4), site(tmp_path)
-    own = Outputs(rng.dirichlet(np.ones(3), 75), rng.integers(0, 3, 75), np.arange(75).astype(str))
-    asked = [("auto", "0.1"), ("auto", "0.02,0.3"), ("fedwq-cp", "0.2")]
-    spent = []
-    for method, alpha in asked:
-        round = round_of({"agents": "a,b", "alpha": alpha, "method": method, "n-classes": 3})
-        assert reply(at, round, cal=own) == "ok"
-        everybody = DisclosureLedger(tmp_path / "ledger" / "calibration").accounts[0]
-        spent.append(everybody.told)
-    assert spent == [spent[0], spent[0], spent[0] + 1]

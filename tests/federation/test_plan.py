@@ -15,11 +15,10 @@ from fedwqcp import APS, preset
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, Roster, load_roster
-from fedwqcp.federation.predict import calibration_of, predict, thresholds
+from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
-from fedwqcp.outputs import Outputs
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
 from refusals import raises
@@ -241,70 +240,11 @@ def test_a_group_must_be_named_and_known():
         fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.5).threshold("a", group="f")
 
 
-def test_from_outputs_to_sets():
-    rng = np.random.default_rng(0)
-    probs = rng.dirichlet([1, 1, 1], size=60)
-    outputs = Outputs(probs, rng.integers(0, 3, 60), groups=rng.choice(["f", "m"], 60))
-    round = replace(round_by(n_classes=3), alphas=(0.2,), agents=("a",), quorum=1)
-    for terms in (round, replace(round, by="label", groups=())):
-        server = Server(terms)
-        server.receive(Agent("a", terms, calibration_of(terms, outputs)).answer(), "a")
-        server.close_step()
-        release = server.release()
-        sets = predict(release, "a", outputs)
-        own = outputs.groups if terms.by == "group" else outputs.labels
-        for group in np.unique(own):  # split conformal in each group: at least ceil(0.8 (n + 1))
-            rows = own == group
-            hits = sets.cover(outputs.labels)[rows].sum()
-            assert hits == fw.conformal_rank(int(rows.sum()), 0.2)
-    cals = {"a": calibration_of(round, outputs)}
-    release = fw.calibrate(cals, method="fedwq-cp", alpha=0.2, by="group", score="lac")
-    with pytest.raises(InputError):
-        predict(release, "a", Outputs(probs))
-
-
-def test_multi_label_outputs_become_sets():
-    rng = np.random.default_rng(2)
-    probs, labels = rng.random((40, 3)), rng.integers(0, 2, (40, 3))
-    terms = replace(
-        round_by(by=None, groups=(), n_classes=3),
-        method=Choice("fed-crc"),
-        score=Choice("multi-label"),
-        alphas=(0.2,),
-    )
-    cal = calibration_of(terms, Outputs(probs, labels))
-    release = fw.calibrate({"a": cal}, method="fed-crc", alpha=0.2, score="multi-label")
-    sets = predict(release, "a", Outputs(probs))
-    np.testing.assert_array_equal(sets.mask, 1 - probs <= release.threshold("a"))
-    with pytest.raises(InputError):
-        calibration_of(terms, Outputs(probs[:, :2], labels[:, :2]))
-    with pytest.raises(InputError):
-        calibration_of(terms, Outputs(probs, labels[:, 0]))
-
-
 CALS = {
     "a": fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "f"]),
     "b": fw.Calibration([0.4, 0.5, 0.6], groups=["m", "m", "m"]),
     "c": fw.Calibration([0.7, 0.8, 0.9], groups=["f", "m", "m"]),
 }
-
-
-def test_an_unfit_answer_is_refused_by_the_name_of_its_agent():
-    terms = replace(
-        round_by(), method=Choice("fed-crc", {"points": 4}), alphas=(0.4,), agents=tuple("abc")
-    )
-    server, plan = Server(terms), Plan.of(terms)
-    for name, cal in CALS.items():
-        data = Agent(name, plan, cal, limit=None).answer()
-        if name == "c":  # in group m the second of two agents, of all the third
-            answer = decode(data, Answer, plan.kinds)
-            f, m = answer.answers
-            data = encode(replace(answer, answers=(f, replace(m, losses=m.losses[:-1]))))
-        server.receive(data, name)
-    server.close_step()
-    release = server.release()
-    assert release.refused == {"c": "answers: must hold 5 numbers, got 4"}
-    assert release.absent == {"f": ("b",), "m": ("a",)}
 
 
 def test_an_agent_lost_on_the_way_is_lost_in_every_group():

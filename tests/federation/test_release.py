@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from changed import replace
 from fedwqcp.errors import ClassesError, InputError
-from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.predict import calibration_of, predict
-from fedwqcp.federation.transport import folder
+from fedwqcp.federation.predict import calibration_of
 from fedwqcp.metrics import Rate
 from fedwqcp.wire.codec import brief
-from fedwqcp.wire.messages import Census, Choice, Round
+from fedwqcp.wire.messages import Census
 from fedwqcp.wire.release import AgentRecord
 from refusals import raises
 
@@ -52,14 +50,6 @@ def test_the_sets_are_those_of_the_score_threshold_key_and_rule_by_hand(score, r
     assert release.score == score
 
 
-def test_one_row_more_or_less_changes_no_other_set():
-    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
-    whole = release.predict_set("a", NEW, ids=NEW_IDS)
-    for part in (slice(0, 7), slice(None, None, -3)):
-        again = release.predict_set("a", NEW[part], ids=NEW_IDS[part])
-        np.testing.assert_array_equal(again.mask, whole.mask[part])
-
-
 def test_each_round_has_a_key_of_its_own_unless_one_is_given():
     first, second = (
         fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2).round.key for _ in range(2)
@@ -76,20 +66,6 @@ def test_an_id_is_the_same_as_a_number_and_as_text(ids):
         release.predict_set("a", NEW, ids=each) for each in (ids, list(map(str, ids)))
     )
     np.testing.assert_array_equal(numbers.mask, texts.mask)
-
-
-def test_a_round_over_files_predicts_and_so_does_the_command(tmp_path):
-    terms = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.2,), ("a",), 1, key="k", n_classes=3)
-    path = tmp_path / "round.json"
-    folder.open_round(terms, path)
-    cal = calibration_of(terms, SITE)
-    folder.write_answer(Agent("a", folder.read_round(path), cal, limit=None), tmp_path / "a.json")
-    closed = folder.close_round(path, [tmp_path / "a.json"], tmp_path / "release.json")
-    assert isinstance(closed.release, fw.Release)
-    release = fw.load(tmp_path / "release.json")
-    sets = release.predict_set("a", NEW, ids=NEW_IDS)
-    command = predict(release, "a", fw.Outputs(NEW, ids=NEW_IDS))  # what `agent predict` calls
-    np.testing.assert_array_equal(sets.mask, command.mask)
 
 
 def test_measure_is_coverage_size_and_the_exact_interval():
@@ -274,27 +250,6 @@ def test_ids_that_name_no_row_are_refused(ids):
     np.testing.assert_array_equal(by_text.mask, by_object.mask)
 
 
-class Tensor:
-    """Stands for a tensor with grad."""
-
-    def detach(self):
-        """Forget the gradient."""
-
-    def cpu(self):
-        """Come to the host."""
-
-    def __array__(self, *options, **more):
-        raise RuntimeError("Can't call numpy() on Tensor that requires grad")
-
-
-def test_a_tensor_with_grad_is_named_with_the_cure():
-    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
-    with pytest.raises(InputError, match=r"outputs\.detach\(\)\.cpu\(\)"):
-        release.predict_set("a", Tensor(), ids=NEW_IDS)
-    with pytest.raises(InputError, match=r"labels\.detach\(\)\.cpu\(\)"):
-        fw.Outputs(NEW, Tensor())
-
-
 def test_a_release_prints_as_a_short_table():
     release = fw.calibrate(
         {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, method="fedwq-cp", alpha=[0.4, 0.45]
@@ -313,16 +268,6 @@ def test_a_release_prints_as_a_short_table():
     )
     proved = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=0.5)
     assert "own data" in str(replace(proved, local={}))
-
-
-@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
-def test_a_printed_release_warns():
-    groups = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
-    labels = fw.Calibration([0.1, 0.2, 0.3], labels=[0, 0, 1], n_classes=2)
-    for cal, alpha, by in (([0.1], 0.1, None), (groups, 0.4, "group"), (labels, 0.4, "label")):
-        text = str(fw.calibrate({"a": cal}, method="fedwq-cp", alpha=alpha, by=by))
-        assert "+inf" in text
-        assert ("0.2 to inf" in text) == (by is not None)
 
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
@@ -389,23 +334,6 @@ def test_one_id_for_many_rows_is_refused_and_equal_rows_may_share_one():
     assert len(release.predict_set("a", twice, ids=fw.scores.row_ids(twice))) == 6
 
 
-def test_a_table_in_another_order_of_the_rounds_classes_is_refused():
-    pandas = pytest.importorskip("pandas")
-    rng = np.random.default_rng(0)
-    table = pandas.DataFrame(rng.dirichlet([1, 2, 3], 50), columns=["x", "y", "z"])
-    labels, names = rng.integers(3, size=50), ["x", "y", "z"]
-    sites = {"a": fw.Outputs(table, labels)}
-    release = fw.calibrate(sites, method="fedwq-cp", score="lac", alpha=0.1, classes=names)
-    assert len(release.predict_set("a", table)) == 50
-    with pytest.raises(ClassesError, match="order"):
-        release.predict_set("a", table[["z", "y", "x"]])
-    other = {"a": fw.Outputs(table[["z", "y", "x"]], labels)}
-    with pytest.raises(ClassesError, match="order"):
-        fw.calibrate(other, method="fedwq-cp", score="lac", alpha=0.1, classes=names)
-    with raises(InputError, field="classes"):
-        fw.Outputs(table, labels, classes={"x", "y", "z"})
-
-
 MANY = {
     f"s{k}": fw.Outputs(PROBS[k::12], LABELS[k::12], IDS[k::12], classes=("a", "b", "c"))
     for k in range(12)
@@ -453,33 +381,6 @@ def test_outputs_bring_their_parts_and_classes_are_checked():
         plain.predict_set("a", NEW, ids=NEW_IDS, classes=list("abc"))
 
 
-def test_classes_with_braces_are_named_as_they_are():
-    cal = fw.Outputs(PROBS[:3], ["b", "{row}", "c"], ids=IDS[:3])
-    with raises(InputError, row=2):
-        fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.2, classes=["{row}", "b", "{cure}"])
-    with pytest.raises(InputError, match=r"unknown score '\{cure\}'"):
-        fw.scores.get("{cure}")
-
-
-def test_a_release_draws_the_uniforms_of_ids_as_text():
-    """Scores made by hand need `uniforms` of the same texts, which integers are not."""
-    numbers = np.arange(60)
-    u = fw.uniforms("k", [str(i) for i in numbers])
-    by_hand = fw.calibrate(
-        {"a": fw.APS().of(PROBS[:60], LABELS[:60], u=u)},
-        method="fedwq-cp",
-        alpha=0.2,
-        score="aps",
-        key="k",
-    )
-    site = fw.Outputs(PROBS[:60], LABELS[:60], numbers)
-    release = fw.calibrate({"a": site}, method="fedwq-cp", alpha=0.2, key="k")
-    assert release.threshold("a") == by_hand.threshold("a")
-    sets = fw.APS().invert(PROBS[:60], release.threshold("a"), "leq", u)
-    assert (release.predict_set("a", PROBS[:60], ids=numbers).mask == sets.mask).all()
-    assert (u != fw.uniforms("k", numbers)).any()
-
-
 def _caught(recwarn):
     """The warnings of test rows that calibrated, so far."""
     kind = fw.CalibrationRowsWarning
@@ -514,59 +415,6 @@ def test_without_ids_rows_are_known_by_their_outputs_if_at_least_half_of_them_ca
     assert _caught(recwarn)
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_rows_are_compared_with_what_calibrated_then_whoever_keeps_it(recwarn, kept):
-    """Neither a change of the arrays afterwards nor who keeps them alters what is said."""
-    buffer = PROBS.copy()
-    cal = fw.Outputs(buffer, LABELS, IDS)
-    release = fw.calibrate({"a": cal}, method="fedwq-cp", alpha=0.2)
-    buffer[:] = buffer[::-1].copy()
-    if not kept:
-        del cal
-    release.measure("a", buffer, LABELS, ids=IDS)
-    release.measure("a", PROBS, LABELS, ids=[f"new {id}" for id in IDS])
-    assert not _caught(recwarn)
-    release.measure("a", PROBS, LABELS, ids=IDS)
-    assert _caught(recwarn)[0][0]["n"] == 120
-
-
-def test_rows_without_ids_are_alike_only_where_chance_cannot_make_them_so(recwarn):
-    """Rounded outputs of different people are often equal, and a few rows may be."""
-    cal, new = PROBS[:60], PROBS[60:]
-    for digits in (3, 6):
-        rounded = fw.Outputs(cal.round(digits), LABELS[:60])
-        release = fw.calibrate({"a": rounded}, method="fedwq-cp", alpha=0.2, score="lac")
-        release.measure("a", cal.round(digits), LABELS[:60])
-    release = fw.calibrate(
-        {"a": fw.Outputs(cal, LABELS[:60])}, method="fedwq-cp", alpha=0.2, score="lac"
-    )
-    release.measure("a", cal[:9], LABELS[:9])
-    release.measure("a", np.concatenate([cal[:20], cal[:20]]), LABELS[:40])
-    twice = fw.Outputs(np.concatenate([cal, cal]), LABELS)
-    release.measure("a", new, LABELS[60:])
-    fw.calibrate({"a": twice}, method="fedwq-cp", alpha=0.2, score="lac").measure(
-        "a", cal, LABELS[:60]
-    )
-    whole = fw.Outputs(np.arange(60.0), np.arange(60.0) + 1)
-    fw.calibrate({"a": whole}, method="fedwq-cp", alpha=0.2, score="absolute-residual").measure(
-        "a", whole
-    )
-    assert not _caught(recwarn)
-    release.measure("a", cal[:10], LABELS[:10])
-    ((finding,),) = _caught(recwarn)
-    assert finding.facts == {"rows": 10, "n": 10, "how": "outputs"}
-
-
-def test_scores_that_calibrated_are_known_too(recwarn):
-    u = fw.uniforms("k", [str(id) for id in IDS[:60]])
-    scores = fw.APS().of(PROBS[:60], LABELS[:60], u=u)
-    own = fw.Calibration(scores, LABELS[:60], n_classes=3)
-    release = fw.calibrate({"a": own}, method="fedwq-cp", alpha=0.2, score="aps", key="k")
-    release.measure("a", PROBS[:60], LABELS[:60], ids=IDS[:60])
-    assert _caught(recwarn)
-    assert _caught(recwarn)[0][0]["how"] == "scores"
-
-
 def test_equal_outputs_of_different_people_are_no_calibration_rows(recwarn):
     """A tree gives many people the same outputs; ids tell them apart where they are known."""
     leaves = PROBS[:6].repeat(10, axis=0)
@@ -591,16 +439,6 @@ def test_calibration_data_that_are_given_again_are_compared(recwarn, scored):
     assert not _caught(recwarn)
     other.measure("a", PROBS[20:80], LABELS[20:80], calibration=own)
     assert _caught(recwarn)
-
-
-def test_risk_and_intervals_on_rows_that_calibrated_are_warned_of_too(recwarn):
-    line = fw.Outputs(PROBS[:60, 0], PROBS[:60, 1])
-    release = fw.calibrate({"a": line}, method="fedwq-cp", alpha=0.2, score="absolute-residual")
-    release.measure("a", PROBS[:60, 0], PROBS[:60, 1])
-    several = fw.Outputs(PROBS[:60], PROBS[:60] > 0.3)
-    risk = fw.calibrate({"a": several}, alpha=0.3, method="fed-crc", score="multi-label")
-    risk.measure_risk("a", several)
-    assert [finding["rows"] for (finding,) in _caught(recwarn)] == [60, 60]
 
 
 @pytest.mark.parametrize("with_ids", [False, True])
@@ -650,14 +488,6 @@ def test_what_is_known_of_calibration_rows_stays_in_this_process(recwarn):
     for one in copies:
         one.measure("a", SITE)
     assert not _caught(recwarn)
-
-
-@pytest.mark.parametrize("method", ["auto", "split-cp", "guarded-median-cp"])
-def test_features_that_a_method_does_not_read_change_nothing(method):
-    release = fw.calibrate({"a": SITE, "b": SITE}, alpha=0.2, method=method, key="k")
-    plain = release.predict_set("a", NEW, ids=NEW_IDS)
-    more = release.predict_set("a", NEW, ids=NEW_IDS, features=NEW)
-    np.testing.assert_array_equal(more.mask, plain.mask)
 
 
 def test_levels_come_as_any_column_of_numbers():

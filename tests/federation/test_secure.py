@@ -34,7 +34,6 @@ from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import (
     Ask,
     Begin,
-    LocalQuantile,
     Round,
     SharedThresholdWithin,
 )
@@ -72,17 +71,6 @@ def plan_of(*terms, **more):
 def totals(plan, ask, agents):
     """The sums over some agents."""
     return sum_words([words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents])
-
-
-def test_words_of_a_threshold_by_hand():
-    method, scale = fw.methods.get("fedwq-cp"), FixedPoint(-1.0, 1.0, 100, 4)
-    unit = (2**30 - 1) / 200
-    assert method.words(LocalQuantile(0.5, 10), Begin(), scale) == (int(15 * unit) + 1, 10, 0)
-    assert method.words(LocalQuantile(inf, 10), Begin(), scale)[2:] == (1,)
-    assert method.words(LocalQuantile(inf, 0), Begin(), scale) == (0, 0, 0)
-    once = fw.methods.get("fedavgq-cp").words(LocalQuantile(0.5, 10), Begin(), scale)
-    assert once[1:] == (1, 0)
-    assert once[0] == int(1.5 * (2**30 - 1) / 2) + 1
 
 
 def test_totals_become_a_threshold_by_hand():
@@ -143,15 +131,6 @@ def test_terms_that_cannot_be_secure_are_refused():
     for ask in (SecureServer(other).ask(), encode(Ask(plan.round.id, 0, (Begin(), Begin())))):
         with pytest.raises(WrongRoundError):
             plain_ask(plan, ask)
-
-
-@pytest.mark.parametrize(
-    "secure", [True, (1, 2), (0,), (0, 1, 2), 1, "yes", (0, "1"), (False, True)]
-)
-def test_what_is_no_range_is_refused(secure):
-    data = {name: [0.1, 0.2, 0.3] for name in "abc"}
-    with pytest.raises(InputError):  # this score has no range of its own
-        fw.calibrate(data, method="fedwq-cp", alpha=0.3, secure=secure)
 
 
 def test_a_stated_range_never_passes_the_score_own():

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import tomllib
 
-import numpy as np
 import pytest
-from inprocess import InProcessGrid
 
 import fedwqcp as fw
 from engine import finished
 from fedwqcp.errors import InputError
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower import Timeouts, calibrate
 from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 
@@ -84,52 +80,6 @@ def test_an_app_for_five_sites(tmp_path):
     assert '"num-supernodes=5"' in (tmp_path / "five-sites" / "README.md").read_text()
     with pytest.raises(InputError, match="at least one site, got 0"):
         new_app(tmp_path / "none", 0)
-
-
-def app_of(folder, files):
-    """Return the written app's own ClientApp, with the line that reads files of one's own."""
-    path = folder / folder.name / "client_app.py"
-    text = path.read_text()
-    line = "    # To simulate with files of your own: "
-    assert text.count(line) == 1
-    path.write_text(text.replace(line, "    ").replace("/data/", f"{files}/"))
-    spec = importlib.util.spec_from_file_location("five_sites_client", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.app
-
-
-def test_five_sites_with_files_of_their_own_and_one_in_another_order(tmp_path):
-    new_app(tmp_path / "five_sites", 5)
-    classes, rng = ["flu", "covid", "cold"], np.random.default_rng(1)
-    for site in range(5):
-        probs = rng.dirichlet([1, 2, 3], size=60).round(6)
-        labels = [classes[rng.choice(3, p=row / row.sum())] for row in probs]
-        header = ["p0", "p1", "p2"] if site == 4 else classes  # without names nothing is checked
-        if site == 2:  # columns of a table are found by their names, in whatever order
-            header, probs = classes[::-1], probs[:, ::-1]
-        rows = [[*row, label] for row, label in zip(probs, labels, strict=True)]
-        lines = [",".join(map(str, row)) for row in ([*header, "label"], *rows)]
-        (tmp_path / f"site-{site}.csv").write_text("\n".join(lines))
-    other = tmp_path / "other.npz"
-    numbers = [classes[::-1].index(label) for label in labels]
-    np.savez(other, probs=probs[:, ::-1], labels=numbers, classes=classes[::-1])
-    app = app_of(tmp_path / "five_sites", tmp_path)
-    configs = {
-        100 + site: {"partition-id": site, "num-partitions": 5, "folder": str(tmp_path / f"{site}")}
-        for site in range(5)
-    }
-    configs[103]["outputs"] = str(other)  # what a node names itself comes first
-    table = tomllib.loads((tmp_path / "five_sites" / "pyproject.toml").read_text())
-    config = table["tool"]["flwr"]["app"]["config"]
-    round = round_of({**config, "classes": ",".join(classes), "quorum": 4})
-    where = InProcessGrid(dict.fromkeys(configs, app), configs)
-    found = calibrate(where, round, timeouts=Timeouts(deadline=60.0, grace=5.0, poll=0.01))
-    assert found.release.used == ("agent-0", "agent-1", "agent-2", "agent-4")
-    assert found.release.refused["agent-3"].startswith("classes: the site's model has other")
-    assert (
-        "this agent has 'cold', 'covid', 'flu'" in (tmp_path / "3" / "last-error.txt").read_text()
-    )
 
 
 @pytest.mark.nightly

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 import subprocess
 import sys
 from hashlib import sha256
@@ -17,17 +15,12 @@ from rounds import NAMES, QUICK, calibrations, events, terms
 
 import fedwqcp as fw
 from changed import replace
-from engine import same
 from fedwqcp.errors import QuorumError, RoundError
-from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport import local
 from fedwqcp.federation.transport.flower import Timeouts, calibrate, client_app
 from fedwqcp.wire.codec import encode
 
 ALL = {"max-share": 1.0}  # small samples, of which counts tell every score
-SETTINGS = {"dp-fedcp": {"solver": "exact"}}
 
 
 def grid(folder, tamper=None, data=None, **options):
@@ -44,19 +37,6 @@ def only(node, change, action="ask"):
         return [reply]
 
     return tamper
-
-
-@pytest.mark.parametrize("method", fw.methods.built_in())
-def test_the_release_equals_the_one_without_flower(method, tmp_path):
-    round = terms(method, alphas=(0.2, 0.3), **SETTINGS.get(method, {}))
-    sides = {n: Agent(n, round, cal, allow_samples=True) for n, cal in calibrations().items()}
-    expected = local.run(Server(round), sides)
-    found = calibrate(
-        grid(tmp_path, **{"allow-samples": True}), round, timeouts=QUICK, record=tmp_path / "record"
-    )
-    assert same(found.release, expected)
-    assert found.stored == NAMES
-    assert audit(tmp_path / "record").matches
 
 
 def test_what_left_is_kept_at_the_site_byte_for_byte(tmp_path):
@@ -85,41 +65,6 @@ def test_only_the_declared_fields_leave(tmp_path):
     assert len(set(nonces)) == len(nonces)
 
 
-BAD_BODIES = {
-    "garbage": (secrets.token_bytes(100), "message"),
-    "empty": (b"", "message"),
-    "NaN": (("threshold", b"NaN"), "message"),
-    "minus infinity": (("threshold", b"-Infinity"), "message"),
-    "absurd n": (("n", b"1000000"), "n"),
-    "negative n": (("n", b"-1"), "n"),
-    "n is true": (("n", b"true"), "n"),
-}
-
-
-def bodied(reply, change):
-    """The answer with one value replaced in its text, or other bytes altogether."""
-    if isinstance(change, bytes):
-        return change
-    key, value = change
-    text = json.loads(reply.content["fedwqcp"]["body"])
-    text["answers"][0][key] = "@"
-    return json.dumps(text).encode().replace(b'"@"', value)
-
-
-@pytest.mark.parametrize("fault", BAD_BODIES)
-def test_an_unsound_answer_is_refused_by_name_and_the_quorum_decides(fault, tmp_path):
-    change, field = BAD_BODIES[fault]
-    tamper = only(101, lambda m, r: [with_fields(m, r, body=bodied(r, change))])
-    round = terms(quorum=2)
-    found = calibrate(grid(tmp_path, tamper), round, timeouts=QUICK, record=tmp_path / "record")
-    assert found.release.used == ("north", "east")
-    assert field in found.release.refused["south"]
-    assert "south" in found.stored, "an agent that was refused still gets the release"
-    assert audit(tmp_path / "record").matches
-    with pytest.raises(QuorumError, match="2 of 3 agents sent a valid answer"):
-        calibrate(grid(tmp_path / "again", tamper), terms(quorum=3), timeouts=QUICK)
-
-
 @pytest.mark.parametrize(
     ("change", "status"),
     [
@@ -145,75 +90,6 @@ def test_a_reply_that_breaks_a_rule_does_not_count(change, status, tmp_path):
         assert status in str(found.unknown_nodes) + lost_one.reason
 
 
-def test_a_second_answer_changes_nothing(tmp_path):
-    """Flower drops a second reply to one message; should it not, the first one stands."""
-
-    def twice(message, reply):
-        body = bodied(reply, ("threshold", b"0.99"))
-        return [reply, with_fields(message, reply, body=body)]
-
-    round = terms()
-    plain = calibrate(grid(tmp_path / "a"), round, timeouts=QUICK).release
-    found = calibrate(grid(tmp_path / "b", only(101, twice)), round, timeouts=QUICK).release
-    assert found.outcomes == plain.outcomes
-
-
-def test_a_late_answer_never_changes_a_closed_round(tmp_path):
-    late = []
-    where = grid(tmp_path, only(101, lambda m, r: late.append(r) or []))
-    found = calibrate(where, terms(quorum=2), timeouts=QUICK, record=tmp_path / "record")
-    where.replies += late
-    assert found.release.missing == ("south",)
-    before = (tmp_path / "record" / "record.json").read_bytes()
-    again = calibrate(where, terms(quorum=2), timeouts=QUICK, record=tmp_path / "record-2")
-    assert again.release.missing == ("south",), "an answer to an old question is not heard"
-    assert (tmp_path / "record" / "record.json").read_bytes() == before
-
-
-def test_an_agent_lost_in_a_later_step_begins_the_dialogue_again(tmp_path):
-    def after_first(message, reply):
-        asks_again = bool(message.content["fedwqcp"]["body"])
-        return [lost(message)] if asks_again else [reply]
-
-    round = terms("fcp", quorum=2, sketch="bisection")
-    where = grid(tmp_path, only(101, after_first), **ALL)
-    found = calibrate(where, round, timeouts=QUICK, record=tmp_path / "record")
-    assert found.release.missing == ("south",)
-    two = {n: c for n, c in calibrations().items() if n != "south"}
-    expected = fw.calibrate(two, method=fw.methods.get("fcp", sketch="bisection"), alpha=0.2)
-    assert found.release.outcomes == expected.outcomes
-    assert audit(tmp_path / "record").matches
-
-
-class Blinking(InProcessGrid):
-    """Loses each first question of one kind; who was lost is not online for a few polls."""
-
-    def __init__(self, plain, action):
-        configs = {node: dict(context.node_config) for node, context in plain.contexts.items()}
-        super().__init__(plain.apps, configs, self.away)
-        self.action, self.tries, self.gone = action, {}, {}
-
-    def away(self, node, message, reply):
-        kind = message.metadata.message_type + str(message.content["fedwqcp"]["body"] != b"")
-        if not kind.endswith(self.action):
-            return [reply]
-        self.tries[node] = self.tries.get(node, 0) + 1
-        if self.tries[node] > 1:
-            return [reply]
-        self.gone[node] = 3
-        return [lost(message)]
-
-    def get_node_ids(self):
-        self.gone = {node: polls - 1 for node, polls in self.gone.items() if polls}
-        return [node for node in self.contexts if node not in self.gone]
-
-
-def test_a_site_that_is_back_gets_the_release_again(tmp_path):
-    where = Blinking(grid(tmp_path), "releaseTrue")
-    assert calibrate(where, terms(), timeouts=QUICK).stored == NAMES
-    assert set(where.tries.values()) == {2}
-
-
 def test_a_site_whose_app_fails_is_asked_once(tmp_path):
     failed = lambda message, _: [Message(Error(2, "raised"), reply_to=message)]  # noqa: E731
     where = grid(tmp_path, only(101, failed))
@@ -231,17 +107,6 @@ def test_a_site_for_secure_rounds_alone_answers_no_other(tmp_path):
     assert found.release.used == NAMES
     with pytest.raises(QuorumError, match="secure: "):  # nor the same round once more, in the clear
         calibrate(where, replace(found.release.round, secure=None), timeouts=QUICK)
-
-
-def test_a_round_that_misses_its_quorum_can_be_run_again(tmp_path):
-    where = grid(tmp_path, only(101, lambda m, r: []))
-    with pytest.raises(QuorumError, match=r"2 of 3.*south"):
-        calibrate(where, terms(), timeouts=QUICK, record=tmp_path / "first")
-    assert not (tmp_path / "first" / "release.json").exists()
-    assert "ended without a release" in audit(tmp_path / "first").difference
-    where.tamper = None
-    found = calibrate(where, terms(), timeouts=QUICK, record=tmp_path / "second")
-    assert found.release.used == NAMES
 
 
 def test_the_text_of_an_error_stays_at_the_site(tmp_path):
@@ -304,14 +169,6 @@ def test_a_hostile_reply_refuses_itself_and_nobody_else(fault, named, tmp_path):
     assert not any(reason.startswith("internal") for reason in refused)
     if named:
         assert list(found.release.refused) == ["south"]
-
-
-@pytest.mark.parametrize("fault", HOSTILE)
-def test_a_hostile_acknowledgement_changes_nothing(fault, tmp_path):
-    tamper = only(101, lambda m, r: [with_fields(m, r, **HOSTILE[fault])], action="release")
-    found = calibrate(grid(tmp_path, tamper), terms(), timeouts=QUICK)
-    assert found.release.used == NAMES
-    assert found.stored == ("north", "east")
 
 
 def test_a_node_acknowledges_for_no_agent_but_its_own(tmp_path):

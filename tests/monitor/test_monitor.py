@@ -125,23 +125,6 @@ def test_inputs_are_tested_before_the_labels_of_the_same_batch_come():
         watch.update_inputs("north", [1.0], batch="week-2")
 
 
-def test_tolerance_moves_the_floor():
-    strict, lenient = monitor(), monitor(tolerance=0.05)
-    covered = [1, 1, 1, 1, 1, 1, 0] * 300  # 0.857
-    (found,) = strict.update("north", covered)
-    (other,) = lenient.update("north", covered)
-    assert found.state == "alarm"
-    assert found.floor == pytest.approx(0.9)
-    assert other.state == "ok"
-    assert other.floor == pytest.approx(0.85)
-
-
-def test_class_alpha_is_one_number_or_one_for_each():
-    assert monitor(n_classes=2, class_alpha=0.2).terms.limit(1) == 0.2
-    each = monitor(n_classes=2, class_alpha=(0.2, 0.3), tolerance=0.01).terms
-    assert [each.limit(label) for label in (None, 0, 1)] == pytest.approx([0.11, 0.21, 0.31])
-
-
 @pytest.mark.parametrize(
     "terms",
     [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,44 +11,8 @@ import fedwqcp as fw
 from changed import replace
 from fedwqcp.methods import RobustThreshold
 from fedwqcp.report.terminal import Scale, always_left_out, released, scale
-from fedwqcp.wire.messages import SharedThreshold
 
 TEN = np.arange(1, 11) / 10
-
-
-def sentences(method: str, agents: dict, **more: object) -> list[str]:
-    given = {name: more.pop(name) for name in ("by", "score") if name in more}
-    alpha = more.pop("alpha", 0.2)
-    release = fw.calibrate(agents, method=fw.methods.get(method, **more), alpha=alpha, **given)
-    return [str(each) for each in released(release)]
-
-
-def test_a_threshold_for_all_is_shown_at_every_level() -> None:
-    # 10 points: ranks 9 and 11, which there is none of
-    assert sentences("fedwq-cp", {"a": TEN, "b": TEN / 2}, alpha=(0.2, 0.05)) == [
-        "alpha=0.2: threshold 0.675 for all agents",
-        "alpha=0.05: threshold +inf (it excludes nothing) for all agents",
-    ]
-
-
-def test_thresholds_of_labels_and_of_groups() -> None:
-    cal = fw.Calibration(TEN, groups=["f"] * 9 + ["m"])
-    assert sentences("fcp", {"a": cal}, by="group") == [
-        "alpha=0.2, group f: threshold 0.8 for all agents",
-        "alpha=0.2, group m: threshold +inf (it excludes nothing) for all agents",
-    ]
-    release = fw.calibrate({"a": TEN}, method="fedwq-cp", alpha=0.2)
-    by_label = replace(release, outcomes=(SharedThreshold((0.25, 0.5, inf)),))
-    assert "0.25" in str(released(by_label)[0])
-    assert "+inf" in str(released(by_label)[0])
-
-
-def test_agents_with_thresholds_of_their_own() -> None:
-    assert "own calibration points" in sentences("split-cp", {"a": TEN})[0]
-    assert sentences("guarded-median-cp", {"a": TEN, "b": TEN / 2, "c": TEN / 2}) == [
-        "alpha=0.2: each agent's own threshold: it takes the proposed 0.45 only as far as its own "
-        "data allow"
-    ]
 
 
 def test_a_byzantine_agent_is_named_with_what_the_loss_says() -> None:

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changed import replace
-from fedwqcp.errors import InputError, MalformedMessageError, MessageError, RecordError
+from fedwqcp.errors import InputError, MalformedMessageError, MessageError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
-from fedwqcp.wire.codec import MAX_BYTES, decode, encode, method_of, terms
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode, terms
 from fedwqcp.wire.messages import (
     Answer,
     Ask,
@@ -201,20 +201,6 @@ def test_terms_change_with_every_part_of_the_round():
         replace(ROUND, rule="until"),
     ]
     assert len({terms(ROUND), *map(terms, others)}) == len(others) + 1
-
-
-def test_method_of_reads_a_release_and_refuses_the_rest():
-    assert method_of(encode(RELEASE), "r.json") == "fedwq-cp"
-    with pytest.raises(RecordError, match="cannot be read"):
-        method_of(b"{}", "r.json")
-    for message in (ROUND, ANSWER, ASK):
-        with pytest.raises(RecordError):
-            method_of(encode(message), "r.json")
-    with pytest.raises(RecordError, match="cannot be read"):
-        method_of(b"[" * 50_000, "r.json")
-    earlier = encode(RELEASE).replace(b'"version":3', b'"version":2')
-    with pytest.raises(RecordError):
-        method_of(earlier, "r.json")
 
 
 @pytest.mark.parametrize(

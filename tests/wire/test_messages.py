@@ -20,9 +20,7 @@ from fedwqcp.wire.messages import (
     LONG_ROSTER,
     Census,
     Choice,
-    Local,
     LocalQuantile,
-    Outcome,
     PerAgentThresholds,
     RosterDigest,
     Round,
@@ -33,14 +31,6 @@ from fedwqcp.wire.messages import (
     check_names,
 )
 from refusals import raises
-
-
-def test_outcomes_give_each_agent_its_threshold():
-    assert SharedThreshold(0.5).threshold(4) == 0.5
-    assert PerAgentThresholds((0.1, (0.2, 0.3))).threshold(1) == (0.2, 0.3)
-    assert Local().threshold(0) is None
-    assert Outcome().threshold(0) is None
-    assert SharedThresholdWithin(0.5, 1e-6).threshold(None) == 0.5
 
 
 @pytest.mark.parametrize(

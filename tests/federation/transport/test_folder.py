@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from threading import Barrier, Thread
 
 import numpy as np
@@ -25,7 +24,6 @@ from fedwqcp.errors import (
     WrongRoundError,
 )
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.audit import audit
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.folder import (
@@ -39,7 +37,7 @@ from fedwqcp.federation.transport.folder import (
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Ask, Begin, Choice, LocalQuantile, Round, SharedThreshold
+from fedwqcp.wire.messages import Ask, Begin, Choice, Round, SharedThreshold
 from refusals import raises
 
 RNG = np.random.default_rng(5)
@@ -172,29 +170,6 @@ def test_the_same_answer_given_twice_counts_once(tmp_path):
         assert [(r.agent, r.field) for r in closed.refusals] == [("b", "agent")]
 
 
-@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
-def test_the_same_answer_in_another_form_counts_once_in_whatever_order(tmp_path, method):
-    """Who opens an answer in an editor may save it with other spaces."""
-    path, answers, release = dialogue(tmp_path, replace(ROUND, method=Choice(method)))
-    record, out = tmp_path / "round.record.json", tmp_path / "release.json"
-    kept = replace(load(record), provenance={})  # which names the second it was made in
-    spaced = [tmp_path / f"spaced-{file.name}" for file in answers]
-    for file, copy in zip(answers, spaced, strict=True):
-        copy.write_text(json.dumps(json.loads(file.read_bytes()), indent=2, sort_keys=True))
-    orders = [(*answers, *spaced), (*spaced, *answers), (*spaced, *answers)[::-1]]
-    for given in (*orders, spaced):
-        closed = close_round(path, given, out)
-        assert closed.already
-        assert closed.release == release
-        assert closed.refusals == ()
-        assert closed.repeated == given[len(answers) :] or given is spaced
-    for given in (*orders, spaced):
-        record.unlink()
-        close_round(path, given, out)
-        assert replace(load(record), provenance={}) == kept
-        assert audit(record).matches or method == "fcp"  # whose record holds first answers alone
-
-
 @pytest.mark.parametrize("name", ["a-corrected.json", "z.json"])
 def test_of_different_answers_of_an_agent_none_counts_in_whatever_order(tmp_path, name):
     """Files have no order: which one comes first is a matter of their names."""
@@ -219,24 +194,6 @@ def test_of_different_answers_of_an_agent_none_counts_in_whatever_order(tmp_path
     assert alone.release.used == ("a", "b", "c")
 
 
-def test_only_answers_that_could_count_differ(tmp_path):
-    """What is unsound, of another round, or the same in other bytes takes no answer's place."""
-    path, answers = opened(tmp_path), write_all(tmp_path)
-    said = json.loads(answers[0].read_bytes())
-    (tmp_path / "a-spaced.json").write_text(json.dumps(said, indent=2))
-    large = [{**said["answers"][0], "n": 10**14}]
-    (tmp_path / "a-large.json").write_text(json.dumps({**said, "answers": large}))
-    write_answer(Agent("a", replace(ROUND, id="r0"), CALS["b"]), tmp_path / "a-old.json")
-    more = [tmp_path / f"a-{name}.json" for name in ("spaced", "large", "old")]
-    closed = close_round(path, [*more, *answers], tmp_path / "release.json")
-    assert closed.release.used == ("a", "b", "c")
-    assert closed.release.threshold("a") == calibrate(CALS, method="fedwq-cp", alpha=0.2).threshold(
-        "a"
-    )
-    assert closed.repeated == (answers[0],)
-    assert [refusal.field for refusal in closed.refusals] == ["n", "round"]
-
-
 def test_nobody_without_the_key_makes_an_answer_ambiguous(tmp_path):
     pytest.importorskip("cryptography")
     new_key(tmp_path / "a.key")
@@ -253,36 +210,6 @@ def test_nobody_without_the_key_makes_an_answer_ambiguous(tmp_path):
     closed = close_round(path, given, tmp_path / "release.json")
     assert closed.release.used == ("a", "b")
     assert [refusal.field for refusal in closed.refusals] == ["signature"]
-
-
-def test_in_a_closed_step_the_answer_that_counted_stays_and_ambiguous_ones_stay_out(tmp_path):
-    round = replace(ROUND, method=Choice("fcp"))
-    path, answers, out = opened(tmp_path, round), write_all(tmp_path, round), tmp_path / "r.json"
-    other = tmp_path / "a-2.json"
-    write_answer(Agent("a", round, CALS["b"], limit=None), other)
-    first = close_round(path, answers, out)
-    later = close_round(path, [other, *answers], out)
-    assert later.asks == first.asks
-    assert later.lost == ()
-    assert [r.reason for r in later.refusals] == ["came after step 0 was closed"]
-    for file in (*first.asks, tmp_path / "round.closed-0.json"):
-        file.unlink()
-    for _ in range(2):
-        closed = close_round(path, [*answers, other], out)
-        assert closed.lost == ("a",)
-
-
-def test_an_unsound_answer_keeps_its_reason_when_its_step_is_read_again(tmp_path):
-    """A later step reads the answers of all steps; the record names why an agent was refused."""
-    round = replace(ROUND, method=Choice("fcp"))
-    path, answers, out = opened(tmp_path, round), write_all(tmp_path, round), tmp_path / "r.json"
-    said = json.loads(answers[1].read_bytes())
-    said["answers"][0]["n"] = 10**14
-    answers[1].write_text(json.dumps(said))
-    for _ in range(2):
-        closed = close_round(path, answers, out)
-        assert closed.lost == ("b",)
-        assert [(r.agent, r.field) for r in closed.refusals] == [("b", "n")]
 
 
 def test_another_file_of_the_round_among_the_answers_is_refused(tmp_path):
@@ -443,19 +370,6 @@ def test_one_unreadable_answer_does_not_stop_the_round(tmp_path, monkeypatch, ki
     assert closed.release.refused == {"b": "file: must be a plain file that can be read"}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in UNREADABLE if kind != "nowhere"])
-@pytest.mark.parametrize("name", ["release.json", "round.record.json", "round.json"])
-def test_an_unreadable_file_beside_the_round_is_a_plain_error(tmp_path, monkeypatch, name, kind):
-    path = opened(tmp_path)
-    (tmp_path / "answers").mkdir()
-    answers = write_all(tmp_path / "answers")
-    (tmp_path / name).unlink(missing_ok=True)
-    UNREADABLE[kind](tmp_path / name, monkeypatch)
-    do = "write" if (name, kind) == ("release.json", "folder") else "read"
-    with pytest.raises(InputError, match=rf"cannot {do} .*{name}: "):
-        close_round(path, answers, tmp_path / "release.json")
-
-
 @pytest.mark.parametrize("own", ["round.json", "round.record.json", "round.ask-1.json",
                                  "Round.Record.json", "round.closed-0.json"])  # fmt: skip
 @pytest.mark.parametrize("before", [False, True])
@@ -480,43 +394,11 @@ def test_no_agent_is_called_like_a_file_of_the_round(tmp_path, name):
     open_round(replace(ROUND, agents=("a", "rounds", "st.release")), tmp_path / "march.json")
 
 
-def test_what_nobody_foresaw_in_one_file_refuses_that_agent_alone(tmp_path, monkeypatch):
-    def check_terms(answer, *_):
-        if answer.agent == "b":
-            raise KeyError("secret")
-
-    path, answers = opened(tmp_path), write_all(tmp_path)
-    monkeypatch.setattr("fedwqcp.federation.server._check_terms", check_terms)
-    closed = close_round(path, answers, tmp_path / "release.json")
-    assert closed.release.used == ("a", "c")
-    assert [refusal.field for refusal in closed.refusals] == ["internal"]
-    says = "agent 'b': internal: KeyError while the message"
-    with pytest.raises(InputError, match=says) as caught:
-        calibrate(CALS, method="fedwq-cp", alpha=0.2)
-    assert (caught.value.where, caught.value.field) == ("agent 'b'", "internal")
-
-
 def test_the_answer_to_a_secure_round_does_not_leave_as_a_file(tmp_path):
     secure = replace(ROUND, quorum=3, secure=(0.0, 1.0))
     with pytest.raises(InputError):
         _write(tmp_path, secure, "a")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("step", [1, 5, -1, 10**30])
-def test_an_answer_of_another_step_is_refused_by_name(tmp_path, step):
-    path, answers = opened(tmp_path), write_all(tmp_path)
-    moved = answers[1].read_bytes().replace(b'"step":0', b'"step":%d' % step)
-    (tmp_path / "again").mkdir()
-    (tmp_path / "again" / "b.json").write_bytes(moved)
-    both = [*answers, tmp_path / "again" / "b.json"]
-    assert len(close_round(path, both, tmp_path / "release.json").refusals) == 1
-    (tmp_path / "round.record.json").unlink()
-    (tmp_path / "release.json").unlink()
-    answers[1].write_bytes(moved)
-    closed = close_round(path, answers, tmp_path / "release.json")
-    assert closed.release.used == ("a", "c")
-    assert [refusal.agent for refusal in closed.refusals] == ["b"]
 
 
 @pytest.mark.parametrize("words", ["[/red]", "x" * 100_000, "\x1b[2J\x1b[31m"])
@@ -600,13 +482,6 @@ def left_out(true, status, reason=""):
     return replace(true, agents=agents, received=received, outcomes=outcomes)
 
 
-def with_another_answer(true):
-    """A record of another answer of a, with the threshold that it gives."""
-    own = {**true.received, "a": (LocalQuantile(0.05, 40),)}
-    outcome = methods.get("fedwq-cp").aggregate([found for (found,) in own.values()], 0.2)
-    return replace(true, received=own, outcomes=(outcome,))
-
-
 LOW = {"outcomes": (SharedThreshold(0.05),)}
 CHANGES = {
     "threshold": lambda true: replace(true, **LOW),
@@ -621,79 +496,32 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", [*CHANGES, "answer"])
+@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("released", [False, True])
-def test_a_planted_record_is_refused_unless_the_answers_come_to_it(tmp_path, change, released):
-    path, answers, true = dialogue(tmp_path, ROUND)
+def test_a_planted_record_is_refused_unless_the_answers_come_to_it(
+    tmp_path, method, change, released
+):
+    path, answers, true = dialogue(tmp_path, replace(ROUND, method=Choice(method)))
     out = tmp_path / "release.json"
-    planted = {**CHANGES, "answer": with_another_answer}[change](true)
+    planted = CHANGES[change](true)
     save(planted, tmp_path / "round.record.json")
     if released:
         save(planted.public(), out)
     for given in (answers, answers[:1], []):
         before = out.read_bytes()
-        with pytest.raises(InputError):
-            close_round(path, given, out)
+        for at in (out, tmp_path / "another.json"):
+            with pytest.raises(InputError):
+                close_round(path, given, at)
         assert out.read_bytes() == before
-        with pytest.raises(InputError):
-            close_round(path, given, tmp_path / "another.json")
     assert not (tmp_path / "another.json").exists()
 
 
-def test_too_few_answers_to_a_closed_round_are_no_reason_to_open_another(tmp_path):
-    path, answers, _ = dialogue(tmp_path, ROUND)
-    with pytest.raises(InputError, match="the round needs") as caught:
-        close_round(path, answers[:1], tmp_path / "release.json")
-    assert "quorum:" not in str(caught.value)
-
-
-def undisturbed(tmp_path):
-    """Leave the files of the dialogue as they are."""
-
-
-def without_a_question(tmp_path):
-    """Remove a question."""
-    (tmp_path / "round.ask-2.json").unlink()
-
-
-def with_another_question(tmp_path):
-    """Change a question by one byte."""
-    ask = tmp_path / "round.ask-2.json"
-    ask.write_bytes(ask.read_bytes().replace(b"0.", b"0.1", 1))
-
-
-def without_digests(tmp_path):
-    """Empty what a step was closed with."""
-    (tmp_path / "round.closed-1.json").write_text("[]")
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize(
-    "disturb", [undisturbed, without_a_question, with_another_question, without_digests]
-)
-def test_a_planted_record_of_several_steps_is_held_against_the_answers(tmp_path, change, disturb):
-    path, files, true = dialogue(tmp_path, replace(ROUND, method=Choice("fcp")))
-    out = tmp_path / "release.json"
-    again = close_round(path, files, out)
-    assert again.already
-    assert again.release == true == load(tmp_path / "round.record.json")
-    planted = CHANGES[change](true)
-    save(planted, tmp_path / "round.record.json")
-    save(planted.public(), out)
-    disturb(tmp_path)
-    for given in (files, files[:-1], files[:3], []):
-        with pytest.raises(InputError):
-            close_round(path, given, out)
-        with pytest.raises(InputError):
-            close_round(path, given, tmp_path / "another.json")
-    assert not (tmp_path / "another.json").exists()
-
-
-@pytest.mark.parametrize("disturb", [without_a_question, with_another_question, without_digests])
-def test_a_true_record_is_not_confirmed_where_its_steps_cannot_be_taken_again(tmp_path, disturb):
+@pytest.mark.parametrize("name", ["round.ask-2.json", "round.closed-1.json"])
+def test_a_record_is_not_confirmed_where_its_steps_cannot_be_taken_again(tmp_path, name):
     path, files, _ = dialogue(tmp_path, replace(ROUND, method=Choice("fcp")))
-    disturb(tmp_path)
-    with pytest.raises(InputError):
+    (tmp_path / name).write_bytes(b"[]")
+    with pytest.raises((InputError, RecordError)):
         close_round(path, files, tmp_path / "release.json")
 
 
@@ -771,55 +599,9 @@ def test_a_part_file_that_was_planted_leads_nowhere(tmp_path):
     assert secret.read_bytes() == b"mine"
 
 
-@pytest.mark.parametrize("method", [name for name in methods.built_in() if name != "fed-crc"])
-def test_answers_of_strangers_are_refused_by_name_whatever_the_method(tmp_path, method):
-    """Also where a method asks for no answers, and no step reads any."""
-    round = replace(ROUND, method=Choice(method), n_classes=3)
-    stranger = {"agent": "zz", "round": "r1", "step": 0}
-    (tmp_path / "zz.json").write_text(json.dumps(stranger))
-    (tmp_path / "junk.json").write_bytes(b"\x00")
-    (tmp_path / "old").mkdir()
-    late = tmp_path / "old" / "b.json"
-    write_answer(Agent("b", replace(ROUND, id="r0"), CALS["b"], limit=None), late)
-    path = tmp_path / "round.json"
-    open_round(round, path)
-    files = [tmp_path / "zz.json", tmp_path / "junk.json", late]
-    if methods.get(method).questions:
-        with pytest.raises(QuorumError):
-            close_round(path, files, tmp_path / "release.json")
-        return
-    for _ in range(2):  # closing again comes to the same record
-        closed = close_round(path, files, tmp_path / "release.json")
-        assert closed.release.used == ("a", "b", "c")
-        assert not closed.release.refused
-        assert [(r.agent, r.field, r.reason) for r in closed.refusals] == [
-            ("zz.json", "agent", "is not in the roster of this round"),
-            ("junk.json", "agent", "is not in the roster of this round"),
-            ("b", "step", "split-cp asks for no answers"),
-        ]
-
-
 def test_a_damaged_list_of_what_counted_is_named(tmp_path):
     path, files, _ = dialogue(tmp_path, replace(ROUND, method=Choice("fcp")))
     (tmp_path / "round.record.json").unlink()
     (tmp_path / "round.closed-1.json").write_text('{"a": ')
     with pytest.raises(RecordError):
         close_round(path, files, tmp_path / "release.json")
-
-
-@pytest.mark.parametrize("out", ["", "."])
-def test_a_round_needs_the_name_of_a_file(out):
-    with pytest.raises(InputError):
-        open_round(ROUND, Path(out))
-
-
-def test_a_folder_is_not_written_over(tmp_path):
-    (tmp_path / "folder").mkdir()
-    says = r"^cannot write .*folder: it is a folder; name a file"
-    with pytest.raises(InputError, match=says):
-        open_round(ROUND, tmp_path / "folder")
-    with pytest.raises(InputError, match=says):
-        write_answer(Agent("a", ROUND, CALS["a"]), tmp_path / "folder")
-    with pytest.raises(InputError, match=says):
-        close_round(opened(tmp_path), write_all(tmp_path), tmp_path / "folder")
-    assert not (tmp_path / "round.record.json").exists()

@@ -10,12 +10,9 @@ import pytest
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.record import Ledger
-from fedwqcp.federation.transport import processes as under_test
 from fedwqcp.federation.transport.processes import (
-    Deployment,
     Processes,
     descendants,
-    json_of,
     round_ended,
     wait_until,
 )
@@ -65,55 +62,6 @@ def test_a_process_that_ended_is_known_as_such(tmp_path):
         assert processes.output("short") == "done\n"
         with pytest.raises(InputError):
             processes.start("none", (tmp_path / "no-such-program",), tmp_path)
-
-
-def test_one_that_does_not_end_does_not_keep_the_others_running(tmp_path, monkeypatch):
-    sleep = (sys.executable, "-c", "import time; time.sleep(600)")
-    started = []
-
-    def never(ready, seconds, what, every=0.25):
-        if what == "the end of second":
-            raise InputError(f"{what} did not come within {seconds:g} s")
-        wait_until(ready, seconds, what, every)
-
-    monkeypatch.setattr("fedwqcp.federation.transport.processes.wait_until", never)
-    with (
-        pytest.raises(InputError),
-        Processes(tmp_path / "logs", os.environ) as processes,
-    ):
-        started += [processes.start(name, sleep, tmp_path) for name in ("first", "second")]
-    assert all(process.poll() is not None for process in started)
-
-
-def test_a_program_without_an_answer_is_an_error_of_ours(tmp_path):
-    with pytest.raises(InputError):
-        json_of((tmp_path / "no-such-program",), tmp_path, os.environ)
-
-
-class Failed(Deployment):
-    """An engine whose run failed before it left anything."""
-
-    def start(self):
-        pass
-
-    def start_site(self, agent, settings):
-        pass
-
-    def online(self):
-        return 0
-
-    def submit_round(self, folder, terms):
-        return "run"
-
-    def status(self, run):
-        return "finished:failed"
-
-
-def test_a_run_that_leaves_no_record_is_not_waited_for_until_the_timeout(tmp_path, monkeypatch):
-    monkeypatch.setattr(under_test, "ASK_EVERY", 0.0)
-    with Failed(tmp_path / "federation", ()) as federation:
-        assert federation.wait("run", 60.0, done=lambda: False) == "finished:failed"
-        assert federation.wait("run", 0.0, done=lambda: False) == "timeout"
 
 
 @pytest.mark.parametrize("end", ["stored", "failed"])

@@ -58,20 +58,6 @@ def test_classes_may_be_named():
         round_of({**BASE, "classes": "melanoma,nevus", "n-classes": 3})
 
 
-def test_settings_may_be_a_table_as_over_flare():
-    flat = {"method-setting.overflow": "clip", "score-setting.randomized": False}
-    table = {"method-setting": {"overflow": "clip"}, "score-setting": {"randomized": False}}
-    of_both = [round_of({**BASE, "method": "fedwq-cp", **stated}) for stated in (flat, table)]
-    assert of_both[0].method.settings["overflow"] == "clip"
-    assert of_both[0].method == of_both[1].method
-    assert of_both[0].score == of_both[1].score
-
-
-def test_numbers_with_commas_are_a_tuple():
-    round = round_of({**BASE, "method": "fedls-cp", "method-setting.strata": "0.5,1.5"})
-    assert round.method.settings["strata"] == (0.5, 1.5)
-
-
 @pytest.mark.parametrize("typed", ["own", "mixture", "0.5,0.5"])
 def test_the_target_is_a_term_of_the_round(typed):
     round = round_of({**BASE, "method": "dp-fedcp", "target": typed})

@@ -99,17 +99,6 @@ def test_a_limit_that_is_misspelled_is_refused_and_other_keys_are_the_app_s_own(
             Site.of({**own, wrong: 1})
 
 
-def test_settings_as_they_are_written():
-    stated = {"agent": 7, "folder": "", "max-seconds": 20, "max-share": 1, "min-class": 1}
-    site = Site.of({**stated, "secure-only": True, "allow-samples": True, "privacy-budget": 2})
-    assert (site.agent, site.folder) == ("7", None)
-    own = site.settings
-    assert (own.max_seconds, own.privacy_budget) == (20, 2)
-    assert (own.max_share, own.min_class) == (1, 1)
-    assert own.secure_only
-    assert own.allow_samples
-
-
 def test_a_budget_needs_a_folder():
     site = Site.of({"agent": "north", "folder": "", "privacy-budget": 1.0})
     with pytest.raises(InputError):

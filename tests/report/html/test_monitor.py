@@ -6,7 +6,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.monitor import Monitor, MonitorTerms, save_monitor
 from fedwqcp.monitor.reading import batch_of_counts
 from fedwqcp.report.html import ReportOptions, load_page, write
-from fedwqcp.report.html.monitor import LINES, STEPS
+from fedwqcp.report.html.monitor import STEPS
 from pages import Read
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -78,17 +78,6 @@ def test_an_alarm_says_for_whom_since_when_and_what_to_do(page_of, fallen, tmp_p
     assert "monitor recalibrated watch.json --agent st-mary" in said
 
 
-def test_the_chart_draws_every_batch_beside_all_rows(page_of, fallen):
-    chart = block(page_of(fallen), "coverage-st-mary")
-    first, last = rows(chart)
-    assert (first["batch"], first["coverage"], first["state"]) == ("week-6", 1.0, "ok")
-    assert (last["batch"], last["rows"], last["covered"]) == ("week-7", 20, 0)
-    assert last["mean"] == pytest.approx(100 / 120)
-    standing = fallen.standings("st-mary")[0]
-    assert (last["mean_low"], last["mean_high"]) == (standing.low, standing.high)
-    assert "Alarm in week-7" in chart.alt
-
-
 def test_no_step_holds_fewer_than_ten_rows_and_old_ones_are_not_drawn(page_of):
     watch = Monitor(MonitorTerms(0.1, ("st-mary", "lakeside")))
     for hit in [1] * 33 + [0] + [1] * 10:
@@ -133,32 +122,6 @@ def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(page_of, 
         ("lakeside", "3"): ("0", "?"),
     }
     assert "0.917" not in words(write(tmp_path / "watch.json", tmp_path / "page.html"))
-
-
-def test_classes_are_sorted_by_gravity_and_cut(page_of):
-    watch = Monitor(MonitorTerms(0.1, ("st-mary",), 3, class_alpha=0.2))
-    watch.update("st-mary", ([1] * 19 + [0]) * 20, ([0] * 10 + [1] * 9 + [2]) * 20)
-    page = page_of(watch)
-    first, *others = rows(block(page, "classes"))
-    assert (first["class"], first["state"], first["coverage"]) == ("2", "alarm", "0.000")
-    assert {row["state"] for row in others} == {"ok"}
-    assert verdict(page).tone == "bad"
-    many = page_of(Monitor(MonitorTerms(0.1, ("st-mary",), 300)))
-    assert len(block(many, "classes").rows) == LINES
-
-
-@pytest.mark.parametrize("kind", ["watch", "inputs"])
-def test_a_caution_for_what_is_no_alarm_yet(page_of, kind):
-    watch = Monitor(MonitorTerms(0.1, ("st-mary",), 2, delta=1e-9 if kind == "watch" else 0.05))
-    watch.absorb("st-mary", batch_of_counts([100, 900], [76, 830], [0, 1]))
-    if kind == "inputs":
-        watch = Monitor(MonitorTerms(0.1, ("st-mary",)))
-        watch.update_inputs("st-mary", [1.0, 2.0] * 100, baseline=True)
-        watch.update_inputs("st-mary", [3.0] * 50, batch="week-7")
-    page = page_of(watch)
-    assert verdict(page).tone == "caution"
-    if kind == "inputs":
-        assert "week-7" in rows(block(page, "agents"))[0]["inputs"]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"version": 1}', "x" * 100])

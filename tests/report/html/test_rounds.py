@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method, choose_score
@@ -20,7 +19,6 @@ from fedwqcp.wire.messages import Round
 from pages import Read
 
 pytestmark = pytest.mark.usefixtures("quick")
-
 
 NAMES = ("st-mary", "lakeside", "north")
 
@@ -102,25 +100,6 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     assert verdict_rule(0.9) in said
 
 
-@pytest.mark.parametrize(
-    ("method", "agent", "status"),
-    [("split-cp", "north", "not asked"), ("fedwq-cp", "north", "refused"),
-     ("fedwq-cp", "lakeside", "used")],
-)  # fmt: skip
-def test_an_agents_own_report_says_what_became_of_its_answer(rounds, method, agent, status):
-    release = rounds / "release.json"
-    if method == "split-cp":
-        terms = replace(transport.read_round(rounds / "round.json"), method=choose_method(method))
-        release = rounds / "own" / "release.json"
-        release.parent.mkdir()
-        transport.open_round(terms, rounds / "own" / "round.json")
-        transport.close_round(rounds / "own" / "round.json", [], release)
-    options = ReportOptions(
-        agent=agent, outputs=rounds / f"{agent}-test.npz", calibration=rounds / f"{agent}-cal.npz"
-    )
-    assert f"its answer {status}" in words(rounds, release, options)
-
-
 def test_single_people_are_shown_only_where_their_owner_asks(rounds):
     options = ReportOptions(agent="st-mary", outputs=rounds / "st-mary-test.npz", examples=2)
     said = words(rounds, rounds / "release.json", options)
@@ -184,27 +163,6 @@ def test_a_release_writes_its_report_from_python(tmp_path):
     assert release.report(str(tmp_path / "plain.html")).exists()
 
 
-def test_an_infinite_threshold_is_named_as_the_cause_of_full_coverage(tmp_path):
-    rng = np.random.default_rng(5)
-
-    def outputs(n):
-        return fw.Outputs(rng.dirichlet([1, 1, 1, 1], size=n), rng.integers(0, 4, n))
-
-    sites = {"tiny": outputs(12), "small": outputs(12)}
-    with pytest.warns(fw.InfiniteThresholdWarning):
-        release = fw.calibrate(sites, method="fedwq-cp", alpha=0.05, score="lac")
-    for tests in ({"tiny": outputs(300)}, {"tiny": outputs(300), "small": outputs(300)}):
-        said = " ".join(Read(release.report(tmp_path / "p.html", tests).read_text()).words)
-        assert "happened to give a high threshold" not in said
-    save_release(release, tmp_path / "release.json")
-    test = outputs(300)
-    np.savez(tmp_path / "test.npz", probs=test.values, labels=test.labels)
-    options = ReportOptions(agent="tiny", outputs=tmp_path / "test.npz")
-    (view,) = load_page(tmp_path / "release.json", options).views
-    (sizes,) = (b for s in view.sections if s.key == "sizes" for b in s.blocks)
-    assert list(sizes.rows) == [("4", "300", "100.0%")]
-
-
 def class_tables(page):
     """Return the tables of coverage by class, one for each level."""
     return [
@@ -244,20 +202,6 @@ def test_coverage_by_class_where_labels_are_known(tmp_path):
     own = ReportOptions(agent="st-mary", outputs=tmp_path / "test.npz")
     assert class_tables(load_page(tmp_path / "release.json", own)) == [table]
     assert not class_tables(load_page(tmp_path / "release.json", ReportOptions()))  # no labels
-
-
-def test_classes_of_too_few_people_have_no_table_and_many_are_cut(monkeypatch):
-    rng = np.random.default_rng(0)
-    few = fw.Outputs(rng.dirichlet([1, 1, 1], size=12), rng.integers(0, 3, 12))
-    release = fw.calibrate({"st-mary": few}, method="fedwq-cp", alpha=0.3, score="lac")
-    assert not class_tables(html.rounds.release_page(release, {"st-mary": few}))
-    many = fw.Outputs(rng.dirichlet([1, 1, 1], size=90), np.repeat([0, 1, 2], 30))
-    monkeypatch.setattr(html.rounds, "LINES", 2)
-    page = html.rounds.release_page(release, {"st-mary": many})
-    (table,) = class_tables(page)
-    coverages = [float(row[3]) for row in table.rows]
-    found = fw.metrics.by_class(release.predict_set("st-mary", many.values), many.labels)
-    assert coverages == sorted(round(rate.coverage, 3) for rate in found)[:2]
 
 
 @pytest.mark.parametrize("by", ["label", "group"])
@@ -319,27 +263,6 @@ def test_the_server_judges_every_group_and_not_the_first_alone():
     assert "note" not in line or not line["note"]
 
 
-@pytest.mark.parametrize(
-    ("method", "n", "says"),
-    [
-        # Beta(90, 10) at 0.025 and 0.975
-        ("fedwq-cp", 99, "its coverage varies from 0.834 to 0.950 (95 %) over calibration samples"),
-        ("fedwq-cp", 5, "too few points for a finite threshold"),
-        (fw.methods.get("fedwq-cp", overflow="clip"), 5, "clipped: covers 5/6 on average, 0.833"),
-        (fw.methods.get("private-fedwq-cp", epsilon=50.0), 500, ""),
-        (fw.methods.get("fedcp-qq", selection="fixed_local"), 99, "its coverage varies from 0.834"),
-        (fw.methods.get("new-agent-cp", form="confident"), 99, "its coverage varies from 0.834"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
-def test_a_note_says_how_far_coverage_varies_where_the_rank_is_known(method, n, says):
-    scores = {name: np.arange(1, n + 1) / (n + 1) for name in ("a", "b")}
-    release = fw.calibrate(scores, method=method, alpha=0.1, rng=0)
-    note = lines(html.rounds.release_page(release, {}))["a"].get("note", "")
-    assert note.startswith(says)
-    assert bool(note) == bool(says)
-
-
 def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
     site = fw.Outputs([[0.2, 0.8], [0.7, 0.3]], [1, 0], ids=["a", "b"])
     release = fw.calibrate({"st-mary": site}, method="fedwq-cp", alpha=0.4, classes=["ill", "well"])
@@ -354,24 +277,3 @@ def test_a_report_from_python_refuses_tests_that_do_not_fit(tmp_path):
         with pytest.raises(InputError, match=why):
             release.report(tmp_path / "page.html", tests)
     assert not (tmp_path / "page.html").exists()
-
-
-def test_a_report_of_a_risk_refuses_test_points_and_says_what_to_call(tmp_path):
-    rng = np.random.default_rng(5)
-    probs = rng.uniform(size=(40, 3))
-    there = rng.uniform(size=(40, 3)) < probs
-    cal, test = fw.Outputs(probs[:30], there[:30]), fw.Outputs(probs[30:], there[30:])
-    release = fw.calibrate({"a": cal}, alpha=0.4, method="fed-crc", score="multi-label")
-    with pytest.raises(InputError):
-        release.report(tmp_path / "page.html", {"a": test})
-    assert not (tmp_path / "page.html").exists()
-    assert release.report(tmp_path / "page.html").exists()
-
-
-def test_a_report_says_that_test_rows_also_calibrated(tmp_path):
-    rng = np.random.default_rng(5)
-    probs = rng.dirichlet([1, 2, 3], size=60)
-    site = fw.Outputs(probs, [rng.choice(3, p=p) for p in probs], ids=np.arange(60))
-    release = fw.calibrate({"a": site, "b": site}, method="fedwq-cp", alpha=0.2)
-    with pytest.warns(fw.CalibrationRowsWarning):
-        release.report(tmp_path / "page.html", {"a": site})
