@@ -35,7 +35,7 @@ def test_public_names_are_importable_and_on_the_api_page():
         assert getattr(fedwqcp, name) is not None
 
 
-HEAVY = {"scipy", "sklearn", "matplotlib", "altair", "jinja2", "pyarrow", "torch"}
+HEAVY = {"scipy", "sklearn", "matplotlib", "jinja2", "pyarrow", "torch"}
 LATER = {
     "doctest",
     "importlib.metadata",

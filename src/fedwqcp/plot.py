@@ -12,17 +12,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from fedwqcp._validation import as_alpha, checked
 from fedwqcp.errors import InputError
-from fedwqcp.federation.predict import calibration_of
+from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics import AgentMetrics
+from fedwqcp.metrics import AgentMetrics, histogram
 from fedwqcp.outputs import Outputs
-from fedwqcp.report.figures import COLOURS, draw_scores, method_style, require_matplotlib
+from fedwqcp.quantile import conformal_quantile
+from fedwqcp.report.figures import COLOURS, method_style, require_matplotlib
 
 __all__ = ["coverage", "coverage_vs_size", "score_ecdf"]
 
@@ -165,8 +169,42 @@ def score_ecdf(
         for agent, data in sites.items()
     }
     ax = _axes(ax)
-    draw_scores(ax, release, calibrations, level)
+    _draw_scores(ax, release, calibrations, level)
     return ax
+
+
+def _draw_scores(
+    panel: Any, release: Release, sites: Mapping[str, Calibration], alpha: float
+) -> None:
+    """Draw agents' distributions of scores, their own thresholds and those in use, at one level.
+
+    The curves go through the edges of bins that hold ten people or more, straight in between.
+    """
+    in_use: dict[str, float] = {}
+    for place, (agent, cal) in enumerate(sites.items()):
+        released = np.ravel(thresholds(release, agent, alpha, cal))
+        if len(released) != 1 or cal.columns > 1:
+            raise InputError("the plot needs one threshold; this round gives several to an agent")
+        colour, bars = COLOURS[place % len(COLOURS)], histogram(cal.scores)
+        if bars.counts:
+            shares = [people / cal.n for people in accumulate(bars.counts, initial=0)]
+            panel.plot(bars.edges, shares, color=colour, label=agent)
+        own = conformal_quantile(cal.scores, alpha)
+        if isfinite(own):
+            panel.axvline(own, color=colour, linestyle=":", linewidth=1.2)
+        in_use[agent] = float(released[0])
+    shared = len(set(in_use.values())) == 1
+    for place, q in enumerate(in_use.values()):
+        if isfinite(q) and (place == 0 or not shared):
+            colour = "black" if shared else COLOURS[place % len(COLOURS)]
+            panel.axvline(q, color=colour, linewidth=1.2)
+    panel.axhline(1 - alpha, color="0.35", linestyle="--", linewidth=1)
+    panel.set_xlabel(
+        f"{release.round.score.name} score; solid line: threshold in use, dotted: an agent's own"
+    )
+    panel.set_ylabel("share of calibration points")
+    if panel.get_legend_handles_labels()[0]:
+        panel.legend()
 
 
 def _axes(ax: Any) -> Any:

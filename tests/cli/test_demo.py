@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-pytest.importorskip("altair", reason="needs fedwqcp[report]")
-pytest.importorskip("vl_convert", reason="needs fedwqcp[report]")
+pytest.importorskip("jinja2", reason="needs fedwqcp[report]")
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 

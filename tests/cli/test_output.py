@@ -159,7 +159,7 @@ def test_a_startup_kit(folder):
 
 def test_the_demo(folder, monkeypatch):
     pytest.importorskip("matplotlib")
-    pytest.importorskip("altair")
+    pytest.importorskip("jinja2")
     pytest.importorskip("sklearn")
     monkeypatch.setattr(main, "hospitals", SITES)
     monkeypatch.setattr(main.four, "one_split", lambda *settings: results())

@@ -26,7 +26,6 @@ from rich.text import Text
 from fedwqcp.cli import AsJson, Output, without_types
 from fedwqcp.cli import run as run_app
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp.report.figures import FigureSource, draw
 from fedwqcp_lab import figures, html_page
 from fedwqcp_lab.comparison import cells
 from fedwqcp_lab.datasets import catalog
@@ -319,7 +318,7 @@ def tables(
 @app.command()
 def figure(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
-    source: Annotated[Path, typer.Argument(help="Folder of a benchmark or a study; or a release.")],
+    source: Annotated[Path, typer.Argument(help="Folder of a benchmark or a study.")],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
     ],
@@ -330,7 +329,7 @@ def figure(
     as_json: AsJson = False,
 ) -> None:
     """Draw one figure for a paper; the same records give the same bytes."""
-    _written([draw(name, FigureSource(source, preset), out, figures.FIGURES)], Output(as_json))
+    _written([figures.draw(name, source, out, preset)], Output(as_json))
 
 
 @app.command()

@@ -1,18 +1,17 @@
-"""Figures of experiments and studies by name, beside those that `fedwqcp report figure` draws."""
+"""Figures of experiments and studies by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from fedwqcp.errors import InputError
-from fedwqcp.report import figures
-from fedwqcp.report.figures import COLOURS, MARKERS, FigureSource, new_figure, save_all
+from fedwqcp.report.figures import COLOURS, MARKERS, new_figure, save_all
 from fedwqcp_lab.comparison import INTERVAL, OURS, PLAIN_MEAN, TableCell, agent_coverage, cells
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 from fedwqcp_lab.studies.own import MAIN
@@ -131,34 +130,41 @@ def medians(results: Sequence[Result]) -> tuple[Medians, ...]:
     )
 
 
-def _partition(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
-    """Draw who has which calibration points."""
+def _partition(
+    source: Path, preset: str | None, stem: Path, endings: Sequence[str]
+) -> tuple[Path, ...]:
+    """Draw who has which calibration points, under any preset."""
+    del preset
     return draw_partition(
-        Journal(request.source / "partitions.jsonl", AgentPartition).read(), stem, endings
+        Journal(source / "partitions.jsonl", AgentPartition).read(), stem, endings
     )
 
 
-def _ablation(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+def _ablation(
+    source: Path, preset: str | None, stem: Path, endings: Sequence[str]
+) -> tuple[Path, ...]:
     """Draw the plain mean of thresholds beside the weighted one."""
-    results = _of_preset(read_results(request.source), request.preset)
+    results = _of_preset(read_results(source), preset)
     return draw_ablation(cells(results), 1 - results[0].alpha, stem, endings)
 
 
-def _coverage(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+def _coverage(
+    source: Path, preset: str | None, stem: Path, endings: Sequence[str]
+) -> tuple[Path, ...]:
     """Draw coverage against size."""
-    results = _of_preset(read_results(request.source), request.preset)
+    results = _of_preset(read_results(source), preset)
     plain = [result for result in results if " (" not in result.method]  # no other readings
     return coverage_against_size(medians(plain), stem, endings)
 
 
-def _gap(request: FigureSource, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
+def _gap(source: Path, preset: str | None, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:
     """Draw what the worst agent lacks, against every factor of a stress study."""
-    records = journal_of(request.source).read()
+    records = journal_of(source).read()
     if not records:
-        raise InputError(f"{request.source} holds no stress.jsonl; first: fedwqcp-lab stress")
+        raise InputError(f"{source} holds no stress.jsonl; first: fedwqcp-lab stress")
     if any(record.mix == "own" for record in records):
-        return draw_scale(_of_preset(records, request.preset or MAIN), stem, endings)
-    return draw_stress(_of_preset(records, request.preset), stem, endings)
+        return draw_scale(_of_preset(records, preset or MAIN), stem, endings)
+    return draw_stress(_of_preset(records, preset), stem, endings)
 
 
 def _of_preset(records: Sequence[Record], preset: str | None) -> list[Record]:
@@ -274,11 +280,23 @@ def _legend(methods: Sequence[str]) -> list[Any]:
     ]
 
 
-FIGURES: dict[str, figures.Draw] = {
-    **figures.FIGURES,
+Draw: TypeAlias = Callable[[Path, str | None, Path, Sequence[str]], tuple[Path, ...]]
+"""Draw a figure of a folder and a preset at a stem, in the formats named by endings."""
+
+FIGURES: dict[str, Draw] = {
     "partition": _partition,
     "ablation": _ablation,
     "coverage-vs-size": _coverage,
     "gap-vs-heterogeneity": _gap,
 }
 """Every figure by its name."""
+
+
+def draw(name: str, source: Path, path: Path, preset: str | None = None) -> Path:
+    """Draw one of the figures; the same records give the same bytes."""
+    if name not in FIGURES:
+        raise InputError(f"unknown figure {name!r}; known: {', '.join(FIGURES)}")
+    files = FIGURES[name](source, preset, path.with_suffix(""), (path.suffix,))
+    if not files:
+        raise InputError(f"{source} holds nothing to draw {name} from")
+    return files[0]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from statistics import median
-from typing import Any
+from statistics import fmean, median
 
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import Rate, explained
 from fedwqcp.report.html import save
-from fedwqcp.report.html.charts import AGENT_FILTER, METHOD_FILTER, chart_of, spec_of, unchecked
 from fedwqcp.report.html.page import (
-    Chart,
     Page,
     Section,
     Table,
@@ -27,7 +24,6 @@ from fedwqcp.report.html.page import (
 from fedwqcp.report.html.rounds import (
     AgentCoverage,
     coverage_cards,
-    coverage_comparison,
     coverage_verdict,
 )
 from fedwqcp.theory import diagnose
@@ -52,9 +48,7 @@ def write(
     path: Path, out: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = ()
 ) -> Path:
     """Write the page of a benchmark, or of some of its datasets and presets."""
-    with unchecked():
-        page = read(path, datasets, presets)
-    return save(page, out)
+    return save(read(path, datasets, presets), out)
 
 
 def read(path: Path, datasets: tuple[str, ...] = (), presets: tuple[str, ...] = ()) -> Page:
@@ -113,21 +107,14 @@ def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> Vi
         by[r.method, r.agent].append(r)
     found = [_measured(own) for own in by.values()]
     seeds = sorted({r.seed for r in results})
-    size = "labels in a set" if first.task == "classification" else "length of the interval"
     over = f"Medians over {len(seeds)} seeds" if len(seeds) > 1 else "One seed"
     about = [
         coverage_cards(found, nominal, f"{over}, on {first.n_test:,} test points each."),
-        coverage_comparison(found, nominal, size, first.title),
+        _methods(results, found),
     ]
     if partitions:
         about.append(_partition(partitions))
-    totals = [
-        (method, agent, max(r.bytes_up for r in own), max(r.bytes_down for r in own))
-        for (method, agent), own in by.items()
-    ]
-    lead = "The release itself is not counted. A method that shares nothing has no messages."
-    sent = [traffic_chart(totals, method=methods[0])]
-    about += [Section("sent", "What was sent", lead, sent), _diagnosis(results, len(seeds))]
+    about.append(_diagnosis(results, len(seeds)))
     return View(
         title=f"{first.display_title}, {first.preset}",
         agents=agents,
@@ -161,18 +148,46 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
         low=low,
         high=high,
         interval=text,
-        size=median(r.size for r in own),
         facts=(
+            ("model", first.model),
             ("median size", number(median(r.size for r in own))),
             ("calibration points", _span([r.n_cal for r in own])),
             ("threshold", number(median(thresholds)) if thresholds else "one for each label"),
             ("bytes sent, at most", f"{max(r.bytes_up for r in own):,}"),
         ),
-        rounds=max(r.rounds for r in own),
-        guarantee=first.guarantee,
-        note=f"{first.model} model",
         explained=least,
     )
+
+
+def _methods(results: Sequence[Result], found: Sequence[AgentCoverage]) -> Section:
+    """Return the methods side by side."""
+    lines = []
+    for name in dict.fromkeys(m.method for m in found):
+        rows = [r for r in results if r.method == name]
+        measured = [m for m in found if m.method == name]
+        worst = min(measured, key=lambda m: m.coverage)
+        sizes = [median(r.size for r in rows if r.agent == m.agent) for m in measured]
+        lines.append(
+            (
+                name,
+                f"{fmean(m.coverage for m in measured):.3f}",
+                f"{worst.coverage:.3f} at {worst.agent}",
+                number(fmean(sizes)),
+                f"{max(r.bytes_up for r in rows):,}",
+                f"{max(r.bytes_down for r in rows):,}",
+                str(max(r.rounds for r in rows)),
+                rows[0].guarantee,
+            )
+        )
+    labels = results[0].task == "classification"
+    size = "mean labels in a set" if labels else "mean length of the interval"
+    columns = (
+        *("method", "mean coverage", "worst", size, "most bytes of an agent up", "down"),
+        *("rounds", "proved"),
+    )
+    lead = "Bytes without the release. A method that shares nothing has no messages."
+    table = Table("methods", "Methods side by side", columns, lines)
+    return Section("methods", "Every method", lead, [table])
 
 
 def _span(values: Sequence[int]) -> str:
@@ -185,100 +200,14 @@ def _partition(partitions: Sequence[AgentPartition]) -> Section:
     """Return who holds what, under the first seed."""
     first = min(part.seed for part in partitions)
     own = sorted((s for s in partitions if s.seed == first), key=lambda s: int(s.agent[1:]))
-    what = "class" if len(own[0].counts) > 1 else "all points"
+    labels = len(own[0].counts) > 1
+    classes = [f"class {k}" for k in range(len(own[0].counts))] if labels else ["points"]
+    rows = [(s.agent, *(f"{count:,}" for count in s.counts)) for s in own]
     return Section(
         "partition",
         "Who holds what",
         f"Agents' shares of the calibration data under seed {first}: a Dirichlet distribution.",
-        [partition_chart({s.agent: s.counts for s in own}, what)],
-    )
-
-
-def partition_chart(counts: Mapping[str, Sequence[int]], what: str) -> Chart:
-    """Draw how many calibration points of each class every agent holds."""
-    import altair as alt
-
-    rows: list[dict[str, Any]] = [
-        {"agent": agent, "class": str(place), "points": points}
-        for agent, own in counts.items()
-        for place, points in enumerate(own)
-    ]
-    most = max((row["points"] for row in rows), default=1) or 1
-    base = chart_of(rows).encode(
-        x=alt.X("class:O", sort=None, title=what, axis=alt.Axis(orient="top", labelAngle=0)),
-        y=alt.Y("agent:N", sort=None, title=None),
-    )
-    faded = alt.condition(AGENT_FILTER, alt.value(1), alt.value(0.25))
-    cells = base.mark_rect(color="var(--accent)", stroke="var(--surface)", strokeWidth=2).encode(
-        fillOpacity=alt.FillOpacity(
-            "points:Q",
-            scale=alt.Scale(type="sqrt", domain=[0, most], range=[0.04, 0.5]),
-            legend=None,
-        ),
-        opacity=faded,
-        tooltip=["agent:N", alt.Tooltip("class:N", title=what), "points:Q"],
-    )
-    numbers = base.mark_text(fontSize=11).encode(text="points:Q", opacity=faded)
-    said = "; ".join(f"{agent} {', '.join(map(str, own))}" for agent, own in counts.items())
-    return Chart(
-        name="partition",
-        title="Calibration points by agent",
-        alt=f"Calibration points of each agent, by {what} from 0 upward: {said}.",
-        spec=spec_of(alt.layer(cells, numbers), height=34 * len(counts)),
-        columns=("agent", what, "points"),
-        rows=[tuple(row.values()) for row in rows],
-    )
-
-
-def traffic_chart(rows: Sequence[tuple[str, str, int, int]], *, method: str) -> Chart:
-    """Draw the bytes of each method: method, agent, bytes up, bytes down."""
-    import altair as alt
-
-    ways = ("sent by the agent", "sent to the agent")
-    values: list[dict[str, Any]] = [
-        {"method": name, "agent": agent, "way": way, "bytes": size}
-        for name, agent, *sizes in rows
-        for way, size in zip(ways, sizes, strict=True)
-    ]
-    largest = max(value["bytes"] for value in values)
-    size = alt.X(
-        "bytes:Q",
-        title="bytes of one agent",
-        scale=alt.Scale(type="symlog", constant=50, nice=False),
-        axis=alt.Axis(values=[0, *(10**k for k in range(2, 9) if 10**k <= largest)], format=",d"),
-    )
-    colour = alt.Color(
-        "way:N",
-        sort=ways,
-        scale=alt.Scale(domain=ways, range=["var(--accent)", "var(--muted)"]),
-        legend=alt.Legend(orient="top", title=None),
-    )
-    chart = (
-        chart_of(values)
-        .transform_filter(AGENT_FILTER)
-        .mark_tick(thickness=3, height=16)
-        .encode(
-            x=size,
-            y=alt.Y("method:N", sort=None, title=None),
-            yOffset=alt.YOffset("way:N", sort=ways),
-            color=colour,
-            opacity=alt.condition(METHOD_FILTER, alt.value(1), alt.value(0.45)),
-            tooltip=["method:N", "agent:N", "way:N", alt.Tooltip("bytes:Q", format=",")],
-        )
-    )
-    most = {
-        name: [max(row[way] for row in rows if row[0] == name) for way in (2, 3)]
-        for name in dict.fromkeys(name for name, *_ in rows)
-    }
-    said = "; ".join(f"{name} {up:,} up and {down:,} down" for name, (up, down) in most.items())
-    return Chart(
-        name="bytes",
-        title="Bytes by method",
-        alt=f"Bytes of the agent with most traffic, by method: {said}.",
-        spec=spec_of(chart, height=48 * len(most), method=method),
-        columns=("method", "agent", "bytes up", "bytes down"),
-        rows=rows,
-        note="One mark for each agent; the scale is logarithmic.",
+        [Table("partition", "Calibration points by agent", ("agent", *classes), rows, agents=0)],
     )
 
 

@@ -59,7 +59,7 @@ app.add_typer(
     predictor.app, name="predictor", help="Graphs, test vectors and a page of predictors."
 )
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
-app.add_typer(report.app, name="report", help="Make figures and pages.")
+app.add_typer(report.app, name="report", help="Make pages of rounds and monitors.")
 app.add_typer(
     engines.flower, name="flower", help="Federations over Flower: an app of one's own, a demo."
 )

@@ -1,4 +1,4 @@
-"""``fedwqcp report``: figures and pages of rounds and records."""
+"""``fedwqcp report``: pages of rounds and monitors."""
 
 from __future__ import annotations
 
@@ -10,44 +10,8 @@ import typer
 
 from fedwqcp._io import keep_apart
 from fedwqcp.cli.output import AsJson, LabelsFile, Output
-from fedwqcp.errors import InputError
-from fedwqcp.report import figures
 
 app = typer.Typer(no_args_is_help=True)
-
-
-@app.command()
-def figure(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
-    ],
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="SOURCE", help="The file that `server close` wrote, such as release-ID.json."
-        ),
-    ] = None,
-    agent: Annotated[
-        str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Whose scores, for a release's ecdf.")
-    ] = None,
-    outputs: Annotated[
-        Path | None, typer.Option(help="That agent's calibration outputs, with labels.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Draw one figure for a paper; the same records give the same bytes."""
-    if source is None:
-        raise InputError(
-            f"report figure needs a NAME, one of {', '.join(figures.FIGURES)}, and then the "
-            f"SOURCE; got {name} alone"
-        )
-    keep_apart(out, source, outputs)
-    asked = figures.FigureSource(source, agent=agent, outputs=outputs)
-    written = figures.draw(name, asked, out, figures.FIGURES)
-    output = Output(as_json)
-    output.say(f"Written: {written}")
-    output.done(files=[written])
 
 
 @app.command("html")

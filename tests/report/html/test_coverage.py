@@ -9,7 +9,7 @@ from fedwqcp.report.html.rounds import AgentCoverage, coverage_verdict
 
 
 def measured(agent, coverage, low, high):
-    given = AgentCoverage("fcp", agent, coverage, low, high, "an interval", 2.0, (), 1, "none")
+    given = AgentCoverage("fcp", agent, coverage, low, high, "an interval", ())
     return replace(given, explained=0.82)
 
 

@@ -9,8 +9,6 @@ from fedwqcp.report.html import ReportOptions, load_page, write
 from fedwqcp.report.html.monitor import STEPS
 from pages import Read
 
-pytestmark = pytest.mark.usefixtures("quick")
-
 
 @pytest.fixture
 def page_of(tmp_path):
@@ -34,14 +32,13 @@ def fallen():
 
 
 def block(page, name):
-    """Return the chart or table of a name."""
+    """Return the table of a name."""
     blocks = [b for s in page.views[0].sections for b in s.blocks]
-    blocks += [c for b in blocks for c in getattr(b, "charts", {}).values()]
     return next(b for b in blocks if getattr(b, "name", "") == name)
 
 
 def rows(block):
-    """Return the rows of a table or of a chart's data."""
+    """Return the rows of a table."""
     return [dict(zip(block.columns, row, strict=True)) for row in block.rows]
 
 
@@ -85,10 +82,10 @@ def test_no_step_holds_fewer_than_ten_rows_and_old_ones_are_not_drawn(page_of):
     for _ in range(2 * STEPS):
         watch.absorb("lakeside", batch_of_counts(100, 95))
     page = page_of(watch)
-    steps = rows(block(page, "coverage-st-mary"))
-    assert [step["rows"] for step in steps] == [10, 10, 10, 14]
+    steps = [row for row in rows(block(page, "history")) if row["agent"] == "st-mary"]
+    assert [step["rows"] for step in steps] == ["10", "10", "10", "14"]
     assert steps[-1]["batch"] == "batch 31 to batch 44"
-    assert len(block(page, "coverage-lakeside").rows) == STEPS
+    assert len(block(page, "history").rows) == STEPS + 4
 
 
 def test_fewer_than_ten_rows_are_counted_but_not_shown(page_of, tmp_path):

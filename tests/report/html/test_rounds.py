@@ -18,8 +18,6 @@ from fedwqcp.report.html.page import verdict_rule
 from fedwqcp.wire.messages import Round
 from pages import Read
 
-pytestmark = pytest.mark.usefixtures("quick")
-
 NAMES = ("st-mary", "lakeside", "north")
 
 

@@ -15,9 +15,8 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.release import Release
 from fedwqcp.outputs import Outputs
 from fedwqcp.report.html import monitor, rounds
-from fedwqcp.report.html.charts import require_report, unchecked
 from fedwqcp.report.html.page import Page, ReportOptions
-from fedwqcp.report.html.render import to_html
+from fedwqcp.report.html.render import require_report, to_html
 from fedwqcp.wire.codec import mistaken_for
 
 KINDS: dict[str, Callable[[Path, ReportOptions], Page | None]] = {
@@ -47,9 +46,9 @@ def write(source: Path, out: Path, options: ReportOptions | None = None) -> Path
     Raises
     ------
     InputError
-        If it is none of the kinds, something in it is wrong, or the report would be too large.
+        If it is none of the kinds, or something in it is wrong.
     MissingExtraError
-        If Altair, vl-convert or Jinja are not installed.
+        If Jinja is not installed.
     """
     return save(load_page(source, options or ReportOptions()), out)
 
@@ -58,17 +57,14 @@ def write_release(
     release: Release, out: Path, tests: Mapping[str, Outputs], title: str = ""
 ) -> Path:
     """Write the report of a release that a process holds, with coverage on labelled test points."""
-    with unchecked():
-        page = rounds.release_page(release, tests, title)
-    return save(page, out)
+    return save(rounds.release_page(release, tests, title), out)
 
 
 def load_page(source: Path, options: ReportOptions) -> Page:
     """Return the page of whatever lies at a path."""
-    with unchecked():
-        for page_of in KINDS.values():
-            if (page := page_of(source, options)) is not None:
-                return page
+    for page_of in KINDS.values():
+        if (page := page_of(source, options)) is not None:
+            return page
     found = "" if exists(source) else ". It does not exist"
     if is_file(source) and (what := mistaken_for("release", read(source))):
         found = f". It is {what}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TypeAlias
@@ -12,11 +13,10 @@ from typing import TypeAlias
 from fedwqcp._io import is_file, read
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import MIN_COUNT, Rate
-from fedwqcp.monitor import BatchCounts, Monitor, Standing, confidence_sequence, load_monitor
-from fedwqcp.report.html.charts import HistoryStep, history_chart
+from fedwqcp.monitor import BatchCounts, Monitor, Standing, load_monitor
 from fedwqcp.report.html.page import (
+    Bar,
     Block,
-    Charts,
     Page,
     ReportOptions,
     Section,
@@ -42,7 +42,7 @@ LINES = 50
 
 
 STEPS = 60
-"""Batches of an agent that are drawn, at most."""
+"""Batches of an agent that are listed, at most."""
 
 
 _TONES: dict[str, Tone] = {"alarm": "bad", "watch": "caution", "too few": "plain", "ok": "good"}
@@ -169,28 +169,30 @@ def _counts(one: Standing, *, hidden: bool = False) -> tuple[str, str, str]:
 
 
 def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
-    """Return every agent's batches, one chart for each."""
-    histories = {one.agent: list(_steps(monitor.sites[one.agent].batches)) for one in agents}
-    shares = [min(step.coverage, step.mean) for steps in histories.values() for step in steps]
-    lowest = max(0.0, min([*shares, *(one.floor for one in agents)]) - 0.05)
-    charts = {
-        one.agent: history_chart(one.agent, steps[-STEPS:], one.floor, lowest)
-        for one in agents
-        if (steps := histories[one.agent])
-    }
-    few = [agent for agent, steps in histories.items() if not steps]
+    """Return every agent's latest batches, a line for each."""
+    columns = ("agent", "batch", "rows", "coverage", "exact 95 % interval", "state")
+    rows: list[tuple[str, ...]] = []
+    bars: list[Bar] = []
+    tones: list[Tone] = []
+    for one in agents:
+        for name, rate, state in list(_steps(monitor.sites[one.agent].batches))[-STEPS:]:
+            ends = f"{rate.low:.3f} to {rate.high:.3f}"
+            rows.append((one.agent, name, f"{rate.n:,}", f"{rate.coverage:.3f}", ends, state))
+            bars.append(Bar(rate.low, rate.coverage, rate.high, one.floor, 0.0))
+            tones.append(_TONES.get(state, "plain"))
+    start = max(0.0, min([1.0, *(min(b.value, b.nominal) for b in bars)]) - 0.1)
+    bars = [replace(bar, start=start) for bar in bars]
     lead = (
-        "Dots: the coverage of each batch with its exact 95 % interval. Line and band: all rows "
-        "since the calibration. Dashed: the limit. Red: the batch of the alarm. Dotted: calibrated "
-        "again. Batches of fewer than ten rows are merged with the next."
+        "The vertical mark is the limit, the band the interval. The state is that of all rows "
+        "since the calibration. Batches of fewer than ten rows are merged with the next."
     )
-    missing = f" {name_list(few)}: too few rows." if few else ""
-    return Section("history", "Coverage by batch", lead + missing, [Charts(charts)])
+    table = Table("history", "", columns, rows, 0, bars=bars).toned(tones, "state")
+    return Section("history", "Coverage by batch", lead, [table])
 
 
-def _steps(batches: Sequence[BatchCounts]) -> Iterator[HistoryStep]:
+def _steps(batches: Sequence[BatchCounts]) -> Iterator[tuple[str, Rate, str]]:
     """Give an agent's batches with their coverage, merged until each step has ten rows."""
-    for calibration, own in groupby(batches, key=lambda one: one.calibration):
+    for _, own in groupby(batches, key=lambda one: one.calibration):
         steps: list[list[BatchCounts]] = []
         for one in own:
             if steps and _rows(steps[-1]) < MIN_COUNT:
@@ -200,18 +202,12 @@ def _steps(batches: Sequence[BatchCounts]) -> Iterator[HistoryStep]:
         if len(steps) > 1 and _rows(steps[-1]) < MIN_COUNT:
             last = steps.pop()
             steps[-1] += last
-        total = covered = 0
         for step in steps:
             rate = Rate(n=_rows(step), hits=sum(one.hits for one in step))
-            total, covered = total + rate.n, covered + rate.hits
-            if rate.n < MIN_COUNT:
-                continue
-            begin, end = step[0].name, step[-1].name
-            yield HistoryStep(
-                begin if begin == end else f"{begin} to {end}",
-                *(calibration, rate.n, rate.hits, rate.coverage, rate.low, rate.high),
-                *(covered / total, *confidence_sequence(total, covered), step[-1].state),
-            )
+            if rate.n >= MIN_COUNT:
+                first, last_name = step[0].name, step[-1].name
+                name = first if len(step) == 1 else f"{first} to {last_name}"
+                yield name, rate, step[-1].state
 
 
 def _rows(step: Sequence[BatchCounts]) -> int:

@@ -1,7 +1,7 @@
 """What a report is made of: page, view, section, block; and how it writes numbers and names.
 
 A page has one view for each dataset or level, a view has sections, a section has blocks (text,
-cards, charts, tables, examples). The template renders these and nothing else.
+cards, tables). The template renders these and nothing else.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from fedwqcp._validation import named
 from fedwqcp.errors import InputError
@@ -147,7 +147,6 @@ class Card:
     facts: Sequence[tuple[str, str]]
     interval: str = ""
     bar: Bar | None = None
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,32 +165,11 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Chart:
-    """A picture as a Vega-Lite spec, the same in words (``alt``), and its data for download."""
-
-    name: str
-    title: str
-    alt: str
-    spec: dict[str, Any]
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str | float | int]]
-    note: str = ""
-    kind: ClassVar[str] = "chart"
-
-
-@dataclass(frozen=True)
-class Charts:
-    """Small charts side by side, by agent."""
-
-    charts: Mapping[str, Chart]
-    kind: ClassVar[str] = "charts"
-
-
-@dataclass(frozen=True)
 class Table:
     """A table; ``name`` is that of its download, ``agents`` the column of the agents, if any.
 
-    The filter hides the rows of other agents. ``tones``, one a row, colour ``coloured`` columns.
+    The filter hides the rows of other agents. ``tones``, one a row, colour ``coloured`` columns and
+    ``bars``, which are drawn behind the rows.
     """
 
     name: str
@@ -201,6 +179,7 @@ class Table:
     agents: int | None = None
     tones: Sequence[Tone] = ()
     coloured: Sequence[str] = ()
+    bars: Sequence[Bar] = ()
     kind: ClassVar[str] = "table"
 
     def toned(self, tones: Sequence[Tone], *columns: str) -> Table:
@@ -214,7 +193,7 @@ class Table:
         return replace(self, columns=[self.columns[at] for at in keep], rows=rows)
 
 
-Block: TypeAlias = Text | Cards | Chart | Charts | Table
+Block: TypeAlias = Text | Cards | Table
 """What a section is made of."""
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from functools import cache
 from importlib.resources import files
-from typing import Any
 from urllib.parse import quote
 
 import fedwqcp
 from fedwqcp._io import to_csv
-from fedwqcp.errors import InputError
-from fedwqcp.report.html.charts import COLOURS, SHAPES, shape
-from fedwqcp.report.html.page import Chart, Page, Table
-
-LARGEST = 3_000_000
-"""Bytes that a report may have: it travels by mail."""
-
+from fedwqcp.errors import MissingExtraError
+from fedwqcp.report.html.page import Page, Table
 
 _AS_IS = ", ;:()'/=*!~@$[]"
 """Characters that an address may hold as they are."""
+
+
+def require_report() -> None:
+    """Refuse early where no report can be written."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("writing the report", "report") from error
 
 
 def to_html(page: Page) -> str:
@@ -28,31 +27,21 @@ def to_html(page: Page) -> str:
 
     Every text is escaped, whoever wrote it. The file's own policy forbids it to load anything.
     """
+    require_report()
     from jinja2 import Environment, StrictUndefined
 
-    own = Environment(
+    environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    own.filters |= {"download": _download, "spec": _json}
-    own.globals |= {"colours": COLOURS, "outline": lambda place: SHAPES[shape(place)]}
-    html: str = (
-        own.from_string(_asset("page.html"))
-        .render(
-            page=page,
-            style=_asset("style.css"),
-            script=_asset("report.js"),
-            library=_library(),
-            version=fedwqcp.__version__,
-        )
-        .lstrip()
+    environment.filters["download"] = _download
+    template = environment.from_string(_asset("page.html"))
+    html: str = template.render(
+        page=page,
+        style=_asset("style.css"),
+        script=_asset("report.js"),
+        version=fedwqcp.__version__,
     )
-    size = len(html.encode())
-    if size > LARGEST:
-        raise InputError(
-            f"the report would have {size:,} bytes, at most {LARGEST:,} may be: "
-            "report on a part, such as one --dataset or --preset of a benchmark"
-        )
-    return html
+    return html.lstrip()
 
 
 def _asset(name: str) -> str:
@@ -60,32 +49,7 @@ def _asset(name: str) -> str:
     return (files("fedwqcp.report.html") / "templates" / name).read_text(encoding="utf-8")
 
 
-@cache
-def _library() -> str:
-    """Return Vega, Vega-Lite and what draws them, as one script."""
-    import vl_convert
-
-    bundle: Any = vl_convert.javascript_bundle
-    return str(bundle()).replace("</script", "<\\/script")
-
-
-def _download(block: Chart | Table) -> str:
-    """Return the data of a block as an address that holds all of them."""
-    text = to_csv([block.columns, *block.rows])
+def _download(table: Table) -> str:
+    """Return the rows of a table as an address that holds all of them."""
+    text = to_csv([table.columns, *table.rows])
     return f"data:text/csv;charset=utf-8,{quote(text, safe=_AS_IS)}"
-
-
-def _json(value: Mapping[str, Any]) -> Any:
-    """Return JSON that can stand inside a script element, whatever its texts say."""
-    from markupsafe import Markup
-
-    data = {name: _columns(rows) for name, rows in value["datasets"].items()}
-    short = {**value, "datasets": data}
-    text = json.dumps(short, separators=(",", ":"), allow_nan=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _columns(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return rows without repeated names: the names, then the values. The script undoes it."""
-    names = list(rows[0]) if rows else []
-    return [names, *([row[name] for name in names] for row in rows)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -31,15 +31,13 @@ from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, Rate, explained
 from fedwqcp.outputs import Outputs
-from fedwqcp.quantile import conformal_quantile, conformal_rank
+from fedwqcp.quantile import conformal_rank
 from fedwqcp.readers import load_outputs
-from fedwqcp.report.html.charts import coverage_chart, score_chart
 from fedwqcp.report.html.page import (
     Bar,
     Block,
     Card,
     Cards,
-    Charts,
     Page,
     ReportOptions,
     Section,
@@ -89,8 +87,7 @@ _AVERAGING: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "g
 class AgentCoverage:
     """What one method gave one agent: coverage with its interval (also in words) and mean size.
 
-    ``facts`` stand on the agent's card, beside a ``note``; ``rounds``, ``guarantee`` and, where it
-    is known, ``assumption`` are the method's; ``infinite`` is whether a threshold excludes nothing.
+    ``facts`` stand on the agent's card; ``infinite`` is whether a threshold excludes nothing.
     Chance of the calibration points explains a coverage of at least ``explained``: none, where the
     interval counts it already.
     """
@@ -101,13 +98,8 @@ class AgentCoverage:
     low: float
     high: float
     interval: str
-    size: float
     facts: Sequence[tuple[str, str]]
-    rounds: int
-    guarantee: str
-    assumption: str = ""
     infinite: bool = False
-    note: str = ""
     explained: float = 1.0
 
     def judged(self, nominal: float) -> tuple[Tone, str]:
@@ -172,57 +164,10 @@ def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) ->
             facts=m.facts,
             interval=m.interval,
             bar=Bar(m.low, m.coverage, m.high, nominal, start),
-            note=m.note,
         )
         groups.setdefault(m.method, []).append(card)
     mark = f"The vertical mark is the {nominal:g} that was asked for, the band the interval named."
     return Section("agents", "Agents", f"{lead} {mark} {verdict_rule(nominal)}", [Cards(groups)])
-
-
-def coverage_comparison(
-    found: Sequence[AgentCoverage], nominal: float, size: str, title: str
-) -> Section:
-    """Return coverage by agent, the size of the sets, and what each method promises."""
-    methods = list(dict.fromkeys(m.method for m in found))
-    chart = coverage_chart(
-        [(m.method, m.agent, m.coverage, m.low, m.high, m.size) for m in found],
-        nominal=nominal,
-        size=size,
-        title=title,
-    )
-    several = len(methods) > 1
-    return Section(
-        "methods",
-        "Every method" if several else "Coverage and size",
-        f"The dashed line is the {nominal:g} that was asked for; bars are the intervals that the "
-        "cards name. Point at a mark for its numbers"
-        + ("; click it to choose its method and filter its agent." if several else "."),
-        [chart, *_method_tables(found, methods, size)],
-    )
-
-
-def _method_tables(
-    found: Sequence[AgentCoverage], methods: Sequence[str], size: str
-) -> Iterable[Table]:
-    """Return the methods side by side, and what is proved of them where that is known."""
-    lines = []
-    for name in methods:
-        own = [m for m in found if m.method == name]
-        worst = min(own, key=lambda m: m.coverage)
-        lines.append(
-            (
-                name,
-                f"{fmean(m.coverage for m in own):.3f}",
-                f"{worst.coverage:.3f} at {worst.agent}",
-                number(fmean(m.size for m in own)),
-                str(own[0].rounds),
-                own[0].guarantee,
-            )
-        )
-    columns = ("method", "mean coverage", "worst", f"mean {size}", "rounds", "proved")
-    yield Table("methods", "Methods side by side", columns, lines)
-    if ifs := list(dict.fromkeys((m.method, m.assumption) for m in found if m.assumption)):
-        yield Table("proved", "Assumptions", ("method", "assumption"), ifs)
 
 
 # The page of a round ------------------------------------------------------------------------------
@@ -558,8 +503,6 @@ def _case(
 def _own_view(case: _Case, examples: int) -> View:
     """Return what an agent knows at one level: coverage on its own labelled test points."""
     verdict, sections = _coverage_sections([case])
-    if case.calibration is not None and case.calibration.columns == 1:
-        sections.append(_scores_section(case, case.calibration.scores))
     if examples:
         sections.append(_examples_section(case, examples))
     sections.append(_sizes_section(case))
@@ -581,8 +524,6 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
     lead = " ".join([lead, *(note for case in cases for note in case.notes)])
     sections = [coverage_cards(found, nominal, lead), _meaning(first)]
-    if len(cases) > 1:
-        sections.append(coverage_comparison(found, nominal, first.size, f"alpha = {first.alpha:g}"))
     sections += _classes_section(cases)
     steps = [_NEXT[verdict.tone if verdict.tone != "plain" else verdict.word[:5]]]
     steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
@@ -668,7 +609,6 @@ def _coverage(case: _Case) -> AgentCoverage:
         low=found.low,
         high=found.high,
         interval=interval(found),
-        size=found.size,
         facts=(
             ("mean size", number(found.size)),
             ("empty sets", f"{found.empty:.1%}"),
@@ -678,28 +618,8 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("threshold", threshold_range(flat, release.round.by)),
             ("its answer", release.status(case.agent)),
         ),
-        rounds=release.rounds,
-        guarantee=release.guarantee.in_words,
-        assumption=release.assumption,
         infinite=flat == [inf] if release.round.by else inf in flat,
         explained=explained(found.n, points, case.alpha),
-    )
-
-
-def _scores_section(case: _Case, scores: Floats) -> Section:
-    bars = metrics.histogram(scores)
-    own = float(conformal_quantile(scores, case.alpha))
-    in_use = np.unique(case.threshold).tolist()
-    chart = score_chart(case.agent, bars, own, in_use, case.release.round.method.name)
-    return Section(
-        "scores",
-        "Scores and thresholds",
-        "A score says how badly a label fits the model's output; a set holds every label whose "
-        "score is at most the threshold. Solid line: the threshold in use. Dashed: the agent's "
-        "own. Every bin holds at least ten people, so bins differ in width, and a bar's area is "
-        "its share of people."
-        + ("" if bars.counts else f" {case.agent}: too few people for a bin."),
-        [Charts({case.agent: chart})],
     )
 
 

@@ -1,48 +1,10 @@
-// Filters of the page: which view, which method, which agents. Charts follow by two signals, and
-// the address holds the selection, so that a link shows the same.
+// Filters of the page: which view, which method, which agents. The address holds the selection, so
+// that a link shows the same.
 "use strict";
 (() => {
-  const AXIS = {
-    labelColor: "var(--muted)", titleColor: "var(--muted)", domainColor: "var(--line)",
-    tickColor: "var(--line)", gridColor: "var(--line)", titleFontWeight: 500, titlePadding: 10,
-    labelFontSize: 12, titleFontSize: 12, gridOpacity: 0.7, ticks: false, labelPadding: 6,
-    labelSeparation: 8, labelLimit: window.innerWidth < 640 ? 96 : 200,
-  };
-  const CONFIG = {
-    aria: false, background: "transparent", font: getComputedStyle(document.body).fontFamily,
-    axis: AXIS, view: { stroke: null }, text: { color: "var(--ink)", fontSize: 12 },
-    legend: { labelColor: "var(--ink)", labelFontSize: 12, symbolSize: 90 },
-    scale: { bandPaddingInner: 0.03, bandPaddingOuter: 0 },
-  };
   const state = { view: "0", method: "", agents: new Set(), at: "" };
   const each = (root, selector, act) => root.querySelectorAll(selector).forEach(act);
   const current = () => document.querySelector(".view:not([hidden])");
-
-  // Data come as a line of names and lines of values.
-  const spec = (text) => {
-    const found = JSON.parse(text);
-    for (const [key, [names, ...lines]] of Object.entries(found.datasets)) {
-      found.datasets[key] = lines.map((line) => Object.fromEntries(line.map((v, i) => [names[i], v])));
-    }
-    return found;
-  };
-
-  // Draw the charts of a view once it is seen: a hidden one has no width.
-  const draw = (view) => Promise.all([...view.querySelectorAll(".plot")].map(async (plot) => {
-    const own = plot.querySelector("script");
-    if (!own || plot.view) return;
-    const place = document.createElement("div");
-    plot.append(place);
-    const options = { mode: "vega-lite", renderer: "svg", actions: false, ast: true, config: CONFIG };
-    plot.view = (await vegaEmbed(place, spec(own.textContent), options)).view;
-    place.querySelector("svg").setAttribute("aria-hidden", "true"); // the plot itself is described
-    plot.view.addEventListener("click", (event, item) => {
-      if (!item || !item.datum) return;
-      if (item.datum.method) state.method = item.datum.method;
-      if (item.datum.agent) toggle(item.datum.agent);
-      apply();
-    });
-  }));
 
   const toggle = (agent) => {
     if (!state.agents.delete(agent)) state.agents.add(agent);
@@ -97,14 +59,10 @@
     });
     each(view, "[data-all]", (e) => { e.hidden = !state.agents.size; });
     each(view, "[data-agent]", (e) => { e.hidden = !shown(e.dataset.agent); });
-    each(view, ".plot", (plot) => {
-      if (!plot.view) return;
-      plot.view.signal("method", state.method).signal("agents", [...state.agents]).runAsync();
-    });
     remember();
   };
 
-  const open = async (number) => {
+  const open = (number) => {
     state.view = String(number);
     each(document, ".view", (e) => { e.hidden = e.dataset.view !== String(number); });
     each(document, "[data-view-button]", (e) => {
@@ -119,7 +77,6 @@
     }
     const names = [...view.querySelectorAll("[data-pick-agent]")].map((e) => e.dataset.pickAgent);
     state.agents = new Set([...state.agents].filter((agent) => names.includes(agent)));
-    await draw(view);
     apply();
     document.documentElement.dataset.drawn = number;
   };
@@ -145,10 +102,10 @@
   });
   const select = document.getElementById("view");
   if (select) select.addEventListener("change", () => { state.at = ""; open(select.value); });
-  const start = async () => {
+  const start = () => {
     const number = recall();
     if (select) select.value = number;
-    await open(number);
+    open(number);
     if (state.at) document.getElementById(state.at).scrollIntoView();
   };
   window.addEventListener("hashchange", start);
