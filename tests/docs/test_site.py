@@ -27,7 +27,7 @@ def test_every_public_name_and_method_is_in_the_reference(generate):
 
 def test_every_command_is_in_the_reference(generate):
     page = generate.commands()
-    for name in ("server open", "agent predict", "report html", "monitor show"):
+    for name in ("server open", "agent predict", "report", "monitor show"):
         assert f"\n## {name}\n" in page
     assert page.count("`--json") == page.count("\n## ")
 

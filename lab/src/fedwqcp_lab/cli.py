@@ -23,7 +23,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from fedwqcp.cli import AsJson, Output, without_types
+from fedwqcp.cli import AsJson, Output, with_help
 from fedwqcp.cli import run as run_app
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp_lab import figures, html_page
@@ -538,7 +538,7 @@ def _found(dataset: Dataset, files: Sequence[str]) -> str:
 
 
 app.add_typer(data_app, name="data", help="Find, fetch and check datasets.")
-without_types(app)
+with_help(app)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
 from fedwqcp._io import make_folder, to_toml
 from fedwqcp.cli import agent, engines, monitor, predictor, report, server
-from fedwqcp.cli.output import AsJson, Output, run, without_types
+from fedwqcp.cli.output import AsJson, Output, run, with_help
 from fedwqcp.demo import demo as four
 from fedwqcp.demo.hospitals import hospitals
 from fedwqcp.federation.signing import SigningKey, new_key
@@ -34,16 +34,6 @@ from fedwqcp.report.figures import draw_demo, require_matplotlib
 
 DEMO_WIDTH = 80
 """Columns of the demo where the output is no terminal."""
-MOVED = {
-    "bench run": "run",
-    "bench reproduce": "reproduce",
-    "bench stress": "stress",
-    "bench liars": "byzantine",
-    "data": "data",
-    "report tables": "tables",
-}
-"""Commands that moved to the laboratory, by what they are called there."""
-
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 
 app = typer.Typer(
@@ -59,7 +49,6 @@ app.add_typer(
     predictor.app, name="predictor", help="Graphs, test vectors and a page of predictors."
 )
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
-app.add_typer(report.app, name="report", help="Make pages of rounds and monitors.")
 app.add_typer(
     engines.flower, name="flower", help="Federations over Flower: an app of one's own, a demo."
 )
@@ -68,15 +57,8 @@ app.add_typer(keys, name="keys", help="Keys that sign answers.")
 
 
 def main() -> None:
-    """Run the command line, or say what a command that moved is called now."""
+    """Run the command line."""
     configure_logs("fedwqcp")
-    for old, new in MOVED.items():
-        if sys.argv[1 : 1 + len(words := old.split())] == words:
-            typer.echo(
-                f"error: `fedwqcp {old}` is now `fedwqcp-lab {new}`: pip install fedwqcp-lab",
-                err=True,
-            )
-            sys.exit(2)
     run(app)
 
 
@@ -245,6 +227,6 @@ def _with_imports(kind: type, text: str) -> str:
     return f"{head}{line}{''.join(lines)}{example}"
 
 
-for command in (demo, server.advise, server.audit, certs, methods, scores):
+for command in (demo, server.advise, server.audit, report.report, certs, methods, scores):
     app.command()(command)
-without_types(app)
+with_help(app)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
+from difflib import get_close_matches
 from enum import Enum
 from inspect import unwrap
-from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -131,8 +130,8 @@ def exit_code(error: FedwqcpError) -> int:
     return 4 if isinstance(error, MissingExtraError) else 2
 
 
-def without_types(app: typer.Typer) -> None:
-    """Show flags without a type in the help of every command and group.
+def with_help(app: typer.Typer) -> None:
+    """Let every command explain its arguments, and every group say which command was meant.
 
     Parameters
     ----------
@@ -144,115 +143,38 @@ def without_types(app: typer.Typer) -> None:
         command.cls = _Command
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            without_types(group.typer_instance)
+            with_help(group.typer_instance)
 
 
 class _Command(TyperCommand):
-    """A command whose flags show no type."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments; say how a percentage, a decimal comma or several are written."""
-        given = list(args)
-        try:
-            return super().parse_args(ctx, args)
-        except typer.BadParameter as error:
-            whole = "integer" in error.message  # the type of an option differs by version
-            if not (written := _as_written(given, error.param, whole)):
-                raise
-            said = error.message.rstrip(".") + written
-            raise typer.BadParameter(said, error.ctx, error.param) from None
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters; the flag ``--help`` is among them."""
-        return _bare(super().get_params(ctx))
-
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show the help of arguments, which some versions of typer and click leave out."""
         hints = get_type_hints(unwrap(self.callback), include_extras=True) if self.callback else {}
         parameters: list[Any] = list(self.params)  # typer's types of them differ by version
         for parameter in parameters:
-            written = getattr(hints.get(str(parameter.name)), "__metadata__", ())
-            for each in written:
+            for stated in getattr(hints.get(str(parameter.name)), "__metadata__", ()):
                 if parameter.param_type_name == "argument":
-                    parameter.help = each.help
+                    parameter.help = stated.help
         super().format_help(ctx, formatter)
 
 
-_PLAIN_NUMBER = re.compile(r"\d*\.?\d+")
-
-
-def _as_written(args: Sequence[str], option: Any, whole: bool) -> str:
-    """Say how a percentage, a decimal comma or several numbers of an option are written.
-
-    ``whole``: the option takes a whole number, which no percentage or decimal becomes.
-    """
-    flags = getattr(option, "opts", ())
-    pairs = [*pairwise(args), *(tuple(word.split("=", 1)) for word in args if "=" in word)]
-    for flag, value in pairs:
-        number = re.fullmatch(r"(\d+)(?:([.,])(\d+))? *(%?)", value)
-        decimal = number and number[2] == "," and number[1] == "0"
-        if flag in flags and number and (number[4] or decimal):
-            if whole:
-                return ". Write a whole number."
-            share = float(f"{number[1]}.{number[3] or 0}") / (100 if number[4] else 1)
-            if "--alpha" in flags and 0.5 < share < 1 and "--allow-large-alpha" not in args:
-                return f". Write {1 - share:g} for {100 * share:g} % coverage."
-            return f". Write {share:g}."
-        several = re.split("[,;] *", value)
-        if flag in flags and len(several) > 1 and all(map(_PLAIN_NUMBER.fullmatch, several)):
-            if not option.multiple:
-                how = "one whole number" if whole else "one number, with a point before decimals"
-                return f". Write {how}."
-            return f". Repeat the option: {' '.join(f'{flag} {each}' for each in several)}."
-    return ""
-
-
 class _Group(TyperGroup):
-    """A group whose flags show no type, and that says which command was meant."""
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return a command; for an unknown name fail, and name the nearest commands."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            near = meant(args[0], ctx.command_path, ctx.find_root().command)
-            ctx.fail(f"No such command {args[0]!r}.{near}")
+            root = ctx.find_root().command
+            names = {path: path.split()[-1] for path in _commands(root, "fedwqcp")}
+            near = get_close_matches(args[0], names.values(), n=1)
+            meant = " or ".join(f"`{path}`" for path in sorted(names) if names[path] in near)
+            ctx.fail(f"No such command {args[0]!r}.{f' Did you mean {meant}?' if meant else ''}")
         return super().resolve_command(ctx, args)
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters; the flag ``--help`` is among them."""
-        return _bare(super().get_params(ctx))
 
-
-def meant(word: str, path: str, root: Any) -> str:
-    """Say which command of the whole program was most likely meant; empty where none is near.
-
-    A file in place of a command is most likely the argument of ``report html``.
-    """
-    from difflib import get_close_matches
-
-    commands, groups = [], [(root.name or "fedwqcp", root)]
-    while groups:
-        at, group = groups.pop()
-        for name, command in group.commands.items():
-            commands.append(f"{at} {name}")
-            if hasattr(command, "commands"):
-                groups.append((f"{at} {name}", command))
-    if path.endswith(" report") and Path(word).suffix:
-        found = [f"{path} html {word}"]
-    else:
-        last = {each: each.split()[-1] for each in commands}
-        here = [each for each in commands if each.rpartition(" ")[0] == path]
-        found = [each for each, name in last.items() if name == word]
-        found = found or [e for e in here if get_close_matches(word, [last[e]])]
-        found = found or [e for e in commands if get_close_matches(word, [last[e]])]
-    return f" Did you mean {' or '.join(f'`{each}`' for each in sorted(found))}?" if found else ""
-
-
-def _bare(parameters: list[Any]) -> list[Any]:
-    """Show no type behind a flag, which takes no value."""
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
-            parameter.metavar = ""
-    return parameters
+def _commands(group: Any, path: str) -> Iterator[str]:
+    """Give every command below a group, with the words before it."""
+    for name, command in getattr(group, "commands", {}).items():
+        yield f"{path} {name}"
+        yield from _commands(command, f"{path} {name}")
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, Setting]:

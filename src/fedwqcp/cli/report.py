@@ -1,4 +1,4 @@
-"""``fedwqcp report``: pages of rounds and monitors."""
+"""``fedwqcp report``: a page of a round or a monitor."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import typer
 from fedwqcp._io import keep_apart
 from fedwqcp.cli.output import AsJson, LabelsFile, Output
 
-app = typer.Typer(no_args_is_help=True)
 
-
-@app.command("html")
-def page(
+def report(
     source: Annotated[
         Path,
         typer.Argument(
@@ -34,7 +31,7 @@ def page(
     ] = None,
     labels: LabelsFile = None,
     calibration: Annotated[
-        Path | None, typer.Option(help="The agent's calibration outputs, for its scores.")
+        Path | None, typer.Option(help="The agent's calibration outputs, for what they prove.")
     ] = None,
     examples: Annotated[
         int, typer.Option(help="Show this many single rows; only for the owner of the data.")

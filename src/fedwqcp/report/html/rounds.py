@@ -372,7 +372,7 @@ def _exchanged(release: Release, alpha: float, out: frozenset[str], *, tested: b
     lead = "The release itself is not counted, nor is an answer that was refused."
     if not tested:
         lead += (
-            " Only the agent can measure its coverage: fedwqcp report html with --agent and "
+            " Only the agent can measure its coverage: fedwqcp report with --agent and "
             "--outputs, where its data are."
         )
     table = Table("exchanged", "What each agent sent and received", columns, rows, agents=0)
