@@ -138,6 +138,8 @@ RISK = fw.calibrate(
 FOUND = SETS.measure("a", SITE)
 ENDS = np.sort(PROBS[:, :2], axis=1)
 
+OPTIONS = {"ids": IDS, "alpha": 0.2, "groups": None, "classes": None, "allow_empty": True}
+
 CALLS = {
     "calibrate": (fw.calibrate, {"agents": {"a": SITE}, "alpha": 0.2}),
     "an agent": (
@@ -158,10 +160,14 @@ CALLS = {
         },
     ),
     "Calibration": (fw.Calibration, {"scores": PROBS[:, 0], "labels": LABELS}),
-    "predict_set": (SETS.predict_set, {"agent": "a", "probs": PROBS, "ids": IDS}),
-    "predict_interval": (LINES.predict_interval, {"agent": "a", "outputs": PROBS[:, 0]}),
-    "measure": (SETS.measure, {"agent": "a", "outputs": PROBS, "labels": LABELS, "ids": IDS}),
-    "measure_risk": (RISK.measure_risk, {"agent": "a", "probs": PROBS, "labels": PROBS > 0.3}),
+    "predict_set": (SETS.predict_set, {"agent": "a", "probs": PROBS, **OPTIONS}),
+    "predict_interval": (
+        LINES.predict_interval,
+        {"agent": "a", "outputs": PROBS[:, 0], "alpha": 0.2, "groups": None},
+    ),
+    "measure": (SETS.measure, {"agent": "a", "outputs": PROBS, "labels": LABELS, **OPTIONS}),
+    "of a risk": (RISK.measure, {"agent": "a", "outputs": PROBS, "labels": PROBS > 0.3}),
+    "a predictor": (SETS.predictor("a").predict_set, {"probs": PROBS, **OPTIONS}),
     "threshold": (SETS.threshold, {"agent": "a"}),
     "by_group": (GROUPED.by_group, {"agent": "a"}),
     "record": (SETS.record, {"agent": "a"}),
@@ -214,7 +220,7 @@ CALLS = {
         for kind in (fw.APS, fw.RAPS, fw.SAPS, fw.OrdinalAPS, fw.CQR, fw.NormalizedResidual)
     },
 }
-UNTRIED = {"ax", "parts", "settings"}  # handed on; not arguments
+UNTRIED = {"ax", "options", "parts", "rows", "settings"}  # handed on; not arguments
 
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.errors.InfiniteThresholdWarning")

@@ -10,7 +10,7 @@ from command_line import call
 from engine import InMemoryCarrier, same
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
-from fedwqcp.federation.predict import calibration_of, thresholds
+from fedwqcp.federation.predict import calibration_of, predictor_of, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local
 from fedwqcp.federation.transport.session import Session
@@ -197,7 +197,7 @@ def test_overlapping_groups_are_the_same_over_every_transport(carry, tmp_path):
     rows = [{"sex=f", "age=<50"}, {"sex=m"}, set()]
     for name, own in sites.items():
         cal = calibration_of(round, own)
-        found = thresholds(there, name, calibration=cal, group=rows)
+        found = predictor_of(there, name, cal).thresholds_of(rows, None, len(rows))
         by_name = here.by_group(name)
         largest = [max(by_name[each] for each in row or {"others"}) for row in rows]
         assert found[:, 0].tolist() == largest

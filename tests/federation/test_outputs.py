@@ -12,7 +12,7 @@ import fedwqcp as fw
 from changed import replace
 from fedwqcp import calibrate
 from fedwqcp.errors import ClassesError, InputError, RecordError
-from fedwqcp.federation.predict import calibration_of, predict
+from fedwqcp.federation.predict import calibration_of, predictor_of
 from fedwqcp.federation.temperature import (
     for_calibration,
     for_prediction,
@@ -253,7 +253,7 @@ def test_a_bad_row_of_a_table_is_named_by_its_line(tmp_path):
         calibration_of(ROUND, load_outputs(path))
     release = calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="lac")
     with raises(InputError, row=2):
-        predict(release, "a", load_outputs(path))
+        predictor_of(release, "a").apply(load_outputs(path))
 
 
 LOGIT_ROUND = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 1, key="k")
@@ -387,7 +387,7 @@ def test_logits_are_refused_where_no_temperature_is_known():
         calibration_of(LOGIT_ROUND, site())
     release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="lac")
     with pytest.raises(InputError):
-        predict(release, "a", site())
+        predictor_of(release, "a").apply(site())
 
 
 CLASSES = ("melanoma", "nevus")

@@ -15,7 +15,7 @@ from fedwqcp import APS, preset
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, Roster, load_roster
-from fedwqcp.federation.predict import thresholds
+from fedwqcp.federation.predict import predictor_of, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
@@ -111,9 +111,10 @@ def test_thresholds_for_rows_broadcast_against_scores():
     release = fw.calibrate(
         {"a": cal, "b": other}, method="fedwq-cp", alpha=0.2, by="group", score="lac"
     )
-    rows = release.threshold("a", group=["m", "f", "m"])
+    own = release.predictor("a")
+    rows = own.thresholds_of(["m", "f", "m"], None, 3)
     assert rows.tolist() == [[0.45], [0.9], [0.45]]
-    assert release.threshold("a", group=np.array([], dtype=str)).shape == (0, 1)
+    assert own.thresholds_of(np.array([], dtype=str), None, 0).shape == (0, 1)
     probs = [[0.6, 0.4], [0.6, 0.4], [0.5, 0.5]]
     sets = fw.LAC().invert(probs, rows)
     assert [sets[i] for i in range(3)] == [(0,), (0, 1), ()]
@@ -136,8 +137,8 @@ def test_what_the_agents_of_a_group_are_told_goes_to_the_right_ones():
     assert release.threshold("c", group="y").tolist() == alone.threshold("c").tolist()
     assert release.threshold("a", group="y") == inf
     assert release.public().absent == {"x": ("b", "c"), "y": ("a",)}
-    again = thresholds(release.public(), "c", calibration=cals["c"], group=["y", "y"])
-    assert again.tolist() == [alone.threshold("c").tolist()] * 2
+    again = thresholds(release.public(), "c", calibration=cals["c"], group="y")
+    assert again.tolist() == alone.threshold("c").tolist()
 
 
 def test_two_columns_of_scores():
@@ -148,8 +149,7 @@ def test_two_columns_of_scores():
     )
     # each column at 0.25, n = 5: rank ceil(6 * 0.75) = 5
     assert release.threshold("a", group="u").tolist() == [4, 8]
-    assert release.threshold("a", group=["v", "u"]).tolist() == [[9, 18], [4, 8]]
-    own = thresholds(release, "a", calibration=cal, group=["v", "u"])
+    own = predictor_of(release, "a", cal).thresholds_of(["v", "u"], None, 2)
     assert own.tolist() == [[9, 18], [4, 8]]
     intervals = fw.CQR(symmetric=False).invert([[0.0, 1.0], [0.0, 1.0]], own)
     assert intervals.sizes().tolist() == [1 + 9 + 18, 1 + 4 + 8]
@@ -233,7 +233,7 @@ def test_a_group_must_be_named_and_known():
         release.threshold("a")
     with pytest.raises(InputError):
         release.threshold("a", group="d")
-    with raises(InputError, row=1) as refused:
+    with pytest.raises(InputError) as refused:
         release.threshold("a", group=["f", "secret"])
     assert "secret" not in str(refused.value)
     with pytest.raises(InputError, match="leave group out"):

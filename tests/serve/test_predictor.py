@@ -52,7 +52,7 @@ def test_measures_are_those_of_the_release():
     assert release.predictor("st-mary").levels[0].proved == release.proved("st-mary") == 0.8
     release, _, new = released("fed-crc")
     assert release.predictor("köln").measure(new.values, new.labels).risk == (
-        release.measure_risk("köln", new).risk
+        release.measure("köln", new).risk
     )
 
 

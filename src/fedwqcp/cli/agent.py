@@ -27,12 +27,13 @@ from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.batches import calibration_in_batches
 from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
+from fedwqcp.federation.fingerprints import calibration_rows
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan
+from fedwqcp.federation.predict import predictor_of
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release, promise
-from fedwqcp.federation.serving import predictor_of
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder
@@ -43,10 +44,10 @@ from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.readers import load_outputs
 from fedwqcp.readers.batches import OutputBatches, batched
 from fedwqcp.report.terminal import scale
-from fedwqcp.scores import LabelScore, Score, row_ids
+from fedwqcp.scores import Score
 from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
-from fedwqcp.serve import Predictor, parse
+from fedwqcp.serve import Level, Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.messages import Local, Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord
@@ -321,17 +322,13 @@ def predictor(
     )
     name = who or "new-site"
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-    cal, own = (
-        _in_batches_again(context, terms.round, calibration, calibration_labels, scores),
-        None,
-    )
-    if calibration is not None and cal is None:
+    own = None
+    if calibration is not None and batched(calibration, calibration_labels) is None:
         read = load_outputs(Path(calibration), calibration_labels, terms.round.classes)
         own = temperature.for_prediction(terms.round, name, read, kept)
     elif exists(kept):
         own = temperature.load_temperature(kept, terms.round, name)
-    if calibration is not None and cal is None:
-        _, cal = _read_again(terms.round, calibration, calibration_labels, own)
+    _, cal = _calibrated_with(context, terms.round, calibration, calibration_labels, scores, own)
     found = predictor_of(
         terms,
         who,
@@ -404,80 +401,81 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets; with labels, also print their coverage."""
+    output, terms, who, cal, again = Output(as_json), None, None, None, None
     if predictor is not None:
-        _serve(
-            parse(read_bytes(predictor), str(predictor)),
+        if release or calibration or round:
+            raise InputError(
+                "stands alone, without release, calibration or round", field="--predictor"
+            )
+        own = parse(read_bytes(predictor), str(predictor))
+        name = own.agent or "new-site"
+    else:
+        if release is None or model or model_name:
+            raise InputError(
+                "must be given; a model is compared with --predictor", field="--release"
+            )
+        named = new_site or None not in (require, alpha)
+        terms, who = _release_of(
+            context, release, agent, round, require, new_site=new_site, named=named
+        )
+        name = who or "new-site"
+    masked = isinstance(own.score_object if terms is None else terms.score, Mask)
+    new = None if masked else load_outputs(outputs, labels, (terms.round if terms else own).classes)
+    kept = None
+    if terms is not None:
+        kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
+        fitted = None if new is None else temperature.for_prediction(terms.round, name, new, kept)
+        again, cal = _calibrated_with(
+            context, terms.round, calibration, calibration_labels, None, fitted
+        )
+        own = predictor_of(
+            terms, who, cal, temperature=None if fitted is None else fitted.temperature
+        )
+    level = own.level(alpha)
+    promised = _promised(own, level, terms, who)
+    if new is None:
+        masks.predict(
+            partial(own.predict_mask, alpha=alpha, model=model or model_name),
+            partial(own.measure, alpha=alpha, model=model or model_name),
             outputs,
-            labels,
-            out,
-            Output(as_json),
-            alpha=alpha,
-            allow_empty=allow_empty,
-            model=model or model_name,
-            beside=(release, calibration, round),
+            out or Path(f"masks-{name}-{own.round}"),
+            promised,
+            level.alpha,
+            output,
         )
         return
-    if release is None or model or model_name:
-        raise InputError("must be given; a model is compared with --predictor", field="--release")
-    agreed = new_site or None not in (require, alpha)
-    terms, who = _release_of(
-        context, release, agent, round, require, new_site=new_site, named=agreed
-    )
-    name = who or "new-site"
-    if isinstance(terms.score, Mask):
-        out = out or folder.default_name(terms.round, "masks", agent=name, end="")
-        _predict_masks(terms, who, outputs, out, Output(as_json), alpha, calibration)
-        return
-    new = load_outputs(outputs, labels, terms.round.classes)
-    kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-    own = temperature.for_prediction(terms.round, name, new, kept)
-    cal = _in_batches_again(context, terms.round, calibration, calibration_labels)
-    again = None
-    if calibration is not None and cal is None:
-        again, cal = _read_again(terms.round, calibration, calibration_labels, own)
-    ready = new if own is None else temperature.probabilities(new, own)
+    own.check_model(model or model_name)
     with in_file(outputs):
-        prediction.check_classes(terms.round, ready)
-    try:
-        sets = prediction.predict(
-            terms, who, ready, alpha=alpha, calibration=cal, allow_empty=allow_empty
-        )
-    except InputError as error:  # a row is one of the outputs
-        raise error if error.row is None else error.within(str(outputs)) from None
+        ready = temperature.for_predictor(own, new)
+        sets = own.apply(ready, alpha, allow_empty)
     with in_file(outputs, labels):
-        found = _rates(terms.round, Plan.of(terms.round).score, sets, new)
-    rows = prediction.calibration_rows(terms.round, ready, again) if found else None
-    out = out or folder.default_name(terms.round, "sets", agent=name, end=".csv")
-    beside = _path(calibration), calibration_labels
-    keep_apart(out, release, outputs, *beside, round, labels, kept)
+        found = _rates(own, own.score_object, sets, new)
+    rows = calibration_rows(terms.round, ready, again) if terms and found else None
+    out = out or Path(f"sets-{name}-{own.round}.csv")
+    keep_apart(out, release, outputs, _path(calibration), calibration_labels, round, labels, kept)
     replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
-    sizes, output = sets.sizes(), Output(as_json)
     empty = float(sets.empty().mean()) if len(sets) else None
-    about = f"; mean size {sizes.mean():.4g}, {empty:.1%} empty" if len(sets) else ""
-    output.say(f"{len(sets)} sets in {out}{about}")
-    group = new.groups if terms.round.by == "group" else None
-    features = None if ready.features is None else np.asarray(ready.features, dtype=np.float64)
-    threshold = np.atleast_1d(
-        prediction.thresholds(terms, who, alpha, cal, features, group=group)
-    ).astype(np.float64)
+    size = float(sets.sizes().mean()) if len(sets) else None
+    output.say(
+        f"{len(sets)} sets in {out}"
+        + (f"; mean size {size:.4g}, {empty:.1%} empty" if len(sets) else "")
+    )
+    group = new.groups if own.by == "group" else None
+    threshold = np.atleast_1d(own.thresholds_of(group, alpha, len(sets)))
     if threshold.size:
-        output.say(f"threshold {_span(threshold)}, {_source(terms, calibration, cal)}")
-    level = terms.round.alphas[0] if alpha is None else alpha
-    proved = prediction.proved_at(terms.round, cal, level)
+        source = "from the predictor" if terms is None else _source(terms, calibration, cal)
+        output.say(f"threshold {_span(threshold)}, {source}")
     if not new_site:
-        output.say(f"guarantee: {promise(terms, who, level, proved)}")
-    _say_rates(found, level, output)
+        output.say(f"guarantee: {promised}")
+    _say_rates(found, level.alpha, output)
     findings = [
-        *([promised_to_new_site(terms, level)] if new_site else ()),
+        *([promised_to_new_site(terms, level.alpha)] if terms and new_site else ()),
         *([Finding.of("replaced", file=out)] if replaced else ()),
-        *([Finding.of("servers-record", file=release)] if terms.received else ()),
-        *inspection.of_columns(Plan.of(terms.round), new),
-        *(inspection.of_thresholds(terms.round, threshold, group) if len(sets) else ()),
-        *(inspection.of_agent(terms, who) if who else ()),
+        *(_of_release(terms, who, release, new, threshold if len(sets) else None) if terms else ()),
         *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
         *([rows] if rows else ()),
-        *_missed(found, level, None if cal is None else cal.n),
+        *_missed(found, level.alpha, None if cal is None else cal.n),
     ]
     output.tell(findings)
     output.done(
@@ -486,12 +484,34 @@ def predict(
         n=len(sets),
         threshold=[threshold.min(), threshold.max()] if threshold.size else [],
         findings=findings,
-        proved=proved,
-        size=float(sizes.mean()) if len(sets) else None,
+        proved=level.proved,
+        size=size,
         empty=empty,
         measured=found,
         like_calibration=rows["rows"] if rows else 0,
     )
+
+
+def _promised(own: Predictor, level: Level, terms: Release | None, who: str | None) -> str:
+    """Say what is proved, from a release or from a predictor alone."""
+    if terms is not None:
+        return promise(terms, who, level.alpha, level.proved)
+    here = "" if level.proved is None else f"; proved here: at least {level.proved:.3g}"
+    return f"{own.promise}{here}"
+
+
+def _of_release(
+    terms: Release, who: str | None, path: Path | None, new: Outputs, threshold: Floats | None
+) -> Iterator[Finding]:
+    """Find what is to be said of a release that is predicted from."""
+    if terms.received:
+        yield Finding.of("servers-record", file=path)
+    yield from inspection.of_columns(Plan.of(terms.round), new)
+    if threshold is not None:
+        group = new.groups if terms.round.by == "group" else None
+        yield from inspection.of_thresholds(terms.round, threshold, group)
+    if who is not None:
+        yield from inspection.of_agent(terms, who)
 
 
 def _required(round: Round, method: str | None) -> Round:
@@ -499,107 +519,6 @@ def _required(round: Round, method: str | None) -> Round:
     if method not in (None, round.method.name):
         raise InputError(f"must be {method}, got {round.method.name}", field="method")
     return round
-
-
-def _serve(
-    own: Predictor,
-    outputs: Path,
-    labels: Path | None,
-    out: Path | None,
-    output: Output,
-    *,
-    alpha: float | None,
-    allow_empty: bool,
-    model: Path | str | None,
-    beside: tuple[object, ...],
-) -> None:
-    """Predict with a predictor."""
-    if any(beside):
-        raise InputError("stands alone, without release, calibration or round", field="--predictor")
-    if isinstance(own.score_object, Mask):
-        name, level = own.agent or "new-site", own.level(alpha)
-        masks.predict(
-            partial(own.predict_mask, alpha=alpha, model=model),
-            partial(own.measure, alpha=alpha, model=model),
-            outputs,
-            out or Path(f"masks-{name}-{own.round}"),
-            own.promise,
-            level.alpha,
-            output,
-        )
-        return
-    read = load_outputs(outputs, labels, own.classes)
-    if read.logits != (own.temperature is not None):
-        wanted = "probabilities" if own.temperature is None else "logits, as the site calibrated"
-        raise InputError(f"must be {wanted}", field=str(outputs))
-    if own.temperature is not None:
-        kept = temperature.Temperature(own.round, own.agent or "new-site", own.temperature)
-        read = temperature.probabilities(read, kept)
-    randomized = isinstance(own.score_object, LabelScore) and own.score_object.randomized
-    own.check_model(model)
-    with in_file(outputs):
-        new = read.in_classes(own.classes)
-        ids = row_ids(new.values) if randomized and new.ids is None else new.ids
-        groups = new.groups if own.by == "group" else None
-        own.check_columns(new.values)
-        sets = own.apply(new.values, ids, groups, alpha, allow_empty)
-    name = own.agent or "new-site"
-    with in_file(outputs, labels):
-        found = _rates(own, own.score_object, sets, new)
-    out = out or Path(f"sets-{name}-{own.round}.csv")
-    keep_apart(out, outputs, labels)
-    level, table = own.level(alpha), own.thresholds(alpha)
-    findings = [
-        *([Finding.of("replaced", file=out)] if exists(out) else ()),
-        *_missed(found, level.alpha, None),
-    ]
-    write_atomic(out, as_csv(sets, new.ids).encode())
-    size = float(sets.sizes().mean()) if len(sets) else None
-    empty = float(sets.empty().mean()) if len(sets) else None
-    said = "" if size is None else f"; mean size {size:.4g}, {empty:.1%} empty"
-    output.say(f"{len(sets)} sets in {out}{said}")
-    output.say(f"threshold {_span(table)}, from the predictor")
-    output.tell(findings)
-    here = "" if level.proved is None else f"; proved here: at least {level.proved:.3g}"
-    output.say(f"guarantee: {own.promise}{here}")
-    _say_rates(found, level.alpha, output)
-    output.done(
-        agent=name,
-        sets=out,
-        n=len(sets),
-        threshold=[table.min(), table.max()],
-        findings=findings,
-        proved=level.proved,
-        size=size,
-        empty=empty,
-        measured=found,
-        like_calibration=0,
-    )
-
-
-def _predict_masks(
-    terms: Release,
-    who: str | None,
-    outputs: Path,
-    out: Path,
-    output: Output,
-    alpha: float | None,
-    calibration: str | None,
-) -> None:
-    """Predict with a release of masks."""
-    cal = None
-    if calibration is not None:
-        cal = prediction.calibration_of(terms.round, load_outputs(Path(calibration)))
-    level = terms.round.alphas[0] if alpha is None else alpha
-    masks.predict(
-        partial(terms.predict_mask, who, calibration=cal, alpha=alpha),
-        partial(terms.measure, who, calibration=cal, alpha=alpha),
-        outputs,
-        out,
-        promise(terms, who, level, prediction.proved_at(terms.round, cal, level)),
-        level,
-        output,
-    )
 
 
 def _release_of(
@@ -669,31 +588,30 @@ def _path(source: str | None) -> Path | None:
     return None if source is None or "://" in source else Path(source)
 
 
-def _in_batches_again(
+def _calibrated_with(
     context: typer.Context,
     round: Round,
     path: str | None,
     labels: Path | None,
-    scores: str | None = None,
-) -> Calibration | None:
-    """Read large calibration data once more; None where they are to be read whole, or not named."""
+    scores: str | None,
+    own: temperature.Temperature | None,
+) -> tuple[Outputs | None, Calibration | None]:
+    """Read calibration points once more, as they were when the round was answered.
+
+    Large data are read in batches, and give no `Outputs`.
+    """
     if path is None and labels is not None:
         raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
     if None not in (path, scores):
         raise InputError("takes the place of --calibration: leave one out", field="--scores")
     source = path if scores is None else scores
-    batches = None if source is None else batched(source, labels, scores=scores is not None)
-    if batches is None:
-        return None
-    kept = folder.default_name(round, "calibration", end=".scores")
-    return context.with_resource(_in_batches(round, batches, kept))
-
-
-def _read_again(
-    round: Round, path: str, labels: Path | None, own: temperature.Temperature | None
-) -> tuple[Outputs, Calibration]:
-    """Read calibration points once more, as they were when the round was answered."""
-    outputs = load_outputs(Path(path), labels, round.classes)
+    if source is None:
+        return None, None
+    batches = batched(source, labels, scores=scores is not None)
+    if batches is not None:
+        kept = folder.default_name(round, "calibration", end=".scores")
+        return None, context.with_resource(_in_batches(round, batches, kept))
+    outputs = load_outputs(Path(source), labels, round.classes)
     if outputs.logits != (own is not None):
         raise InputError("--calibration and --outputs must both hold logits, or neither")
     if own is not None:
@@ -703,7 +621,7 @@ def _read_again(
                 f"was fitted on {own.fitted_on} rows, and this file holds out another number"
             )
         outputs = temperature.calibrated(round, outputs, own)
-    with in_file(Path(path), labels):
+    with in_file(Path(source), labels):
         return outputs, prediction.calibration_of(round, outputs)
 
 

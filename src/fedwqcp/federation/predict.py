@@ -1,37 +1,29 @@
-"""From a model's outputs to calibration data, and from a release to prediction sets."""
+"""From a model's outputs to calibration data, and from a release to an agent's predictor."""
 
 from __future__ import annotations
 
-import math
-import os
 import unicodedata
 from dataclasses import replace
-from functools import cache
+from datetime import date
+from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_indicators
+from fedwqcp import methods
+from fedwqcp._validation import Floats, as_indicators
 from fedwqcp.errors import InputError, WrongRoundError
-from fedwqcp.federation.plan import Plan, part_of, set_rule
-from fedwqcp.findings import Finding
+from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of, stamp
 from fedwqcp.groups import group_places
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
-from fedwqcp.outputs import (
-    LABELS_BESIDE,
-    ROWS,
-    MaskOutputs,
-    Outputs,
-    named_by_line,
-    row_uniforms,
-)
+from fedwqcp.outputs import LABELS_BESIDE, MaskOutputs, Outputs, named_by_line, row_uniforms
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
+from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
-from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.serve import Level, Predictor
+from fedwqcp.serve.predictor import Threshold, bound_to
 from fedwqcp.wire.messages import Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord, threshold_by
 
@@ -86,61 +78,6 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     raise InputError(f"score {name_of(score)!r} is the caller's own: its scores are not made here")
 
 
-@named_by_line
-def predict(
-    release: ReleaseRecord,
-    agent: str | None,
-    outputs: Outputs,
-    *,
-    alpha: float | None = None,
-    calibration: Calibration | None = None,
-    allow_empty: bool = True,
-) -> LabelSets | Intervals:
-    """Turn an agent's model outputs into prediction sets; None for a site that took no part."""
-    _check_kind(outputs)
-    round = release.round
-    score = Plan.of(round).score
-    check_agent(release, agent)
-    outputs = outputs.in_classes(round.classes)
-    features = None
-    if outputs.features is not None:
-        features = as_floats(outputs.features, "features", (len(outputs.values), None))
-    group = outputs.groups if round.by == "group" else None
-    if round.by == "group" and group is None:
-        raise InputError(
-            "a round by group needs the group of each row beside the outputs (groups, or a column "
-            f"'group'); its groups: {', '.join(round.groups)}"
-        )
-    threshold = thresholds(release, agent, alpha, calibration, features, group=group)
-    check_classes(round, outputs)
-    if isinstance(score, LabelScore):
-        rule = set_rule(round.rule, allow_empty)
-        u = row_uniforms(round.key, outputs) if score.randomized else None
-        sets = score.invert(outputs.values, threshold, rule, u)
-        return LabelSets(sets.mask, round.classes) if round.classes else sets
-    if not allow_empty:
-        raise InputError(
-            "empty sets can be avoided only in sets of labels of which one is true, which score "
-            f"{round.score.name!r} does not make",
-            cure=("leave allow_empty=False out", "leave --no-allow-empty out"),
-        )
-    if isinstance(score, MultiLabel):
-        return LabelSets(score.invert(outputs.values, threshold).mask, round.classes)
-    if isinstance(score, IntervalScore):
-        return score.invert(outputs.values, threshold)
-    if isinstance(score, Mask):
-        raise InputError("is of masks: call predict_mask", field="score")
-    raise InputError(
-        f"score {round.score.name!r} is the caller's own: its sets are not made here",
-        cure=(
-            "name the score when calibrating (score=), or compare your own scores with "
-            "release.threshold(agent)",
-            "name the score when opening a round (--score), or compare your own scores with the "
-            "threshold",
-        ),
-    )
-
-
 def check_agent(release: ReleaseRecord, agent: str | None) -> None:
     """Refuse the name of an agent that is not in the roster."""
     if agent is None or release.round.expects(agent):
@@ -155,40 +92,25 @@ def check_agent(release: ReleaseRecord, agent: str | None) -> None:
     raise InputError(f"{unknown_agent(agent, release.round.agents)}; {cure}")
 
 
-RESOLVED = "_resolved"
-"""Attribute of a release with the thresholds that were asked for; in no file and no copy."""
-
-
 def thresholds(
     release: ReleaseRecord,
     agent: str | None,
     alpha: float | None = None,
     calibration: Calibration | None = None,
-    features: Floats | None = None,
     *,
-    group: str | int | npt.ArrayLike | None = None,
+    group: str | int | None = None,
 ) -> float | Floats:
     """Return the threshold that an agent predicts with; None is a site that took no part.
 
-    Its shape is () shared, (C,) per label, (n, 1) per input, (2,) per column of the score. Where
-    ``calibration`` is left out, what agents of this process found for themselves is used. ``group``
-    is the name of one, or the group of each test input.
+    Its shape is () shared, (C,) per label, (2,) per column of the score. Where ``calibration`` is
+    left out, what agents of this process found for themselves is used.
     """
     plan = Plan.of(release.round)
-    resolved: dict[Any, float | Floats] = {}  # by agent and level, where nothing else decides
-    key = agent, release.tasks_of(alpha).start  # refuses what is no level
-    if calibration is None and features is None and group is None:
-        resolved = vars(release).setdefault(RESOLVED, {})
-        if key in resolved:
-            return resolved[key]
     if calibration is None:
         if plan.traits.floors and agent is not None and agent not in release.local:
             own_data(None, release.round.method.name)  # whatever the release holds
-        shown = release.threshold(agent, alpha, group)  # says whose data are missing, if any are
-        if agent in release.local and (features is None or not plan.traits.needs_features):
-            resolved[key] = shown
-            return shown
-    elif agent is None:
+        return release.threshold(agent, alpha, group)
+    if agent is None:
         raise InputError(
             "calibration data of a site that took no part count in no threshold of this round",
             cure=(
@@ -196,30 +118,17 @@ def thresholds(
                 "leave --calibration out, or take part in the next round with them",
             ),
         )
-    else:
-        plan.check(calibration)
+    plan.check(calibration)
 
     def _of_group(part: int) -> Floats:
-        values = [
-            localize(plan, release, agent, task, calibration, features=features)
-            for task in release.tasks_of(alpha, part)
-        ]
-        if len(values) == 1:
-            return values[0]
-        return np.concatenate([q if q.ndim else q[None] for q in values], axis=-1)
+        tasks = release.tasks_of(alpha, part)
+        values = [localize(plan, release, agent, task, calibration) for task in tasks]
+        return values[0] if len(values) == 1 else np.array(values)
 
     values = threshold_by(release.round, _of_group, group)
-    low, high = plan.bounds
     if plan.traits.floors:  # what was borrowed may be anything
-        values = np.where(values > high, np.inf, values)
-    if not (((low <= values) & (values <= high)) | (values == np.inf)).all():
-        raise InputError(
-            f"the release's threshold must lie between {low:g} and {high:g} for "
-            f"{release.round.score.name}, or be +inf: it was changed or is of another score"
-        )
-    threshold = values if values.ndim else float(values)
-    resolved[key] = threshold
-    return threshold
+        values = np.where(values > plan.bounds[1], np.inf, values)
+    return values if values.ndim else float(values)
 
 
 def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | None:
@@ -238,13 +147,10 @@ def localize(
     agent: str | None,
     task: int,
     calibration: Calibration | None,
-    *,
-    features: Floats | None = None,
 ) -> Floats:
-    """Return an agent's threshold for one task.
+    """Return an agent's threshold for one task: shape () shared, (C,) per label.
 
-    Shape () shared, (C,) per label, (n, 1) per input. It is +inf where it would be the agent's own
-    and the agent has no point of the group.
+    It is +inf where it would be the agent's own and the agent has no point of the group.
     """
     this, outcome = plan.tasks[task], release.outcomes[task]
     shared = outcome.threshold(None)
@@ -254,88 +160,7 @@ def localize(
     points = None
     if calibration is not None:
         points = part_of(release.round, calibration.column(this.column), this.group)
-    return plan.method.localize(
-        outcome, points, release.position(agent, task), this.alpha, features
-    )
-
-
-_ENOUGH = 10
-"""So many rows without ids must be alike before it is said: fewer may be chance."""
-_SECRET = int.from_bytes(os.urandom(8), "big")
-"""Key of the fingerprints of this process."""
-
-
-class Fingerprints(NamedTuple):
-    """Keyed hashes of an agent's rows: they find equal rows in this process and reveal none."""
-
-    values: npt.NDArray[np.uint64]
-    ids: npt.NDArray[np.int64] | None
-    of_scores: bool
-
-
-def fingerprints(data: Outputs | Calibration) -> Fingerprints:
-    """Return the hash of each row's outputs (of its scores in a `Calibration`), and of its id."""
-    rows = _table(data)
-    hashes, by = np.empty(len(rows), np.uint64), _multipliers(rows.shape[1])
-    for start in range(0, len(rows), ROWS):
-        words = np.ascontiguousarray(rows[start : start + ROWS], np.float64).view(np.uint64)
-        words = words ^ (words >> np.uint64(32))  # short numbers end in zeros
-        np.einsum("ij,j->i", words, by, out=hashes[start : start + ROWS])
-    ids = None if isinstance(data, Calibration) else data.ids
-    if ids is not None:  # str: 7 in one file, "7" in another
-        ids = np.fromiter(map(hash, map(str, ids.tolist())), np.int64, len(ids))
-    return Fingerprints(hashes, ids, isinstance(data, Calibration))
-
-
-def calibration_rows(
-    round: Round, new: Outputs, known: Outputs | Calibration | Fingerprints | None
-) -> Finding | None:
-    """Count the test rows that are like rows of an agent's calibration data; None without any.
-
-    With ids on both sides, rows are alike that have the same id and outputs. Without, nobody
-    knows: those count whose outputs (scores, where calibration data are scores) have more than six
-    decimals and occur once on each side, if they are half of the test rows and at least `_ENOUGH`.
-    """
-    n = len(new.values)
-    if known is None or not n:
-        return None
-    if isinstance(known, Outputs):
-        known = known.in_classes(round.classes)
-    there = known if isinstance(known, Fingerprints) else fingerprints(known)
-    data: Outputs | Calibration = new.in_classes(round.classes)
-    if there.of_scores and isinstance(data, Outputs):
-        data = scored(Plan.of(round).score, round.key, data)
-    here = fingerprints(data)
-    if here.ids is not None and there.ids is not None:
-        pairs = here.values ^ here.ids.view(np.uint64), there.values ^ there.ids.view(np.uint64)
-        count = int(np.count_nonzero(np.isin(*pairs)))
-        how = "ids"
-    else:
-        rows = _table(data).astype(np.float64, copy=False)
-        long = (np.round(rows, 6) != rows).any(axis=1)
-        count = len(np.intersect1d(_once(here.values[long]), _once(there.values)))
-        count = count if count >= max(_ENOUGH, n / 2) else 0
-        how = "scores" if there.of_scores else "outputs"
-    return Finding.of("calibration-rows", rows=count, n=n, how=how) if count else None
-
-
-def _table(data: Outputs | Calibration) -> npt.NDArray[Any]:
-    """Return what a model put out, or its scores, as a table."""
-    values = data.scores if isinstance(data, Calibration) else data.values
-    return values.reshape(len(values), math.prod(values.shape[1:]))
-
-
-@cache
-def _multipliers(columns: int) -> npt.NDArray[np.uint64]:
-    """Return a random odd number for each column, the same ones throughout the process."""
-    drawn = np.random.default_rng(_SECRET).integers(2**64, size=columns, dtype=np.uint64)
-    return drawn | np.uint64(1)
-
-
-def _once(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    different, counts = np.unique(values, return_counts=True)
-    alone: npt.NDArray[np.uint64] = different[counts == 1]
-    return alone
+    return plan.method.localize(outcome, points, release.position(agent, task), this.alpha)
 
 
 def check_same_round(
@@ -405,3 +230,65 @@ def _check_kind(outputs: Outputs) -> None:
             "the outputs are logits, which only `agent calibrate` and `agent predict` read: give "
             "probabilities, fw.softmax(logits)"
         )
+
+
+def predictor_of(
+    release: ReleaseRecord,
+    agent: str | None,
+    calibration: Calibration | None = None,
+    *,
+    proved: dict[float, float | None] | None = None,
+    temperature: float | None = None,
+    model: str | Path | None = None,
+    data_period: str | None = None,
+    valid_until: str | date | None = None,
+) -> Predictor:
+    """Resolve an agent's thresholds for every level, label and group.
+
+    ``proved`` is what is proved at each level, where the calibration data are not given.
+    """
+    round, plan = release.round, Plan.of(release.round)
+    check_agent(release, agent)
+    if isinstance(plan.score, Custom):
+        raise InputError(
+            f"score {round.score.name!r} is the caller's own: its sets are not made here",
+            cure=(
+                "name the score when calibrating (score=), or compare your own scores with "
+                "release.threshold(agent)",
+                "name the score when opening a round (--score), or compare your own scores with "
+                "the threshold",
+            ),
+        )
+    levels = []
+    for alpha in round.alphas:
+        rows: list[tuple[Threshold, ...]] = []
+        for group in round.groups or (None,):
+            values = np.ravel(thresholds(release, agent, alpha, calibration, group=group)).tolist()
+            rows.append(tuple("inf" if q == inf else q for q in values))
+        known = (proved or {}).get(alpha)
+        here = proved_at(round, calibration, alpha) if calibration is not None else known
+        levels.append(Level(alpha, tuple(rows), here))
+    return Predictor(
+        agent=agent,
+        score=choose_score(plan.score),
+        method=choose_method(methods.get(round.method.name, **round.method.settings)),
+        levels=tuple(levels),
+        guarantee=release.guarantee,
+        promise=release.guarantee.in_words,
+        assumption=release.assumption,
+        round=round.id,
+        rule=round.rule,  # type: ignore[arg-type]  # Plan.of checks it
+        key=round.key,
+        n_classes=round.n_classes or _columns(levels, plan),
+        classes=round.classes,
+        by=round.by,  # type: ignore[arg-type]  # a round checks it
+        groups=round.groups,
+        temperature=temperature,
+        provenance=stamp() | bound_to(model, data_period, valid_until),
+    )
+
+
+def _columns(levels: list[Level], plan: Plan) -> int | None:
+    """Return how many labels have a threshold of their own; None where one is for all."""
+    width = max(len(row) for level in levels for row in level.thresholds)
+    return width if width > plan.score.columns else None

@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import partial
 from importlib import import_module
 from math import floor
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp import metrics
-from fedwqcp._validation import Bools, Floats, as_alpha, checked, plain
+from fedwqcp._validation import Bools, checked
 from fedwqcp.errors import InputError
+from fedwqcp.federation.fingerprints import check_own, known_rows
 from fedwqcp.federation.inspection import of_release
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import (
-    Fingerprints,
-    calibration_of,
-    calibration_rows,
-    check_agent,
-    check_ids,
-    fingerprints,
-    predict,
-    thresholds,
-)
-from fedwqcp.federation.serving import predictor_of
+from fedwqcp.federation.predict import calibration_of, check_ids, predictor_of
 from fedwqcp.findings import Finding
-from fedwqcp.groups import columns_of
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics import AgentMetrics, AgentRisk, MaskRisk
-from fedwqcp.outputs import MaskOutputs, Outputs
-from fedwqcp.scores import IntervalScore, LabelScore, Score
-from fedwqcp.scores.custom import Custom
+from fedwqcp.outputs import Outputs
+from fedwqcp.scores import IntervalScore, Score
 from fedwqcp.scores.mask import Mask
-from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor
+from fedwqcp.serve.predictor import IntervalOptions, SetOptions
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord
@@ -48,39 +34,13 @@ from fedwqcp.words.findings import lines
 from fedwqcp.words.findings import warn as warn_of
 from fedwqcp.words.rounds import guarantee
 
-_NEW_SITE = "new site"
-"""How measures call a site that took no part."""
 _MOST_SHOWN = 10
 """Agents in a printed release."""
 
-_FINGERPRINTS = "_fingerprints"
-"""Attribute of a release with the fingerprints of its calibration rows; in no file and no copy."""
 _FINDINGS = "_findings"
 """Attribute of a release with what `calibrate` found; in no file and no copy."""
-
-T = TypeVar("T")
-
-
-class _IntervalOptions(TypedDict, total=False):
-    """What `predict_interval` takes beside the level."""
-
-    groups: npt.ArrayLike | None
-    features: npt.ArrayLike | None
-    calibration: Calibration | Outputs | None
-
-
-class _SetOptions(_IntervalOptions, total=False):
-    """What `predict_set` takes beside the level."""
-
-    ids: npt.ArrayLike | None
-    classes: Sequence[str] | None
-    allow_empty: bool
-
-
-class _MeasureOptions(_SetOptions, total=False):
-    """What `measure` takes beside the level."""
-
-    level: float
+_PREDICTORS = "_predictors"
+"""Attribute of a release with the predictors that were asked for; in no file and no copy."""
 
 
 class Release(ReleaseRecord[O, S], Generic[O, S]):
@@ -164,8 +124,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         agent: str | None,
         probs: npt.ArrayLike | Outputs,
         *,
+        calibration: Calibration | Outputs | None = None,
         alpha: float | None = None,
-        **options: Unpack[_SetOptions],
+        **options: Unpack[SetOptions],
     ) -> LabelSets: ...
 
     @overload
@@ -174,8 +135,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         agent: str | None,
         probs: npt.ArrayLike | Outputs,
         *,
+        calibration: Calibration | Outputs | None = None,
         alpha: Sequence[float],
-        **options: Unpack[_SetOptions],
+        **options: Unpack[SetOptions],
     ) -> dict[float, LabelSets]: ...
 
     @checked
@@ -184,13 +146,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         agent: str | None,
         probs: npt.ArrayLike | Outputs,
         *,
-        ids: npt.ArrayLike | None = None,
-        alpha: float | Sequence[float] | None = None,
-        groups: npt.ArrayLike | None = None,
-        classes: Sequence[str] | None = None,
-        allow_empty: bool = True,
-        features: npt.ArrayLike | None = None,
         calibration: Calibration | Outputs | None = None,
+        **options: Any,
     ) -> LabelSets | dict[float, LabelSets]:
         """Return a set of labels for each row.
 
@@ -200,23 +157,12 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             Whose model gave the outputs; None for a site that took no part, where all agents share
             one threshold. Only a guarantee for new agents then applies to it.
         probs : array_like, shape (n, C), or Outputs
-            Class probabilities; `Outputs` bring their ids, groups, classes and features.
-        ids : array_like, shape (n,), optional
-            Id of each row, integers or text; a randomised score needs them.
-        alpha : float or sequence of float, optional
-            Which level, where the round has several; several give a dict of sets by level.
-        groups : array_like, shape (n,), optional
-            Group of each row, for a round by group.
-        classes : sequence of str, optional
-            Names of the classes, in the order of the columns: other classes than the round's, or
-            another order, are refused.
-        allow_empty : bool, optional
-            False puts the most probable label into every set, so that none is empty; True does as
-            the round says.
-        features : array_like, shape (n, d), optional
-            Features of the rows, for thresholds that depend on the input.
+            Class probabilities; `Outputs` bring their ids, groups and classes.
         calibration : Calibration or Outputs, optional
             The agent's own calibration data, for methods that need them once more.
+        **options
+            ``ids`` (a randomised score needs them), ``alpha``, ``groups``, ``classes`` and
+            ``allow_empty``, as `Predictor.predict_set` takes them.
 
         Returns
         -------
@@ -230,14 +176,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             the release is of intervals, or ``calibration`` is what another agent brought to the
             `calibrate` that returned this release.
         """
-        new = self._outputs(probs, ids=ids, features=features, groups=groups, classes=classes)
-
-        def _at(level: float | None) -> LabelSets:
-            sets = self._predicted(agent, new, level, calibration, allow_empty)
-            assert isinstance(sets, LabelSets)
-            return sets
-
-        return self._each(alpha, _at)
+        found: LabelSets | dict[float, LabelSets]
+        found = self._resolved(agent, calibration).predict_set(probs, **options)
+        return found
 
     @overload
     def predict_interval(
@@ -245,8 +186,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         agent: str | None,
         outputs: npt.ArrayLike | Outputs,
         *,
+        calibration: Calibration | Outputs | None = None,
         alpha: float | None = None,
-        **options: Unpack[_IntervalOptions],
+        **options: Unpack[IntervalOptions],
     ) -> Intervals: ...
 
     @overload
@@ -255,8 +197,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         agent: str | None,
         outputs: npt.ArrayLike | Outputs,
         *,
+        calibration: Calibration | Outputs | None = None,
         alpha: Sequence[float],
-        **options: Unpack[_IntervalOptions],
+        **options: Unpack[IntervalOptions],
     ) -> dict[float, Intervals]: ...
 
     @checked
@@ -265,29 +208,21 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         agent: str | None,
         outputs: npt.ArrayLike | Outputs,
         *,
-        alpha: float | Sequence[float] | None = None,
-        groups: npt.ArrayLike | None = None,
-        features: npt.ArrayLike | None = None,
         calibration: Calibration | Outputs | None = None,
+        **options: Any,
     ) -> Intervals | dict[float, Intervals]:
         """Return an interval for each row.
 
         Parameters
         ----------
         agent : str or None
-            Whose model gave the outputs; None for a site that took no part, where all agents share
-            one threshold. Only a guarantee for new agents then applies to it.
-        outputs : array_like, shape (n,) or (n, 2)
-            What the score reads: predictions, predictions and sigmas, or lower and upper quantiles;
-            or `Outputs` of these.
-        alpha : float or sequence of float, optional
-            Which level, where the round has several; several give a dict of intervals by level.
-        groups : array_like, shape (n,), optional
-            Group of each row, for a round by group.
-        features : array_like, shape (n, d), optional
-            Features of the rows, for thresholds that depend on the input.
+            As `predict_set` takes it.
+        outputs : array_like, shape (n,) or (n, 2), or Outputs
+            What the score reads: predictions, predictions and sigmas, or lower and upper quantiles.
         calibration : Calibration or Outputs, optional
             The agent's own calibration data, for methods that need them once more.
+        **options
+            ``alpha`` and ``groups``, as `Predictor.predict_interval` takes them.
 
         Returns
         -------
@@ -297,17 +232,11 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         Raises
         ------
         InputError
-            If the agent or level is not of the round, the outputs do not fit it, the release is of
-            sets of labels, or ``calibration`` is another agent's, as in `predict_set`.
+            As `predict_set`; or if the release is of sets of labels.
         """
-        new = self._outputs(outputs, features=features, groups=groups)
-
-        def _at(level: float | None) -> Intervals:
-            intervals = self._predicted(agent, new, level, calibration, labels=False)
-            assert isinstance(intervals, Intervals)
-            return intervals
-
-        return self._each(alpha, _at)
+        found: Intervals | dict[float, Intervals]
+        found = self._resolved(agent, calibration).predict_interval(outputs, **options)
+        return found
 
     @checked
     def predict_mask(
@@ -315,25 +244,21 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         agent: str | None,
         probability_map: npt.ArrayLike,
         *,
-        alpha: float | None = None,
-        group: Any = None,
         calibration: Calibration | Outputs | None = None,
+        **options: Any,
     ) -> Bools:
         """Return the mask of one image.
 
         Parameters
         ----------
         agent : str or None
-            Whose model gave the map; None for a site that took no part, where all agents share one
-            threshold.
+            As `predict_set` takes it.
         probability_map : array_like, shape (height, width) or more dimensions
             Probability of each pixel or voxel.
-        alpha : float, optional
-            Which level, where the round has several.
-        group : str, int or set, optional
-            Group of the image, or its groups, for a round by group.
         calibration : Calibration or Outputs, optional
             The agent's own calibration data, for methods that need them once more.
+        **options
+            ``alpha`` and ``group``, as `Predictor.predict_mask` takes them.
 
         Returns
         -------
@@ -343,46 +268,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         Raises
         ------
         InputError
-            If the release is not of masks, or the map, agent, level or group does not fit it.
+            As `predict_set`; or if the release is not of masks.
         """
-        if not isinstance(self.score, Mask):
-            raise InputError("is not of masks: call predict_set or predict_interval", field="score")
-        where = None if group is None else columns_of([group])
-        threshold = self._mask_thresholds(agent, alpha, calibration, where)
-        return self.score.invert(probability_map, float(np.ravel(threshold)[0]))
-
-    @overload
-    def measure(  # type: ignore[overload-overlap]  # masks are measured in their own way
-        self,
-        agent: str | None,
-        outputs: MaskOutputs,
-        labels: None = None,
-        *,
-        alpha: float | None = None,
-        **options: Unpack[_MeasureOptions],
-    ) -> MaskRisk: ...
-
-    @overload
-    def measure(
-        self,
-        agent: str | None,
-        outputs: npt.ArrayLike | Outputs,
-        labels: npt.ArrayLike | None = None,
-        *,
-        alpha: float | None = None,
-        **options: Unpack[_MeasureOptions],
-    ) -> AgentMetrics: ...
-
-    @overload
-    def measure(
-        self,
-        agent: str | None,
-        outputs: npt.ArrayLike | Outputs,
-        labels: npt.ArrayLike | None = None,
-        *,
-        alpha: Sequence[float],
-        **options: Unpack[_MeasureOptions],
-    ) -> dict[float, AgentMetrics]: ...
+        return self._resolved(agent, calibration).predict_mask(probability_map, **options)
 
     @checked
     def measure(
@@ -391,56 +279,45 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         outputs: npt.ArrayLike | Outputs,
         labels: npt.ArrayLike | None = None,
         *,
-        ids: npt.ArrayLike | None = None,
-        alpha: float | Sequence[float] | None = None,
-        groups: npt.ArrayLike | None = None,
-        classes: Sequence[str] | None = None,
-        allow_empty: bool = True,
-        features: npt.ArrayLike | None = None,
         calibration: Calibration | Outputs | None = None,
+        alpha: float | Sequence[float] | None = None,
+        allow_empty: bool = True,
         level: float = 0.95,
-    ) -> AgentMetrics | MaskRisk | dict[float, Any]:
-        """Return coverage and size of an agent's sets or intervals on labelled test points.
-
-        Of masks it returns the share of true pixels that they miss, and their area.
+        **rows: Any,
+    ) -> Any:
+        """Return how an agent's sets, intervals or masks do on labelled test points.
 
         Parameters
         ----------
         agent : str or None
-            Whose model gave the outputs; None for a site that took no part, where all agents share
-            one threshold. Only a guarantee for new agents then applies to it.
-        outputs : array_like
-            As `predict_set` or `predict_interval` takes them; or `MaskOutputs`.
-        labels : array_like, shape (n,), optional
-            The true labels or values; left out where `Outputs` bring them.
-        ids : array_like, shape (n,), optional
-            Id of each row, integers or text; a randomised score needs them.
-        alpha : float or sequence of float, optional
-            Which level, where the round has several; several give a dict by level.
-        groups : array_like, shape (n,), optional
-            Group of each row, for a round by group.
-        classes : sequence of str, optional
-            As `predict_set` takes them.
-        allow_empty : bool, optional
             As `predict_set` takes it.
-        features : array_like, shape (n, d), optional
-            Features of the rows, for thresholds that depend on the input.
+        outputs : array_like or Outputs
+            As `predict_set` or `predict_interval` takes them; or `MaskOutputs`.
+        labels : array_like, shape (n,) or (n, L), optional
+            The true labels or values, or which labels are there; `Outputs` bring their own.
         calibration : Calibration or Outputs, optional
             The agent's own calibration data, for methods that need them once more; test rows that
             are among them are counted in a warning.
+        alpha : float or sequence of float, optional
+            Which level, where the round has several; several give a dict by level.
+        allow_empty : bool, optional
+            As `Predictor.predict_set` takes it.
         level : float, optional
-            Confidence of the exact (Clopper-Pearson) interval of the coverage.
+            Confidence of the interval: exact (Clopper-Pearson) for a coverage.
+        **rows
+            ``ids``, ``groups`` and ``classes``, as `Predictor.predict_set` takes them.
 
         Returns
         -------
-        AgentMetrics, MaskRisk or dict
-            Coverage with its interval, mean size, shares of empty and full sets; of masks the
-            missed share with its interval over images, and the area.
+        AgentMetrics, AgentRisk, MaskRisk or dict
+            Coverage with its interval, mean size, shares of empty and full sets; of labels that
+            occur together the false-negative rate and the size; of masks the missed share and the
+            area.
 
         Raises
         ------
         InputError
-            As `predict_set`; or if there is no row, or the method controls a risk instead.
+            As `predict_set`; or if there is no row or label.
 
         Warns
         -----
@@ -448,77 +325,11 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             If rows have the id and outputs of calibration rows, or without ids look the same. These
             are ``calibration``; or what `calibrate` was given, if it returned this release.
         """
-        if isinstance(self.score, MultiLabel):
-            raise InputError(
-                f"{self.round.method.name!r} controls the false-negative rate, not coverage: call "
-                "measure_risk"
-            )
-        new = self._outputs(
-            outputs, labels=labels, ids=ids, features=features, groups=groups, classes=classes
-        )
-        if isinstance(self.score, Mask):
-            return self._each(alpha, partial(self._measure_masks, agent, new, calibration, level))
-        truth = self._truth(new)
-
-        def _at(one: float | None) -> AgentMetrics:
-            sets = self._predicted(agent, new, one, calibration, allow_empty, labels=None)
-            return metrics.measure(_NEW_SITE if agent is None else agent, sets, truth, level)
-
-        measured = self._each(alpha, _at)
+        own = self._resolved(agent, calibration)
+        new = own.outputs(outputs, labels=labels, **rows)
+        measured = own.measure(new, alpha=alpha, allow_empty=allow_empty, level=level)
         self._warn_of_calibrated(agent, new, calibration)
         return measured
-
-    @checked
-    def measure_risk(
-        self,
-        agent: str | None,
-        probs: npt.ArrayLike | Outputs,
-        labels: npt.ArrayLike | None = None,
-        *,
-        alpha: float | None = None,
-        groups: npt.ArrayLike | None = None,
-        calibration: Calibration | Outputs | None = None,
-        level: float = 0.95,
-    ) -> AgentRisk:
-        """Return the false-negative rate and size of an agent's sets of labels that occur together.
-
-        Parameters
-        ----------
-        agent : str or None
-            Whose model gave the outputs; None for a site that took no part, where all agents share
-            one threshold. Only a guarantee for new agents then applies to it.
-        probs : array_like, shape (n, L), or Outputs
-            Probability of each label.
-        labels : array_like, shape (n, L), optional
-            1 where a label is there, 0 where it is not; left out where `Outputs` bring them.
-        alpha : float, optional
-            Which level, where the round has several.
-        groups : array_like, shape (n,), optional
-            Group of each row, for a round by group.
-        calibration : Calibration or Outputs, optional
-            The agent's own calibration data, for methods that need them once more; test rows that
-            are among them are counted in a warning.
-        level : float, optional
-            Confidence of the interval.
-
-        Returns
-        -------
-        AgentRisk
-            The false-negative rate with its interval, and the mean size.
-
-        Raises
-        ------
-        InputError
-            If the release is not of labels that occur together, or the rows do not fit it.
-        """
-        if not isinstance(self.score, MultiLabel):
-            raise InputError(f"score {self.round.score.name!r} has one true label: call measure")
-        new = self._outputs(probs, labels=labels, groups=groups)
-        truth = self._truth(new)
-        sets = self._predicted(agent, new, alpha, calibration)
-        assert isinstance(sets, LabelSets)  # the score is of labels
-        self._warn_of_calibrated(agent, new, calibration)
-        return metrics.measure_risk(_NEW_SITE if agent is None else agent, sets, truth, level)
 
     @checked
     def predictor(
@@ -563,7 +374,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             check_ids(self.score, cal)
             cal = calibration_of(self.round, cal)
         if calibration is not None and agent is not None:
-            _check_own(self, agent, calibration)
+            check_own(self, agent, calibration)
         known = {} if agent is None else {a: self.proved(agent, a) for a in self.round.alphas}
         bound = {"model": model, "data_period": data_period, "valid_until": valid_until}
         return predictor_of(self, agent, cal, proved=known, **bound)  # type: ignore[arg-type]  # one for each
@@ -629,128 +440,22 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             self._warn_of_calibrated(agent, test)
         return written
 
-    def _outputs(
-        self, given: npt.ArrayLike | Outputs, classes: Sequence[str] | None = None, **parts: Any
-    ) -> Outputs:
-        """Return the arguments of a call as one `Outputs`; if `Outputs` were given, as they are."""
-        if classes is not None and not self.round.classes:
-            raise InputError(
-                "the round names no classes, so these cannot be checked: leave classes out",
-                field="classes",
-            )
-        if parts.get("groups") is not None and self.round.by != "group":
-            raise InputError("the round has one threshold for all groups: leave groups out")
-        if not isinstance(given, Outputs):
-            return Outputs(given, classes=classes, **parts)
-        names = [name for name, part in parts.items() if part is not None]
-        names += [] if classes is None else ["classes"]
-        if names:
-            raise InputError(
-                f"Outputs bring their own {', '.join(names)}: leave them out of the call, or pass "
-                "outputs.values"
-            )
-        return given
-
-    def _mask_thresholds(
-        self,
-        agent: str | None,
-        alpha: float | None,
-        calibration: Calibration | Outputs | None,
-        groups: npt.NDArray[Any] | None,
-    ) -> float | Floats:
-        """Return the threshold of one image, or of each."""
-        check_agent(self, agent)
-        again = calibration
-        if isinstance(again, Outputs):
-            again = calibration_of(self.round, again)
-        if self.round.by != "group":
-            groups = None
-        found = thresholds(self, agent, alpha, again, group=groups)
-        if calibration is not None and agent is not None:
-            _check_own(self, agent, calibration)
-        return found
-
-    def _measure_masks(
-        self,
-        agent: str | None,
-        new: Outputs,
-        calibration: Calibration | Outputs | None,
-        level: float,
-        alpha: float | None,
-    ) -> MaskRisk:
-        """Measure masks at one level."""
-        if not (isinstance(new, MaskOutputs) and isinstance(self.score, Mask)):
-            raise InputError("of masks are measured on MaskOutputs", field="outputs")
-        marked = self.score.grid <= self._mask_thresholds(agent, alpha, calibration, new.groups)
-        self._warn_of_calibrated(agent, new, calibration)
-        whose = _NEW_SITE if agent is None else agent
-        return metrics.measure_masks(
-            whose, new.values, new.inside, marked, level, empty=self.score.empty
-        )
+    def _resolved(self, agent: str | None, calibration: Calibration | Outputs | None) -> Predictor:
+        """Return an agent's predictor, which is kept where calibration data are not given again."""
+        if calibration is not None:
+            return self.predictor(agent, calibration)
+        kept: dict[str | None, Predictor] = vars(self).setdefault(_PREDICTORS, {})
+        if agent not in kept:
+            kept[agent] = self.predictor(agent)
+        return kept[agent]
 
     def _warn_of_calibrated(
         self, agent: str | None, new: Outputs, calibration: Calibration | Outputs | None = None
     ) -> None:
         """Warn of test rows that also calibrated, where the calibration data are at hand."""
         if rows := known_rows(self, agent, new, calibration):
-            whose = _NEW_SITE if agent is None else agent
+            whose = agent or "new site"
             warn_of([replace(rows, agents=(whose,))])
-
-    def _truth(self, new: Outputs) -> npt.NDArray[Any]:
-        """Return the labels of test points, as numbers where they are names of classes."""
-        if new.labels is None:
-            raise InputError("measures need the true labels: pass labels, one for each row")
-        labels = new.in_classes(self.round.classes).labels
-        assert labels is not None  # they came
-        return labels
-
-    def _predicted(
-        self,
-        agent: str | None,
-        new: Outputs,
-        alpha: float | None,
-        calibration: Calibration | Outputs | None,
-        allow_empty: bool = True,
-        *,
-        labels: bool | None = True,
-    ) -> LabelSets | Intervals:
-        """Predict sets of labels, intervals, or (None) whichever the release is of."""
-        score = self.score
-        of_labels = isinstance(score, LabelScore | MultiLabel)
-        if isinstance(score, Mask):
-            raise InputError("is of masks: call predict_mask", field="score")
-        if labels is not None and of_labels != labels and not isinstance(score, Custom):
-            kind, call = ("sets of labels", "set") if of_labels else ("intervals", "interval")
-            raise InputError(
-                f"this release is of {kind} (score {self.round.score.name!r}): call predict_{call}"
-            )
-        again = calibration if isinstance(calibration, Calibration) else None
-        if isinstance(calibration, Outputs):
-            again = calibration_of(self.round, calibration)
-        sets = predict(self, agent, new, alpha=alpha, calibration=again, allow_empty=allow_empty)
-        for part in (new, calibration):  # last, so that no other mistake hides behind it
-            if isinstance(part, Outputs):
-                check_ids(score, part)
-        if calibration is not None and agent is not None:
-            _check_own(self, agent, calibration)
-        return sets
-
-    def _each(
-        self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
-    ) -> T | dict[float, T]:
-        """Return what `work` gives at one level; for several levels, a dict by level."""
-        given = None if alpha is None else plain(alpha)
-        if not isinstance(given, tuple):
-            self.tasks_of(given)  # refuses what is no level of the round
-            return work(given)
-        if not given:
-            levels = ", ".join(f"{level:g}" for level in self.round.alphas)
-            raise InputError(
-                f"alpha must name at least one level of the round ({levels}), got none"
-            )
-        for level in given:
-            self.tasks_of(as_alpha(level))
-        return {float(level): work(float(level)) for level in given}
 
     def __repr__(self) -> str:
         head, *rows = self._rows()
@@ -867,50 +572,9 @@ def promise(
     return f"{text}, if: {why}" if release.guarantee else f"{text} ({why})"
 
 
-def keep_fingerprints(release: Release, data: Mapping[str, Outputs | Calibration]) -> None:
-    """Keep fingerprints of the calibration rows for `known_rows`, and none of the rows."""
-    vars(release)[_FINGERPRINTS] = {name: fingerprints(part) for name, part in data.items()}
-
-
 def keep_findings(release: Release, findings: tuple[Finding, ...]) -> None:
     """Keep what was found in the data of this process, for `Release.findings`."""
     vars(release)[_FINDINGS] = findings
-
-
-def points_of(release: Release, agent: str) -> int | None:
-    """Return how many points an agent calibrated with, where that was in this process."""
-    known: dict[str, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
-    return len(known[agent].values) if agent in known else None
-
-
-def _check_own(release: Release, agent: str, calibration: Calibration | Outputs) -> None:
-    """Refuse calibration data that are another agent's, where the round was held here."""
-    known: dict[str, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
-    if agent not in known:
-        return
-    given = fingerprints(calibration)
-    whose = [
-        name
-        for name, there in known.items()
-        if there.of_scores == given.of_scores and np.array_equal(there.values, given.values)
-    ]
-    if whose and agent not in whose:
-        raise InputError(
-            f"calibration must be the data that agent {agent!r} calibrated with, got those of "
-            f"agent {whose[0]!r}: pass {agent!r}'s own, or leave calibration out"
-        )
-
-
-def known_rows(
-    release: Release,
-    agent: str | None,
-    new: Outputs,
-    calibration: Calibration | Outputs | None = None,
-) -> Finding | None:
-    """Count test rows that are like calibration rows, given or of this process."""
-    known: dict[str | None, Fingerprints] = vars(release).get(_FINGERPRINTS, {})
-    there = known.get(agent) if calibration is None else calibration
-    return calibration_rows(release.round, new, there)
 
 
 def _wrapped(text: str) -> list[str]:

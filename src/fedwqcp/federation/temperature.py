@@ -14,6 +14,7 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.outputs import LABELS_BESIDE, Outputs, named_by_line, row_uniforms
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax
+from fedwqcp.serve import Predictor
 from fedwqcp.wire.messages import Round
 
 
@@ -84,6 +85,17 @@ def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Te
             f"this agent calibrated on logits at the temperature in {path}: predict from logits too"
         )
     return None
+
+
+def for_predictor(own: Predictor, outputs: Outputs) -> Outputs:
+    """Return outputs as probabilities, which were logits where the site calibrated from logits."""
+    if outputs.logits != (own.temperature is not None):
+        raise InputError(
+            "must be probabilities" if own.temperature is None else "must be logits, as calibrated"
+        )
+    if own.temperature is None:
+        return outputs
+    return probabilities(outputs, Temperature(own.round, own.agent or "", own.temperature))
 
 
 def load_temperature(path: Path, round: Round, agent: str) -> Temperature:

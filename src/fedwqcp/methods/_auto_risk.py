@@ -71,7 +71,6 @@ class AutoRisk(OneShot[LossCurve]):
         cal: Calibration | None,
         position: int | None,
         alpha: float,
-        features: Floats | None = None,
     ) -> Floats:
         cal = own_data(cal, "auto")
         n, borrowed = cal.n, borrowed_of(outcome, position)

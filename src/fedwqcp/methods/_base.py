@@ -309,7 +309,6 @@ class Method(CheckedSettings, ABC, Generic[S]):
         cal: Calibration | None,
         position: int | None,
         alpha: float,
-        features: Floats | None = None,
     ) -> Floats:
         """Turn the outcome into one agent's threshold.
 
@@ -323,16 +322,13 @@ class Method(CheckedSettings, ABC, Generic[S]):
             Place of the agent among those whose answers were used; None if its own was not.
         alpha : float
             Miscoverage level.
-        features : Floats, optional
-            Features of the test inputs, for thresholds that depend on the input.
 
         Returns
         -------
         Floats
-            Shape () shared, (C,) per label or (n, 1) per input; it broadcasts against the score
-            matrix.
+            Shape () shared or (C,) per label; it broadcasts against the score matrix.
         """
-        del cal, alpha, features  # the server already did all the work
+        del cal, alpha  # the server already did all the work
         value = outcome.threshold(position)
         if value is None:
             raise InputError("the agent has no threshold: its answer was not used in this round")

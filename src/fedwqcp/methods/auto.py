@@ -218,10 +218,9 @@ class Auto(OneShot[PartSketches]):
         cal: Calibration | None,
         position: int | None,
         alpha: float,
-        features: Floats | None = None,
     ) -> Floats:
         if self.target != "own":
-            return super().localize(outcome, cal, position, alpha, features)
+            return super().localize(outcome, cal, position, alpha)
         scores = own_data(cal, "auto").scores
         n, borrowed = len(scores), borrowed_of(outcome, position)
         if conformal_rank(n, alpha) > n:

@@ -119,7 +119,6 @@ class GuardedMedianCP(LocalThresholds):
         cal: Calibration | None,
         position: int | None,
         alpha: float,
-        features: Floats | None = None,
     ) -> Floats:
         cal = own_data(cal, "guarded-median-cp")
         q_hat = cast(Proposal, outcome).value

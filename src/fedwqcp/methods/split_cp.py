@@ -71,7 +71,6 @@ class SplitCP(Method[Summary]):
         cal: Calibration | None,
         position: int | None,
         alpha: float,
-        features: Floats | None = None,
     ) -> Floats:
         cal = own_data(cal, "split-cp")
         return np.asarray(conformal_quantile(cal.scores, alpha, self.overflow))

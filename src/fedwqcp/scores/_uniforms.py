@@ -83,7 +83,9 @@ def uniforms_of_rows(salt: bytes, values: npt.NDArray[Any], ids: npt.ArrayLike) 
     array = as_array(ids, "ids")
     texts = text_ids(ids)
     if texts.shape != (len(values),):
-        raise InputError(f"must be {len(values)}, one for each row, got {len(texts)}", field="ids")
+        raise InputError(
+            f"must have shape ({len(values)},), one for each row, got {texts.shape}", field="ids"
+        )
     alike = texts if array.dtype == object else array  # numbers are compared sooner than text
     if (again := _repeated(alike, values)).size:
         raise InputError(

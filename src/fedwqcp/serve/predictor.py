@@ -22,19 +22,20 @@ from fedwqcp._validation import (
     Floats,
     as_alpha,
     as_array,
-    as_class_labels,
     as_classes,
     check_printable,
-    check_same_classes,
+    check_type,
     checked,
+    fits,
     plain,
     shown,
+    unchecked,
 )
 from fedwqcp.errors import ExpiredPredictorWarning, InputError, RecordError, warn
 from fedwqcp.groups import columns_of, group_places, largest
 from fedwqcp.metrics import AgentMetrics, AgentRisk, MaskRisk
-from fedwqcp.outputs import MaskOutputs
-from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
+from fedwqcp.outputs import MaskOutputs, Outputs, named_by_line
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids
 from fedwqcp.scores._uniforms import uniforms_of_rows
 from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
@@ -52,12 +53,16 @@ minor release."""
 T = TypeVar("T")
 
 
-class _IntervalCall(TypedDict, total=False):
+class IntervalOptions(TypedDict, total=False):
+    """What predicts intervals, beside the outputs and the level."""
+
     groups: npt.ArrayLike | None
     model: str | Path | None
 
 
-class _SetCall(_IntervalCall, total=False):
+class SetOptions(IntervalOptions, total=False):
+    """What predicts sets of labels, beside the probabilities and the level."""
+
     ids: npt.ArrayLike | None
     classes: Sequence[str] | None
     allow_empty: bool
@@ -180,20 +185,24 @@ class Predictor(
     @overload
     def predict_set(
         self,
-        probs: npt.ArrayLike,
+        probs: npt.ArrayLike | Outputs,
         *,
         alpha: float | None = None,
-        **options: Unpack[_SetCall],
+        **options: Unpack[SetOptions],
     ) -> LabelSets: ...
 
     @overload
     def predict_set(
-        self, probs: npt.ArrayLike, *, alpha: Sequence[float], **options: Unpack[_SetCall]
+        self,
+        probs: npt.ArrayLike | Outputs,
+        *,
+        alpha: Sequence[float],
+        **options: Unpack[SetOptions],
     ) -> dict[float, LabelSets]: ...
 
     def predict_set(
         self,
-        probs: npt.ArrayLike,
+        probs: npt.ArrayLike | Outputs,
         *,
         ids: npt.ArrayLike | None = None,
         alpha: float | Sequence[float] | None = None,
@@ -206,8 +215,8 @@ class Predictor(
 
         Parameters
         ----------
-        probs : array_like, shape (n, C)
-            Class probabilities.
+        probs : array_like, shape (n, C), or Outputs
+            Class probabilities; `Outputs` bring their ids, groups and classes.
         ids : array_like, shape (n,), optional
             Id of each row, integers or text; a randomised score needs them.
         alpha : float or sequence of float, optional
@@ -239,36 +248,31 @@ class Predictor(
         """
         if not isinstance(self.score_object, LabelScore | MultiLabel):
             raise InputError(f"is not of sets of labels: call {self._call}", field="score")
-        values = self._values(probs, classes, model)
-
-        def _at(level: float | None) -> LabelSets:
-            found = self.apply(values, ids, groups, level, allow_empty)
-            assert isinstance(found, LabelSets)
-            return found
-
-        return self._each(alpha, _at)
+        rows = self._read(probs, model, ids=ids, groups=groups, classes=classes)
+        self._check_ids(rows[1])
+        return self._each(alpha, lambda level: self._predict(*rows, level, allow_empty))
 
     @overload
     def predict_interval(
         self,
-        outputs: npt.ArrayLike,
+        outputs: npt.ArrayLike | Outputs,
         *,
         alpha: float | None = None,
-        **options: Unpack[_IntervalCall],
+        **options: Unpack[IntervalOptions],
     ) -> Intervals: ...
 
     @overload
     def predict_interval(
         self,
-        outputs: npt.ArrayLike,
+        outputs: npt.ArrayLike | Outputs,
         *,
         alpha: Sequence[float],
-        **options: Unpack[_IntervalCall],
+        **options: Unpack[IntervalOptions],
     ) -> dict[float, Intervals]: ...
 
     def predict_interval(
         self,
-        outputs: npt.ArrayLike,
+        outputs: npt.ArrayLike | Outputs,
         *,
         alpha: float | Sequence[float] | None = None,
         groups: npt.ArrayLike | None = None,
@@ -279,7 +283,8 @@ class Predictor(
         Parameters
         ----------
         outputs : array_like, shape (n,) or (n, 2)
-            What the score reads: predictions, predictions and sigmas, or lower and upper quantiles.
+            What the score reads: predictions, predictions and sigmas, or lower and upper quantiles;
+            or `Outputs` of these.
         alpha : float or sequence of float, optional
             As `predict_set` takes it.
         groups : array_like, shape (n,), optional
@@ -299,14 +304,8 @@ class Predictor(
         """
         if not isinstance(self.score_object, IntervalScore):
             raise InputError(f"is not of intervals: call {self._call}", field="score")
-        values = self._values(outputs, None, model)
-
-        def _at(level: float | None) -> Intervals:
-            found = self.apply(values, None, groups, level)
-            assert isinstance(found, Intervals)
-            return found
-
-        return self._each(alpha, _at)
+        rows = self._read(outputs, model, groups=groups)
+        return self._each(alpha, lambda level: self._predict(*rows, level))
 
     def predict_mask(
         self,
@@ -344,50 +343,45 @@ class Predictor(
             raise InputError(f"is not of masks: call {self._call}", field="score")
         self.check_model(model)
         where = None if group is None else columns_of([group])
-        return score.invert(probability_map, float(np.ravel(self._rows(where, alpha, 1))[0]))
+        return score.invert(probability_map, self.thresholds_of(where, alpha, 1).item())
 
     def measure(
         self,
-        outputs: npt.ArrayLike | MaskOutputs,
+        outputs: npt.ArrayLike | Outputs,
         labels: npt.ArrayLike | None = None,
         *,
-        ids: npt.ArrayLike | None = None,
-        alpha: float | None = None,
-        groups: npt.ArrayLike | None = None,
-        classes: Sequence[str] | None = None,
+        alpha: float | Sequence[float] | None = None,
         allow_empty: bool = True,
-        model: str | Path | None = None,
         level: float = 0.95,
-    ) -> AgentMetrics | AgentRisk | MaskRisk:
+        model: str | Path | None = None,
+        **rows: Any,
+    ) -> Any:
         """Return coverage (or risk) and size of the sets or intervals of labelled rows.
 
         Parameters
         ----------
-        outputs : array_like
+        outputs : array_like or Outputs
             As `predict_set` or `predict_interval` takes them; or `MaskOutputs`.
         labels : array_like, shape (n,) or (n, L), optional
-            The true labels, by number or name; the true values; or which labels are there. Masks
-            bring their own.
-        ids : array_like, shape (n,), optional
-            As `predict_set` takes them.
-        alpha : float, optional
-            Which level, where there are several.
-        groups : array_like, shape (n,), optional
-            As `predict_set` takes them.
-        classes : sequence of str, optional
-            As `predict_set` takes them.
-        allow_empty : bool, optional
+            The true labels, by number or name; the true values; or which labels are there.
+            `Outputs` bring their own.
+        alpha : float or sequence of float, optional
             As `predict_set` takes it.
-        model : str or Path, optional
+        allow_empty : bool, optional
             As `predict_set` takes it.
         level : float, optional
             Confidence of the interval.
+        model : str or Path, optional
+            As `predict_set` takes it.
+        **rows
+            ``ids``, ``groups`` and ``classes``, as `predict_set` takes them.
 
         Returns
         -------
-        AgentMetrics, AgentRisk or MaskRisk
+        AgentMetrics, AgentRisk, MaskRisk or dict
             Coverage with its exact interval, or the false-negative rate where a row has several
-            labels, and the mean size; of masks the missed share and the area.
+            labels, and the mean size; of masks the missed share and the area. By level, where
+            several levels are asked for.
 
         Raises
         ------
@@ -395,34 +389,40 @@ class Predictor(
             If the rows, labels, level, groups or model do not fit, or there is no row.
         """
         score, name = self.score_object, self.agent or "new site"
-        if isinstance(score, Mask):
-            if not isinstance(outputs, MaskOutputs):
-                raise InputError("of masks are measured on MaskOutputs", field="outputs")
-            self.check_model(model)
-            where = outputs.groups if self.by == "group" else None
-            marked = score.grid <= self._rows(where, alpha, len(outputs.values))
-            return metrics.measure_masks(
-                name, outputs.values, outputs.inside, marked, level, empty=score.empty
-            )
-        if isinstance(outputs, MaskOutputs) or labels is None:
+        self.check_model(model)
+        new = self.outputs(outputs, labels=labels, **rows)
+        if isinstance(score, Mask) != isinstance(new, MaskOutputs):
+            raise InputError("of masks are measured on MaskOutputs, and no others", field="outputs")
+        if isinstance(new, MaskOutputs) and isinstance(score, Mask):
+            maps, inside, groups, empty = new.values, new.inside, new.groups, score.empty
+
+            def _of_masks(alpha: float | None) -> MaskRisk:
+                marked = score.grid <= self.thresholds_of(groups, alpha, len(maps))
+                return metrics.measure_masks(name, maps, inside, marked, level, empty=empty)
+
+            return self._each(alpha, _of_masks)
+        if (truth := new.labels) is None:
             raise InputError("must be given: the true labels of the rows", field="labels")
-        values = self._values(outputs, classes, model)
-        sets = self.apply(values, ids, groups, alpha, allow_empty)
-        if isinstance(score, MultiLabel):
-            assert isinstance(sets, LabelSets)  # the score is of labels
-            return metrics.measure_risk(name, sets, labels, level)
-        truth = as_class_labels(labels, self.classes) if isinstance(sets, LabelSets) else labels
-        return metrics.measure(name, sets, truth, level)
+        self._check_ids(new.ids)
+        kind = metrics.measure_risk if isinstance(score, MultiLabel) else metrics.measure
+
+        def _of_sets(alpha: float | None) -> AgentMetrics | AgentRisk:
+            sets = self._predict(new.values, new.ids, new.groups, alpha, allow_empty)
+            return kind(name, sets, truth, level)
+
+        return self._each(alpha, _of_sets)
 
     def level(self, alpha: float | None = None) -> Level:
         """Return one level; it may be left out where there is one."""
         if alpha is None and len(self.levels) == 1:
             return self.levels[0]
-        found = next((each for each in self.levels if each.alpha == plain(alpha)), None)
-        if found is None:
-            levels = ", ".join(f"{each.alpha:g}" for each in self.levels)
-            raise InputError(f"must be one of {levels}, got {shown(alpha)}", field="alpha")
-        return found
+        if type(alpha) is not float:
+            alpha = plain(alpha) if fits(plain(alpha), float) else None
+        for level in self.levels:
+            if level.alpha == alpha:
+                return level
+        known = ", ".join(f"{level.alpha:g}" for level in self.levels)
+        raise InputError(f"must be one of {known}, got {shown(alpha)}", field="alpha")
 
     def thresholds(self, alpha: float | None = None) -> Floats:
         """Return the thresholds of a level: a row for each group, or one row.
@@ -444,39 +444,79 @@ class Predictor(
         """
         return self._tables[self.level(alpha).alpha]
 
+    @named_by_line
     def apply(
+        self, outputs: Outputs, alpha: float | None = None, allow_empty: bool = True
+    ) -> LabelSets | Intervals:
+        """Return sets or intervals of a file's rows; rows without ids get those of their content.
+
+        Parameters
+        ----------
+        outputs : Outputs
+            What the model put out.
+        alpha : float, optional
+            Which level, where there are several.
+        allow_empty : bool, optional
+            As `predict_set` takes it.
+
+        Returns
+        -------
+        LabelSets or Intervals
+            One for each row.
+        """
+        new = self.outputs(outputs)
+        ids = row_ids(new.values) if self.randomized and new.ids is None else new.ids
+        found: LabelSets | Intervals
+        found = self._predict(new.values, ids, new.groups, alpha, allow_empty)
+        return found
+
+    def _predict(
         self,
         values: npt.NDArray[Any],
-        ids: npt.ArrayLike | None = None,
-        groups: npt.ArrayLike | None = None,
-        alpha: float | None = None,
+        ids: npt.ArrayLike | None,
+        groups: npt.ArrayLike | None,
+        alpha: float | None,
         allow_empty: bool = True,
-    ) -> LabelSets | Intervals:
-        """Return sets or intervals of model outputs that `predict_set` would have checked."""
-        q, score = self._rows(groups, alpha, len(values)), self.score_object
+    ) -> Any:
+        """Return sets or intervals: the only place where thresholds meet a model's outputs."""
+        q, score = self.thresholds_of(groups, alpha, len(values)), self.score_object
+        check_type(allow_empty, bool, "allow_empty")
         if isinstance(score, LabelScore):
             rule: Rule = "leq_top1" if self.rule == "leq" and not allow_empty else self.rule
             u = None
             if score.randomized:
-                if ids is None:
-                    raise InputError(
-                        "must be one for each row: the random part of the score is a hash of them",
-                        field="ids",
-                    )
+                assert ids is not None  # checked, or made of the content
                 u = uniforms_of_rows(self._salt, values, ids)
             return self._of_classes(score.invert(values, q, rule, u))
         if not allow_empty:
             raise InputError("is for sets of labels of which one is true", field="allow_empty")
         if isinstance(score, MultiLabel):
             return self._of_classes(score.invert(values, q))
-        assert isinstance(score, IntervalScore)  # of the three kinds that `_score` lets through
-        return score.invert(values, q)
+        if isinstance(score, IntervalScore):
+            return score.invert(values, q)
+        raise InputError("is of masks: call predict_mask", field="score")
 
-    def _rows(self, groups: npt.ArrayLike | None, alpha: float | None, n: int) -> Floats:
-        """Return the thresholds of n rows: by their groups, or the same for all."""
+    def thresholds_of(self, groups: npt.ArrayLike | None, alpha: float | None, n: int) -> Floats:
+        """Return the thresholds of n rows: by their groups, or the same for all.
+
+        Parameters
+        ----------
+        groups : array_like or None
+            Group of each row, where thresholds are by group.
+        alpha : float or None
+            Which level, where there are several.
+        n : int
+            How many rows.
+
+        Returns
+        -------
+        Floats
+            What broadcasts against the scores of n rows.
+        """
         table = self.thresholds(alpha)
         if (self.by == "group") != (groups is not None):
-            raise InputError("must be given by group, and only there", field="groups")
+            wanted = f"; its groups: {', '.join(self.groups)}" if self.groups else ""
+            raise InputError(f"must be given by group, and only there{wanted}", field="groups")
         if groups is not None:
             return largest(table, group_places(groups, self.groups, n))
         return np.asarray(table[0, 0] if table.size == 1 else table[0])
@@ -591,6 +631,11 @@ class Predictor(
             raise InputError("is the caller's own: its sets are not made here", field="score")
         return found
 
+    @cached_property
+    def randomized(self) -> bool:
+        """Whether sets have a random part, a hash of each row's id."""
+        return isinstance(self.score_object, LabelScore) and self.score_object.randomized
+
     @property
     def _call(self) -> str:
         """What predicts with this score."""
@@ -634,27 +679,75 @@ class Predictor(
         text = self.provenance.get("valid_until")
         return inf if text is None else _end_of_day(text)
 
-    def _values(
-        self, outputs: npt.ArrayLike, classes: Sequence[str] | None, model: str | Path | None
-    ) -> npt.NDArray[Any]:
-        """Return model outputs as an array, if columns and model are those of the predictor."""
+    def _read(
+        self, given: npt.ArrayLike | Outputs, model: str | Path | None, **parts: Any
+    ) -> tuple[npt.NDArray[Any], npt.ArrayLike | None, npt.ArrayLike | None]:
+        """Return values, ids and groups of rows whose columns and model are the predictor's."""
         self.check_model(model)
-        values = as_array(outputs, "outputs")
-        if classes is not None and not self.classes:
-            raise InputError("the predictor names no classes to compare with", field="classes")
-        if classes is None and type(outputs) is not np.ndarray:
-            columns = [str(name) for name in getattr(outputs, "columns", ())]  # of pandas, say
-            classes = columns if set(columns) == set(self.classes) and self.classes else None
-        if classes is not None:
-            check_same_classes(as_classes(classes), self.classes)
-        self.check_columns(values)
-        return values
+        if type(given) not in (np.ndarray, list) or parts.get("classes") is not None:
+            new = self.outputs(given, **parts)
+            return new.values, new.ids, new.groups
+        values = as_array(given, "outputs")  # type: ignore[arg-type]  # a service sends single rows
+        self._check_columns(values)
+        return values, parts.get("ids"), parts.get("groups")
 
-    def check_columns(self, values: npt.NDArray[Any]) -> None:
+    def outputs(self, given: npt.ArrayLike | Outputs, **parts: Any) -> Outputs:
+        """Return rows as `Outputs` in the predictor's classes.
+
+        Parameters
+        ----------
+        given : array_like or Outputs
+            What the model put out.
+        **parts
+            ``labels``, ``ids``, ``groups`` and ``classes`` of an array, as `Outputs` takes them.
+
+        Returns
+        -------
+        Outputs
+            Without groups where thresholds are not by group.
+
+        Raises
+        ------
+        InputError
+            If `Outputs` are given with parts, or classes or columns are others.
+        """
+        if isinstance(given, Outputs):
+            if named := [name for name, part in parts.items() if part is not None]:
+                raise InputError(
+                    f"Outputs bring their own {', '.join(named)}: leave them out of the call, or "
+                    "pass outputs.values"
+                )
+            new = given if self.by == "group" else unchecked(given, groups=None)
+        else:
+            if parts.get("classes") is not None and not self.classes:
+                raise InputError("the predictor names no classes to compare with", field="classes")
+            new = Outputs(given, **parts)
+        if new.logits:
+            raise InputError("the outputs are logits: give probabilities, fw.softmax(logits)")
+        new = new.in_classes(self.classes)
+        self._check_columns(new.values)
+        return new
+
+    def _check_columns(self, values: npt.NDArray[Any]) -> None:
         """Refuse another number of classes."""
         wanted = self.n_classes if isinstance(self.score_object, LabelScore | MultiLabel) else None
+        if wanted is None and values.ndim not in (1, 2):
+            raise InputError(f"must have one row for each input, got {values.shape}", "outputs")
         if wanted is not None and values.shape[1:] != (wanted,):
-            raise InputError(f"must have shape (n, {wanted}), got {values.shape}", field="outputs")
+            row = values.shape == (wanted,)
+            cure = "; one row must be a table of one row, such as probs[None]" if row else ""
+            raise InputError(
+                f"must have shape (n, {wanted}), got {values.shape}{cure}", field="outputs"
+            )
+
+    def _check_ids(self, ids: npt.ArrayLike | None) -> None:
+        """Ask a caller for ids: who forgets them once would mix ids with hashes of content."""
+        if self.randomized and ids is None:
+            raise InputError(
+                "must be one for each row: the random part of the score is a hash of them; rows "
+                "that have none get ids of their content with fw.scores.row_ids(probs)",
+                field="ids",
+            )
 
     def _of_classes(self, sets: LabelSets) -> LabelSets:
         """Give sets the names of the classes, which were checked when the predictor was made."""
@@ -665,10 +758,13 @@ class Predictor(
         self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
     ) -> T | dict[float, T]:
         """Return what `work` gives at one level; for several levels, a dict by level."""
-        if alpha is None or isinstance(alpha, float):
-            return work(alpha)
-        given = plain(alpha)
-        return {level: work(level) for level in given} if isinstance(given, tuple) else work(given)
+        given = alpha if alpha is None or isinstance(alpha, float) else plain(alpha)
+        if not isinstance(given, tuple):
+            return work(given)
+        if not given:
+            raise InputError("must be at least one level, got none", field="alpha")
+        levels = [self.level(level) for level in given]
+        return {level.alpha: work(level.alpha) for level in levels}
 
 
 def parse(data: bytes, source: str) -> Predictor:

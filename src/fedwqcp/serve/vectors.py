@@ -30,7 +30,6 @@ from fedwqcp.scores.ordinal_aps import OrdinalAPS
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
 from fedwqcp.serve.predictor import Level, Predictor, Threshold
-from fedwqcp.sets import LabelSets
 from fedwqcp.wire.messages import Choice
 from fedwqcp.wire.release import NO_GUARANTEE
 
@@ -123,8 +122,7 @@ def _of_labels(
     own = _predictor(score, levels, rule=rule, key=key, n_classes=C, by=by)
     groups = _groups(rng, n) if by == "group" else None
     for level in levels:
-        found = own.apply(p, ids, groups, level.alpha)
-        assert isinstance(found, LabelSets)
+        found = own.predict_set(p, ids=ids, groups=groups, alpha=level.alpha)
         yield Case(
             predictor=own,
             alpha=level.alpha,
@@ -148,8 +146,7 @@ def _of_values(rng: np.random.Generator, score: IntervalScore, by: str | None) -
     own = _predictor(score, levels, by=by)
     groups = _groups(rng, n) if by == "group" else None
     for level in levels:
-        found = own.apply(out, None, groups, level.alpha)
-        assert not isinstance(found, LabelSets)
+        found = own.predict_interval(out, groups=groups, alpha=level.alpha)
         yield Case(
             predictor=own,
             alpha=level.alpha,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from math import inf
 from typing import Generic, Literal, Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
-from fedwqcp._validation import Floats, Labels, fits, named, plain, shown
+from fedwqcp._validation import Floats, fits, named, plain, shown
 from fedwqcp.errors import InputError
-from fedwqcp.groups import columns_of, group_places
 from fedwqcp.wire.limits import SIZE, TEXT
 from fedwqcp.wire.messages import (
     Census,
@@ -322,7 +320,7 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
         self,
         agent: str | None,
         alpha: float | None = None,
-        group: str | int | npt.ArrayLike | None = None,
+        group: str | int | None = None,
     ) -> float | Floats:
         """Return the threshold of one agent.
 
@@ -333,14 +331,13 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             threshold. Only a guarantee for new agents then applies to it.
         alpha : float, optional
             Which level, where the round has several.
-        group : str, int or array_like, optional
-            In a round by group, the name of one, or the group of each row.
+        group : str or int, optional
+            In a round by group, the name of one.
 
         Returns
         -------
         float or Floats
-            A float; one per label, shape (C,); one per column of the score, shape (2,); or one for
-            each row that has a group, shape (n, 1).
+            A float; one per label, shape (C,); or one per column of the score, shape (2,).
 
         Raises
         ------
@@ -512,16 +509,13 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
 
 
 def threshold_by(
-    round: Round, of_group: Callable[[int], Floats], group: str | int | npt.ArrayLike | None = None
+    round: Round, of_group: Callable[[int], Floats], group: str | int | None = None
 ) -> Floats:
-    """Return the threshold of one group, of each label or of each row.
+    """Return the threshold of one group, or where thresholds are by label, of every label.
 
-    ``of_group`` gives the threshold of the group at a place: shape () shared, (C,) per label,
-    (columns,) per column of the score, (n, 1) or (n, columns) per input. ``group`` names one group,
-    or one for each row; a round by label needs none: its candidate labels are the groups.
-
-    The result is what ``of_group`` gives for one group; shape (C,) or (n, C) by label; (n, 1), (n,
-    C) or (n, columns) for rows.
+    ``of_group`` gives the threshold of the group at a place: shape () shared, (C,) per label or
+    (columns,) per column of the score. A round by label needs no group: its candidate labels are
+    the groups, and shape (C,) comes back.
     """
     names = round.group_names
     if not names:
@@ -530,40 +524,25 @@ def threshold_by(
         return of_group(0)
     if round.by == "label":
         labels = range(len(names)) if group is None else [_place(group, names)]
-        found = [_of_label(of_group(label), label) for label in labels]
-        return np.stack(np.broadcast_arrays(*found), axis=-1) if group is None else found[0]
+        values = [_of_label(of_group(label), label) for label in labels]
+        return np.array(values if group is None else values[0])
     if group is None:
         raise InputError(
-            "the round has a threshold for each group: pass group, the name of one or one for each "
-            f"row; its groups: {named(names, 12)}"
+            f"the round has a threshold for each group: pass group, one of {named(names, 12)}"
         )
-    group = columns_of(group)
-    if np.ndim(group) == 0:
-        return of_group(_place(group, names))
-    places = group_places(group, names)
-    present = np.unique(places[places >= 0]).tolist()
-    return _of_rows({g: of_group(g) for g in present}, places)
+    return of_group(_place(group, names))
 
 
 def _place(group: object, names: tuple[str, ...]) -> int:
     """Return where one group stands."""
-    if str(group) not in names:
-        raise InputError(f"group must be one of {named(names, 12)}, got {group!r}")
-    return names.index(str(group))
+    text = str(group) if isinstance(group, str | int | np.integer) else None
+    if text not in names:
+        raise InputError(f"group must be one of {named(names, 12)}, got {shown(group)}")
+    return names.index(text)
 
 
 def _of_label(threshold: Floats, label: int) -> Floats:
     """Return what a group of one label says of that label."""
     if not threshold.ndim:
         return threshold
-    return np.asarray(threshold[..., label if threshold.shape[-1] > 1 else 0])
-
-
-def _of_rows(values: Mapping[int, Floats], places: Labels) -> Floats:
-    """Return one threshold for each row, or one row of them: the largest of its groups'."""
-    width = max((q.shape[-1] for q in values.values() if q.ndim), default=1)
-    found = np.full((len(places), width), -inf)
-    for group, q in values.items():
-        rows = places == group if places.ndim == 1 else (places == group).any(axis=1)
-        found[rows] = np.maximum(found[rows], q[rows] if q.ndim == 2 else q)
-    return found
+    return np.asarray(threshold[label if len(threshold) > 1 else 0])

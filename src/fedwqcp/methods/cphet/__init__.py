@@ -342,7 +342,6 @@ class CPhet(Method[Summary]):
         cal: Calibration | None,
         position: int | None,
         alpha: float,
-        features: Floats | None = None,
     ) -> Floats:
         if self.scope == "pooled":
             return super().localize(outcome, cal, position, alpha)

@@ -15,6 +15,7 @@ from fedwqcp._io import in_folder, is_file, is_folder
 from fedwqcp._validation import Floats, named
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import advise_on, judged, promised_to_new_site
+from fedwqcp.federation.fingerprints import known_rows, points_of
 from fedwqcp.federation.inspection import (
     infinite_parts,
     of_agent,
@@ -23,10 +24,9 @@ from fedwqcp.federation.inspection import (
     of_thresholds,
 )
 from fedwqcp.federation.plan import Plan, part_of
-from fedwqcp.federation.predict import calibration_of, check_ids, predict, proved_at
-from fedwqcp.federation.predict import thresholds as agents_thresholds
+from fedwqcp.federation.predict import calibration_of, check_ids, predictor_of, proved_at
 from fedwqcp.federation.record import load_release
-from fedwqcp.federation.release import Release, known_rows, points_of, promise
+from fedwqcp.federation.release import Release, promise
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, Rate, explained
@@ -485,19 +485,18 @@ def _case(
     if isinstance(release.score, MultiLabel):
         raise InputError(
             f"a report shows coverage, and {release.round.method.name} controls the false-negative "
-            "rate: leave the test points out and call release.measure_risk (agent predict prints "
-            "it too)"
+            "rate: leave the test points out and call release.measure (agent predict prints it too)"
         )
     cal = None if again is None else calibration_of(release.round, again)
-    sets = predict(release, agent, test, alpha=alpha, calibration=cal)
-    features = None if test.features is None else np.asarray(test.features, dtype=np.float64)
-    group = test.groups if release.round.by == "group" else None
-    threshold = agents_thresholds(release, agent, alpha, cal, features, group=group)
+    own = predictor_of(release, agent, cal)
+    sets = own.apply(test, alpha)
+    groups = test.groups if release.round.by == "group" else None
+    threshold = own.thresholds_of(groups, alpha, len(sets))
     known = known_rows(release, agent, test, again)
     findings = (*([replace(known, agents=(agent,))] if known else ()), *of_agent(release, agent))
     if cal is not None:
         findings += (*of_data(agent, again, cal), *of_points(Plan.of(release.round), agent, cal))
-    return _Case(release, agent, alpha, test, sets, np.asarray(threshold), cal, findings)
+    return _Case(release, agent, alpha, test, sets, threshold, cal, findings)
 
 
 def _own_view(case: _Case, examples: int) -> View:
