@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import stat
 import subprocess
@@ -17,6 +18,7 @@ from changed import replace
 from fedwqcp.errors import DisclosureError, InputError, RecordError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
+from fedwqcp.federation.batches import calibration_from_scores
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.predict import calibration_of
@@ -173,6 +175,17 @@ def test_no_difference_tells_of_a_small_class(tmp_path, first, second, sizes, to
             assert told
 
 
+def test_a_class_of_scores_made_elsewhere_has_no_name_of_the_round(tmp_path):
+    """Names that every round made up anew once gave each class a new account."""
+    own, answered = Outputs(SCORES, np.repeat([0, 1], [15, 60])), 0
+    for i in range(8):
+        round = terms(id=f"r{i}", score="lac", by="label", alphas=(0.1 + i / 10,))
+        round = replace(round, classes=(f"a{i}", f"b{i}"), n_classes=2)
+        with contextlib.suppress(DisclosureError):
+            answered += bool(ask(tmp_path, round, calibration_from_scores(round, own)))
+    assert (answered, told(tmp_path)) == (3, {"everybody": 6, "class 0": 3, "class 1": 3})
+
+
 def test_a_class_keeps_its_account_whatever_the_order_of_the_round(tmp_path):
     rng = np.random.default_rng(0)
     columns = {
@@ -201,7 +214,11 @@ def test_one_set_of_cuts_is_answered(tmp_path):
             ask(tmp_path, strata(cut, id=f"c{i}"))
     ask(tmp_path, strata(25.0, id="r2"))
     DisclosureLedger(tmp_path / "ledger").renew()
-    ask(tmp_path, strata(24.0, id="r3"))
+    for i in range(3):  # above 45 there are 4, 3 and 2 people, then none
+        with pytest.raises(DisclosureError):
+            ask(tmp_path, strata(45.5 + i, id=f"small{i}"))
+    with pytest.raises(DisclosureError):
+        ask(tmp_path, strata(49.5, id="largest"))
 
 
 def test_no_refusal_tells_whether_a_score_passes_the_bounds_of_a_round(tmp_path):

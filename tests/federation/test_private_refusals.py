@@ -10,6 +10,7 @@ import pytest
 from changed import replace
 from fedwqcp.errors import BudgetError, InputError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.batches import calibration_in_batches
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of
@@ -17,6 +18,7 @@ from fedwqcp.federation.privacy_budget import LEAST_EPSILON, Budget
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
 from fedwqcp.outputs import Outputs
+from fedwqcp.readers.batches import OutputBatches
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Choice, Round
 
@@ -56,6 +58,21 @@ def test_a_site_counts_no_more_points_than_the_round_allows():
     assert n == {300, 1233, 1234}
     drawn = [said(terms(max_n=300), Calibration(SCORES))[0].threshold for _ in range(8)]
     assert len(set(drawn)) > 1, "another part of the points each time"
+
+
+@pytest.mark.parametrize("by", [None, "label"])
+def test_the_size_of_a_site_that_reads_in_batches_is_not_found_either(tmp_path, by):
+    labels = np.repeat(["a", "b"], [400, 834])
+    source = OutputBatches([Outputs(np.column_stack([SCORES, 1 - SCORES]), labels)])
+    sizes = []
+    for most, classes in ((300, ("a", "b")), (1234, ("a", "b")), (10, ("c", "d"))):
+        round = terms(score="lac", max_n=most, by=by, size_epsilon=0.5)
+        round = replace(round, classes=classes, n_classes=2)
+        with calibration_in_batches(round, source, tmp_path / "scores") as cal:
+            side = Agent("a", round, cal, budget=Budget(tmp_path / "spent", 30.0))
+            answers = decode(side.answer(), Answer, (PrivateQuantile,)).answers
+            sizes.append(sum(answer.n for answer in answers))
+    assert np.abs(np.array(sizes) - [300, 1234, 0]).max() < 100
 
 
 @pytest.mark.parametrize("penalty", [0.3, 1e-9])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,17 @@ def test_two_columns(tmp_path):
         for k in range(2):
             assert found.column(k).n == 500
             assert found.column(k).scores.max() == cal.scores[:, k].max()
+        assert np.array_equal(np.sort(cal.scores, axis=0), found.take(slice(None)).scores)
+
+
+def test_some_of_the_rows(tmp_path):
+    cal, rows = data(), np.random.default_rng(0).permutation(3000)[:1500]
+    with stored(tmp_path / "store", cal) as store:
+        some = store.calibration().take(rows)
+    assert (some.n, some.n_classes) == (1500, 4)
+    for c, g in product(range(4), "ab"):
+        here, there = (each.part(label=c).part(group=g).scores for each in (some, cal))
+        assert set(here) <= set(there)
 
 
 def test_the_digest_knows_the_same_rows_in_another_order(tmp_path):
@@ -124,7 +136,7 @@ def test_an_interrupted_store_goes_on_and_another_source_begins_anew(tmp_path, m
     assert (folder / "scores").stat().st_mode & 0o777 == 0o600
     assert folder.stat().st_mode & 0o777 == 0o700
     with ScoreStore(folder, "one") as store:
-        assert store.state.rows == 1000
+        assert store.state.rows == 1010
         store.add(cal.take(slice(1000, 3000)))
         assert store.calibration().scores.max() == cal.scores.max()
         assert store.calibration().n == 3000
@@ -136,7 +148,7 @@ def test_an_interrupted_store_goes_on_and_another_source_begins_anew(tmp_path, m
 
 def interrupted(folder: Path, cal: Calibration) -> None:
     store = ScoreStore(folder, "one")
-    store.add(cal.take(slice(0, 1000)))
+    store.add(cal.take(slice(0, 1000)), 1010)  # ten were left out
     assert store.full
     store.write()
     store.add(cal.take(slice(1000, 1500)))  # not written

@@ -261,10 +261,10 @@ def approve(
     waiting = approval.waiting_rounds(folder)
     for name, terms in waiting.items():
         levels = ", ".join(f"{alpha:g}" for alpha in terms.alphas)
-        asked = f"{terms.method.name} {terms.method.settings or ''}".strip()
+        asked, score = (f"{c.name} {c.settings or ''}".strip() for c in (terms.method, terms.score))
         output.say(
-            f"{name} waits: {asked}, score {terms.score.name}, alpha {levels}, "
-            f"{len(terms.agents)} agents"
+            f"{name} waits: {asked}, score {score}, alpha {levels}, by {terms.by or 'nothing'}, "
+            f"{len(terms.agents)} agents; all its terms: {folder / 'waiting' / name}.json"
         )
     output.done(approved=round, waiting=list(waiting))
 

@@ -16,7 +16,7 @@ from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError
 from fedwqcp.federation.inspection import agreement
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of
+from fedwqcp.federation.predict import calibration_of, named_rows
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._stored import ScoreStore, StoredCalibration
 from fedwqcp.outputs import Outputs
@@ -58,9 +58,10 @@ def stored_calibration(
             except InputError as error:  # a row of a text file is named by its line
                 shifted = error.shifted(0 if outputs.first_line else first)
                 raise shifted.within(source.name) from None
-            if outputs.values.ndim == 2 and cal.labels is not None and not source.scores:
+            rows = len(outputs.values)
+            if outputs.values.ndim == 2 and cal.labels is not None and cal.n == rows:
                 store.count(agreement(outputs.values, cal.labels))
-            store.add(cal)
+            store.add(cal, rows)
             if store.full:
                 ids.write()
                 store.write()
@@ -85,6 +86,7 @@ def calibration_from_scores(round: Round, outputs: Outputs) -> Calibration:
     if outputs.values.ndim != 1:
         raise InputError("a score must be one number per row")
     named = isinstance(plan.score, LabelScore)
+    outputs, by_name = named_rows(round, outputs)
     if named and outputs.labels is not None and round.n_classes is None:
         raise InputError(
             "must be a term of the round: scores alone do not tell how many classes there are",
@@ -96,7 +98,7 @@ def calibration_from_scores(round: Round, outputs: Outputs) -> Calibration:
         outputs.labels if named else None,
         n_classes=round.n_classes if named else None,
         groups=outputs.groups,
-        classes=round.classes or None,
+        classes=round.classes if by_name else None,  # numbers have no names of the site's own
     )
     plan.check(cal)
     return cal

@@ -133,6 +133,20 @@ class DisclosureLedger:
 
         self._log.append(_charge)
 
+    def cut(self, plan: Plan, cal: Calibration, limit: DisclosureLimit | None) -> None:
+        """Write down where a round cuts a feature, before anybody looks at that.
+
+        Whether it can be answered depends on the feature: refusals of many cuts would tell of it.
+        """
+        if not plan.traits.cuts:
+            return
+
+        def _cut(all_before: list[_Told]) -> _Told | None:
+            cuts = _new_cuts(plan, cal, _since_renewal(all_before), limit)
+            return _Told(round=plan.round.id, cuts=cuts) if cuts else None
+
+        self._log.append(_cut)
+
     def renew(self) -> None:
         """Begin anew: what was told so far counts no more. The site's own decision."""
         self._log.append(lambda _: _Told(renewed=True))
@@ -249,8 +263,10 @@ def _new_cuts(
     Cuts of two rounds together could leave single people between them, and so do the means of
     features of two sets of rows.
     """
-    if plan.method.cells(cal):
-        cuts = ", ".join(f"{float(cut)!r}" for cut in plan.traits.cuts) or "rows"
+    if plan.traits.cuts:
+        cuts = ", ".join(f"{float(cut)!r}" for cut in plan.traits.cuts)
+    elif plan.method.cells(cal):
+        cuts = "rows"
     elif plan.traits.needs_features:
         cuts = f"means {digest_of(cal.features, cal.labels, cal.groups)}"
     else:
@@ -258,8 +274,8 @@ def _new_cuts(
     known = {each.cuts for each in before if each.cuts}
     if known and cuts not in known and limit is not None:
         raise DisclosureError(
-            "this agent answers one set of cuts, or means of one set of rows, of its features, "
-            "and answered another before",
+            "this agent takes one set of cuts, or means of one set of rows, of its features, "
+            "and was asked for another before",
             cure=("renew its ledger", "ask for the former strata, or renew the ledger"),
         )
     return "" if cuts in known else cuts

@@ -30,17 +30,10 @@ from fedwqcp.wire.release import ReleaseRecord, threshold_by
 
 @named_by_line
 def calibration_of(round: Round, outputs: Outputs) -> Calibration:
-    """Score an agent's calibration points with the round's score.
-
-    A private round leaves out rows of classes that it does not name: a refusal would tell of them.
-    """
+    """Score an agent's calibration points with the round's score."""
     plan = Plan.of(round)
     score, private = plan.score, plan.traits.private
-    labels = np.asarray(outputs.labels)
-    by_name = bool(round.classes) and all(isinstance(label, str) for label in labels.flat)
-    if private and by_name:
-        named = [unicodedata.normalize("NFC", str(label)).strip() for label in labels]
-        outputs = outputs.take(np.isin(named, round.classes))
+    outputs, by_name = named_rows(round, outputs)
     outputs = outputs.in_classes(round.classes)
     check_classes(round, outputs)
     if by_name and isinstance(score, LabelScore):
@@ -48,6 +41,19 @@ def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     if round.by == "group" and outputs.groups is not None and not private:
         group_places(outputs.groups, round.groups)  # here, where a row is known by its line
     return scored(score, round.key, outputs)
+
+
+def named_rows(round: Round, outputs: Outputs) -> tuple[Outputs, bool]:
+    """Return the rows that a round is of, and whether their labels are names of its classes.
+
+    A private round leaves out rows of classes that it does not name: a refusal would tell of them.
+    """
+    labels = np.asarray(outputs.labels)
+    by_name = bool(round.classes) and all(isinstance(label, str) for label in labels.flat)
+    if by_name and Plan.of(round).traits.private:
+        named = [unicodedata.normalize("NFC", str(label)).strip() for label in labels]
+        outputs = outputs.take(np.isin(named, round.classes))
+    return outputs, by_name
 
 
 @named_by_line

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 import numpy as np
@@ -54,19 +54,19 @@ class StoredCalibration(Calibration):
     @property
     def n(self) -> int:
         """Number of calibration points."""
-        return sum(part.piece.length for part in self.parts) // max(1, self.columns)
+        return sum(part.piece.length for part in self.parts) // self.columns
 
     @property
     def columns(self) -> int:
         """Number of scores of a point that have a threshold of their own."""
-        return len({part.piece.column for part in self.parts})
+        return max(1, len({part.piece.column for part in self.parts}))
 
     @property
     def scores(self) -> Scores:  # type: ignore[override]  # in place of an array
         """The scores of all points."""
         return StoredScores([part.run for part in self.parts])
 
-    def column(self, index: int) -> Calibration:
+    def column(self, index: int) -> StoredCalibration:
         """Return the same points with one column of the scores."""
         kept = [part for part in self.parts if part.piece.column == index]
         return unchecked(self, parts=tuple(kept))
@@ -91,7 +91,7 @@ class StoredCalibration(Calibration):
         for piece, _ in self.parts:
             by = {"class": piece.label, "group": piece.group}
             found[tuple(by[kind] for kind in kinds)] += piece.length
-        return np.array(list(found.values()), dtype=np.int64) // max(1, self.columns)
+        return np.array(list(found.values()), dtype=np.int64) // self.columns
 
     def digest(self) -> str:
         """Return a digest by which the same sample is known again; it stays at the agent."""
@@ -101,11 +101,31 @@ class StoredCalibration(Calibration):
             sums[piece.label, names, piece.column] += piece.digest
         return " ".join(f"{key}:{sums[key] % 2**64:x}" for key in sorted(sums))
 
-    def take(self, rows: object) -> NoReturn:
-        """Refuse, as `labelled` and `featured` do: rows have no order here."""
-        refuse(rows)
+    def take(self, rows: npt.NDArray[Any] | slice) -> Calibration:
+        """Return some of the points, in memory; of a row its class and group alone are known."""
+        chosen, first = np.sort(np.arange(self.n)[rows]), 0
+        scores, cells = [], []
+        for parts in zip(*(self.column(k).parts for k in range(self.columns)), strict=True):
+            piece = parts[0].piece
+            places = chosen[(chosen >= first) & (chosen < first + piece.length)] - first
+            first += piece.length
+            values = [part.run.read(0, piece.length)[places] for part in parts]
+            scores.append(np.stack(values, axis=1))
+            cells.append(np.tile([piece.label, piece.group], (len(places), 1)))
+        labels, groups = np.concatenate(cells).T
+        return Calibration(
+            np.concatenate(scores) if self.columns > 1 else np.concatenate(scores)[:, 0],
+            None if self.labels is None else labels,
+            n_classes=self.n_classes,
+            groups=None if self.groups is None else self.groups[groups],
+            classes=self.classes or None,
+        )
 
-    labelled = featured = take  # type: ignore[assignment]
+    def labelled(self, method: object) -> NoReturn:
+        """Refuse, as `featured` does: rows have no order here."""
+        refuse(method)
+
+    featured = labelled
 
     def __repr__(self) -> str:
         return f"StoredCalibration(n={self.n})"
@@ -168,8 +188,8 @@ class ScoreStore:
         if kind is None or issubclass(kind, Exception):
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def add(self, cal: Calibration) -> None:
-        """Take in a batch; of features nothing is kept."""
+    def add(self, cal: Calibration, rows: int | None = None) -> None:
+        """Take in a batch; of features nothing is kept. Of ``rows`` some may be left out."""
         if cal.weights is not None:
             refuse()
         state, n = self.state, cal.n
@@ -185,8 +205,8 @@ class ScoreStore:
             groups = np.array([state.names.index(name) for name in names], np.int64)[codes]
             state.most_groups = max(state.most_groups, cal.groups.ndim == 2 and cal.groups.shape[1])
         labels = np.full(n, _NONE) if cal.labels is None else cal.labels
-        self._waiting.append((cal.scores.reshape(n, -1), labels, groups))
-        state.rows += n
+        self._waiting.append((cal.scores.reshape(n, cal.columns), labels, groups))
+        state.rows += n if rows is None else rows
 
     def count(self, facts: Mapping[str, Sequence[int]]) -> None:
         """Add up what is counted over all rows."""
@@ -230,7 +250,7 @@ class ScoreStore:
         """Return all rows; they can be read until the store ends."""
         self.write()
         state, cal = self.state, object.__new__(StoredCalibration)
-        if not state.pieces:
+        if not state.rows:
             raise InputError("there must be at least one row, got none")
         runs = (SortedRun(self._file, piece.start, piece.length) for piece in state.pieces)
         labels = sorted({piece.label for piece in state.pieces})

@@ -28,6 +28,7 @@ from fedwqcp.federation.transport.site import (
 )
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.fcp import CountAt
+from fedwqcp.readers.batches import OutputBatches
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Ask, Choice, Round
 
@@ -158,6 +159,18 @@ def test_old_rounds_leave_digests_and_are_never_answered_again(tmp_path):
     (tmp_path / "rounds" / "r1").mkdir()  # as a process leaves it that was closed meanwhile
     (tmp_path / "rounds" / "r1" / "step-0.json").write_bytes(b"{}")
     assert asked(site, rounds[1]) == ("round", b"")
+
+
+def test_rounds_that_were_killed_while_they_read_leave_no_scores_for_ever(tmp_path):
+    make_site_folder(tmp_path)
+    site = Site.of({"agent": "a", "folder": str(tmp_path)})
+    for at in range(ROUNDS_KEPT + 9):
+        (tmp_path / "rounds" / f"killed{at}" / "scores").mkdir(parents=True)
+    source = OutputBatches([(np.full((9, 2), 0.5), np.zeros(9, int))])
+    terms = Round("r", Choice("private-fedwq-cp"), Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
+    request = Request("n", encode(terms), b"", 60.0)
+    status, _ = site.perform(lambda: answer(site, request, lambda: source), 60.0, False)
+    assert (status, len(list((tmp_path / "rounds").iterdir()))) == ("answer", ROUNDS_KEPT + 1)
 
 
 def test_a_folder_is_one_place_and_a_simulated_site_has_none(tmp_path, monkeypatch):

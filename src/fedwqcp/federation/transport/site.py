@@ -491,6 +491,8 @@ def _read_release(data: bytes) -> tuple[Release, bytes]:
 def _calibration(site: Site, round: Round, found: SiteOutputs) -> Iterator[Calibration]:
     """Score what a site's function returned; what is read in batches is kept beside the answer."""
     if isinstance(found, OutputBatches):
+        if site.folder is not None:
+            close_old_rounds(site.folder)  # a round that was never answered may have left scores
         with TemporaryDirectory() as other:
             folder = site.round_folder(round.id) or Path(other)
             with calibration_in_batches(round, found, folder / "scores") as cal:
