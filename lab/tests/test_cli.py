@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,26 +97,6 @@ def test_data():
     assert facts("data", "fetch", "friedman")["files"] == {}
 
 
-def test_experiments_as_json(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("FEDWQCP_DATA", raising=False)
-    small = replace(experiment(), datasets=experiment().datasets[:1], seeds=(0, 1))
-    monkeypatch.setattr(bench, "load", lambda path: small)
-    monkeypatch.setattr(bench, "embedded", lambda: small)
-    for folder in ("runs", "again"):
-        for seed in (0, 1):
-            units.save(labels_unit(seed), Folder(tmp_path / folder).unit(small, ("blobs", seed)))
-    assert facts("run", "e.toml", "--out", "runs")["units"] == 2
-    found = facts("reproduce", "--out", "again")
-    row = found["methods"][0]
-    assert row["worst"] <= row["coverage"]
-    assert row["seeds"] == 2
-    monkeypatch.setattr(bench, "write", lambda source, out, against: (out / "tables.md",))
-    assert facts("tables", "runs")["files"] == ["runs/tables/tables.md"]
-    assert facts("figure", "coverage-vs-size", "runs", "-o", "f.svg")["files"] == ["f.svg"]
-
-
 def test_tables_counts_the_published_cells_that_a_reading_gives(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")  # xdist's workers have 80, where names are cut
     results = Path(__file__).resolve().parents[2] / "results"
@@ -186,13 +165,3 @@ def test_verify_fails_where_a_file_is_another(shelf):
     assert "unsound" in run("verify", "--data", shelf, code=2)
     (mnist, *_) = json.loads(run("verify", "--data", shelf, "--json", code=2))["verdicts"]
     assert mnist["verdict"] == "unsound"
-
-
-def test_fetch_puts_files_into_the_cache_or_a_folder(shelf, tmp_path):
-    said = run("fetch", "mnist", "friedman")
-    assert "BY-SA" in said
-    assert "3.0" in said
-    assert (tmp_path / "cache" / "mnist.npz").is_file()
-    run("fetch", "mnist", "--data", tmp_path / "new")
-    assert (tmp_path / "new" / "mnist.npz").is_file()
-    assert "published" in run("verify", "mnist")

@@ -91,9 +91,3 @@ def test_the_fingerprint_of_a_row_knows_what_its_numbers_depend_on_and_nothing_e
         assert digest(experiment(**change).config(*row)) != first
     other = dataclasses.replace(experiment().presets[0], overflow="exclude")
     assert digest(experiment(presets=(other,)).config(*row)) != first
-
-
-def test_agents_and_parts_must_be_there():
-    for change in ({"strong": 0, "weak": 0}, {"methods": ()}, {"seeds": ()}, {"clusters": 0}):
-        with pytest.raises(InputError):
-            experiment(**change)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
 import json
-import os
-import signal
 from dataclasses import replace
 
 import pytest
 
-from fedwqcp.errors import InputError, MissingExtraError, RecordError
+from fedwqcp.errors import RecordError
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.experiment import MethodPlan
-from fedwqcp_lab.pipeline import Folder, RunOptions, pending, run, workers
+from fedwqcp_lab.pipeline import Folder, RunOptions, pending, run
 from units import experiment, labels_unit, lines_unit
 
 SMALL = experiment()
@@ -62,17 +59,6 @@ def test_what_a_kill_left_is_completed(tmp_path):
         )
 
 
-def test_records_are_not_overwritten_by_accident(tmp_path):
-    folder = Folder(tmp_path)
-    folder.results.path.write_bytes(b"")
-    with pytest.raises(InputError):
-        run(SMALL, RunOptions(out=tmp_path))
-    file = tmp_path / "file"
-    file.write_text("")
-    with pytest.raises(InputError):
-        run(SMALL, RunOptions(out=file))
-
-
 def test_a_method_more_is_added_and_other_settings_are_refused(tmp_path):
     folder = Folder(tmp_path, tmp_path / "elsewhere")
     only = SMALL.only(["blobs"], (0,))
@@ -105,45 +91,3 @@ def test_ray_gives_the_same_records(tmp_path):
 
 def repr_without_times(result):
     return repr(replace(result, calibration_s=0.0, sets_s=0.0))
-
-
-def threads(number):
-    return number, os.environ["OPENBLAS_NUM_THREADS"], os.getpid()
-
-
-def spread(task, arguments, **settings):
-    with workers(task, **settings) as pool:
-        for each in arguments:
-            pool.submit(*each)
-        return list(pool.finished(wait=True))
-
-
-def die(number):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_every_task_runs_once_in_another_process_with_one_thread():
-    before = dict(os.environ)
-    found = spread(threads, [(0,), (1,), (2,)], jobs=2)
-    assert sorted(number for number, _, _ in found) == [0, 1, 2]
-    assert {count for _, count, _ in found} == {"1"}
-    assert os.getpid() not in {pid for _, _, pid in found}
-    assert dict(os.environ) == before
-
-
-def test_a_killed_process_is_told():
-    with pytest.raises(InputError):
-        spread(die, [(0,)])
-
-
-def test_ray_is_an_extra(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name == "ray":
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtraError, match=r"pip install .fedwqcp-lab\[ray\]"):
-        spread(threads, [(0,)], executor="ray")

@@ -134,16 +134,3 @@ def test_a_classification_is_divided_by_label():
     assert np.array_equal(found.groups, found.labels)
     assert np.array_equal(found.test_groups, found.test_labels)
     assert found.feature_distribution[1] == 5  # dimensions
-
-
-def test_an_ordinal_regression_is_divided_by_clusters():
-    pytest.importorskip("sklearn")
-    material = images("retinamnist", classes=5)
-    plan = DatasetPlan(name="retinamnist", components=3, ordinal=5)
-    found = setting_of(material, plan, experiment(), 0, "cpu")
-    assert (found.n_classes, found.task, found.label_distribution.size) == (5, "regression", 0)
-    assert found.labels.dtype == np.float64
-    assert found.feature_distribution[0] == 1  # one Gaussian
-    assert len(found.groups) == len(found.labels)
-    assert len(found.test_groups) == len(material.test_targets)
-    assert set(found.test_groups) <= set(found.groups) <= set(range(5))

@@ -57,14 +57,6 @@ def test_a_set_is_found_whole_or_not_at_all(places):
     ]
 
 
-def test_missing_data_says_which_file_where_and_how(places):
-    put(places["given"], "cifar10_train.npz.xz")
-    message = str(files.missing(CIFAR10, places["given"]))
-    folders = (str(folder) for folder in places.values())
-    for part in ("cifar-10-binary.tar.gz", "lacks cifar10_test.npz.xz", "fedwqcp-lab", *folders):
-        assert part in message
-
-
 BODY = np.random.default_rng(0).bytes(1_000_000)
 QUICK = RetryPolicy(timeout=1.0, tries=3, wait=0.0)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import lzma
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis.extra.numpy import arrays as any_array
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import formats
-from fedwqcp_lab.datasets.formats import read_cifar10, read_idx
+from fedwqcp_lab.datasets.formats import read_cifar10
 from made_data import arrays, write_cifar10
 
 IMAGES = st.tuples(
@@ -82,52 +81,10 @@ def test_a_file_comes_back(tmp_path):
         ]
 
 
-@pytest.mark.parametrize(
-    "images", [np.zeros((2, 3, 3)), np.zeros((2, 3), np.uint8), np.zeros((2, 3, 3, 4), np.uint8)]
-)
-def test_other_images_are_refused(images, tmp_path):
-    with pytest.raises(InputError):
-        formats.write(tmp_path / "x.npz.xz", {"train_images": images})
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_changed_byte_is_found(tmp_path):
-    path = tmp_path / "changed.npz.xz"
-    formats.write(path, {"train_labels": np.arange(200, dtype=np.uint8)})
-    whole = bytearray(path.read_bytes())
-    whole[len(whole) // 2] ^= 1
-    path.write_bytes(whole)
-    with pytest.raises(InputError, match="changed"):
-        formats.read(path)
-
-
 def test_nothing_is_unpickled(tmp_path):
     np.savez(tmp_path / "o.npz", train_images=np.array([print], dtype=object))
     with pytest.raises(InputError, match="allow_pickle"):
         formats.read(tmp_path / "o.npz")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"no gzip",
-        gzip.compress(b"\0\0\x08\x01\0\0\0\x03abc" * 9, mtime=0)[:-9],
-        *(
-            gzip.compress(content, mtime=0)
-            for content in (
-                b"",
-                b"\0\0\x0d\x01\0\0\0\x03abc",
-                b"\0\0\x08\x02\0\0\0\x03",
-                b"\0\0\x08\x01\0\0\0\x03ab",
-                b"\0\0\x08\x02" + b"\xff" * 8,
-            )
-        ),
-    ],
-)
-def test_other_files_are_refused(tmp_path, body):
-    (tmp_path / "f.gz").write_bytes(body)
-    with pytest.raises(InputError):
-        read_idx(tmp_path / "f.gz")
 
 
 def test_the_batches_of_cifar10_come_in_order_and_colour_last(tmp_path):

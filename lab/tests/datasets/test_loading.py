@@ -7,7 +7,6 @@ import pytest
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, files, formats
-from fedwqcp_lab.datasets.catalog import Content
 from fedwqcp_lab.datasets.loading import load, split
 from made_data import KEYS, arrays, checksum, entry, npz, remote, write_cifar10, write_idx
 
@@ -86,22 +85,6 @@ def test_every_format_gives_the_same_arrays(shelf, stock, name, shape, write, so
     assert loaded.dataset.name == name
 
 
-def test_a_published_file_whose_content_is_not_listed_is_known_by_its_md5(shelf, stock):
-    made = arrays((28, 28, 3))
-    body = npz(made)
-    dataset = entry("bloodmnist", arrays((28, 28, 3), seed=1), "reconstruction")
-    published = Content("", "published", "p")
-    stock(
-        replace(
-            dataset,
-            contents=(published, *dataset.contents),
-            remote=(remote("bloodmnist.npz", body),),
-        )
-    )
-    (shelf / "bloodmnist.npz").write_bytes(body)
-    assert load("bloodmnist", shelf).status == "published"
-
-
 def test_unknown_content_is_refused_and_both_sums_are_named(shelf, stock):
     made, other = arrays(), arrays(seed=1)
     stock(entry("mnist", made))
@@ -142,17 +125,3 @@ def test_what_is_held_out_is_taken_from_what_trains():
     assert np.array_equal(plain.calibration, held.calibration)
     assert (len(held.train), len(held.held_out), len(plain.held_out)) == (56, 14, 0)
     assert np.array_equal(np.sort(np.concatenate([held.train, held.held_out])), plain.train)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"n": 1},
-        {"seed": -1},
-        *({"share": share} for share in (0.0, 70)),
-        *({"held_out": share} for share in (1.0, 0.01, 0.99)),
-    ],
-)
-def test_wrong_settings_are_refused(wrong):
-    with pytest.raises(InputError):
-        split(**{"n": 10, "dataset": "made", "seed": 0, **wrong})

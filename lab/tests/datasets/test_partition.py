@@ -9,10 +9,7 @@ from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets.partition import (
     by_label,
     by_mix,
-    by_quantity,
-    fit_clusters,
     iid,
-    stream,
 )
 
 seeds = st.integers(0, 2**32)
@@ -72,43 +69,3 @@ def test_iid_divides_by_the_shares(n, shares, seed):
     assert_divides(parts, n)
     wanted = np.array(shares) / sum(shares) * n
     assert np.all(np.abs([len(part) for part in parts] - wanted) <= 1)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: by_label([0, 1], 0, rng(), beta=1),
-        lambda: by_label([0, 1], 2, rng(), beta=0),
-        lambda: by_label([0, 1], 2, rng(), beta=float("inf")),
-        lambda: by_label([[0, 1]], 2, rng(), beta=1),
-        lambda: iid(4, (1, -1), rng()),
-        lambda: iid(4, (0, 0), rng()),
-        lambda: fit_clusters([[0.0]], rng(), n_clusters=0),
-        lambda: fit_clusters([0.0], rng(), n_clusters=1),
-    ],
-)
-def test_wrong_numbers_are_refused(call):
-    with pytest.raises(InputError):
-        call()
-
-
-def test_quantity_skew_is_in_size_and_not_in_content():
-    sizes = [len(part) for part in by_quantity(6000, 6, stream(0, "parts"), beta=1e6)]
-    assert max(sizes) - min(sizes) < 60
-    assert_divides(by_quantity(100, 6, stream(0, "parts"), beta=0.3), 100)
-    skewed = by_quantity(6000, 6, stream(0, "parts"), beta=0.3)
-    assert max(len(part) for part in skewed) > 2 * min(len(part) for part in skewed)
-    large = max(skewed, key=len)
-    assert abs(large.mean() - 2999.5) < 5 * 1732 / len(large) ** 0.5  # rows from the whole range
-
-
-names = st.lists(st.text(max_size=5), max_size=3)
-
-
-def draws(seed, *parts):
-    return stream(seed, *parts).integers(2**63, size=4).tolist()
-
-
-@given(st.integers(0, 2**64), names, names)
-def test_other_names_give_other_numbers(seed, one, other):
-    assert (draws(seed, *one) == draws(seed, *other)) == (one == other)

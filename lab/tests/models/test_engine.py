@@ -31,22 +31,6 @@ def test_the_precision_of_torch_comes_back():
     assert torch.get_float32_matmul_precision() == before
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"layout": "rows"}, {"precision": "fp8"}, {"chunk": 0}, {"workers": 0}]
-)
-def test_unknown_choices_are_refused(wrong):
-    with pytest.raises(InputError, match=next(iter(wrong))):
-        Engine(**wrong)
-
-
-def test_devices_by_name():
-    assert find_device("cpu") == torch.device("cpu")
-    assert find_device("auto").type in ("cpu", "cuda")
-    for name in ("meta", "nonsense"):
-        with pytest.raises(InputError):
-            find_device(name)
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is CUDA")
 def test_a_device_that_is_not_there_is_refused():
     with pytest.raises(InputError, match="no CUDA"):

@@ -15,7 +15,6 @@ from fedwqcp_lab.studies.own import (
     Hospitals,
     OwnStudy,
     evaluate,
-    hospitals_unit,
     journal_of,
     load,
     pending,
@@ -89,20 +88,6 @@ def small_study(out, hospitals="0"):
     small = experiment(datasets=experiment().datasets[:1], seeds=(0,))
     units.save(labels_unit(0), Folder(out).unit(small, ("blobs", 0)))
     return OwnStudy(experiment=small, hospitals=Hospitals(alpha=0.2, seeds=hospitals))
-
-
-def test_hospitals_train_calibrate_and_test_on_their_own_patients(tmp_path):
-    pytest.importorskip("sklearn")
-    patients(tmp_path / HEART)
-    unit = hospitals_unit(tmp_path / HEART, seed=3)
-    setting = unit.setting
-    assert setting.agents == ("a", "b", "c", "d")
-    assert np.array_equal(setting.owners, setting.groups)
-    assert [len(setting.part(at)) for at in range(4)] == [10] * 4
-    assert np.bincount(setting.test_groups).tolist() == [10] * 4
-    assert all(agent.test.shape == (40, 2) for agent in unit.outputs)
-    assert np.array_equal(hospitals_unit(tmp_path / HEART, seed=3).setting.rows, setting.rows)
-    assert not np.array_equal(hospitals_unit(tmp_path / HEART, seed=4).setting.rows, setting.rows)
 
 
 def test_a_study_is_run_once_and_goes_on(tmp_path):
