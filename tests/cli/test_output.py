@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from command_line import OPEN, call, call_json
 from fedwqcp import methods
@@ -41,13 +40,6 @@ COMMANDS = dict(walk(typer.main.get_command(app)))
 def test_every_command_takes_it(name):
     flags = [p for p in COMMANDS[name].params if "--json" in p.opts]
     assert [flag.is_flag for flag in flags] == [True]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_shows_flags_without_a_type(name):
-    said = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"}).output
-    assert "--json" in said
-    assert "bool" not in said.lower()
 
 
 def test_numbers_that_json_lacks_become_text(capsys):

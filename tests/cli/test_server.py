@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
-from io import StringIO
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 import fedwqcp as fw
-from changed import replace
 from command_line import OPEN, call, call_json, refusal
-from fedwqcp.api import calibrate
-from fedwqcp.cli.server import agents_table
 from fedwqcp.errors import InputError
-from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit as recompute
-from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
+from fedwqcp.federation.plan import choose_method, choose_score, new_id
 from fedwqcp.federation.record import Ledger
-from fedwqcp.federation.secure import SecureServer, plain_ask, secure_round, words_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import read_round
-from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Round
 
 NAMES = ("a", "b", "c", "d")
@@ -148,23 +140,6 @@ def test_several_records_and_folders_of_them(tmp_path):
     assert [each["matches"] for each in facts] == [True, False]
 
 
-def test_a_secure_round_rests_on_sums(tmp_path):
-    terms = secure_round(terms_of("fedwq-cp"), (0.0, 1.0))
-    plan, ledger = Plan.of(terms), Ledger(tmp_path, terms)
-    server = SecureServer(plan)
-    cal = fw.Calibration(np.arange(1, 41) / 40)
-    agents = [Agent(name, terms, cal) for name in terms.agents]
-    ask = server.ask()
-    words = [words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents]
-    totals = [int(total) for total in np.sum(words, axis=0)]
-    ledger.summed(0, terms.agents, totals)
-    server.receive(terms.agents, totals)
-    ledger.released(server.release(1))
-    ledger.stored(())
-    assert recompute(tmp_path).sums == 1
-    assert "fedwq-cp" in call("audit", tmp_path)
-
-
 def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     ids = []
     for _ in range(2):
@@ -191,65 +166,6 @@ def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
 
 
 # ---- server close: the table of agents
-
-
-class Ascii(StringIO):
-    """A terminal that knows ASCII alone."""
-
-    encoding = "ascii"
-
-
-def shown(release):
-    text = Ascii()
-    console = Console(file=text, width=160)
-    console.print(agents_table(release, console))
-    return text.getvalue()
-
-
-def spread(top, n=9):
-    """Scores whose largest decides at alpha = 0.1."""
-    return np.linspace(0, top, n)
-
-
-def test_dots_lie_between_the_extreme_thresholds():
-    release = calibrate(
-        {"a": spread(1.0), "b": spread(3.0), "c": spread(2.0)}, method="fedwq-cp", alpha=0.1
-    )
-    text = shown(release)
-    assert "1 to 3" in text
-    rows = {line.split()[1]: line for line in text.splitlines() if " used " in line}
-    assert "o...........|..........." in rows["a"]
-    assert "............|..........o" in rows["b"]
-    assert "............o..........." in rows["c"]
-    assert [row.split()[5] for row in rows.values()] == ["9", "9", "9"]
-
-
-@pytest.mark.parametrize("by", ["label", "group"])
-def test_with_groups_points_are_totals_and_thresholds_a_range(by):
-    def of(top):
-        parts = np.repeat([0, 1], [9, 18])
-        scores = np.concatenate([spread(top), spread(top + 1, 18)])
-        return Calibration(scores, labels=parts, n_classes=2, groups=parts.astype(str))
-
-    text = shown(calibrate({"a": of(1.0), "b": of(3.0)}, method="fedwq-cp", alpha=0.1, by=by))
-    assert f"threshold, by {by}" in text
-    rows = {line.split()[1]: line.split("|")[3:5] for line in text.splitlines() if " used " in line}
-    stripped = {name: [cell.strip() for cell in cells] for name, cells in rows.items()}
-    assert stripped == {"a": ["27", "1 to 2"], "b": ["27", "3 to 4"]}
-
-
-def test_of_thousands_of_agents_the_unused_come_first():
-    names = tuple(f"a{k:04d}" for k in range(1000))
-    release = calibrate({name: [0.1] * 9 for name in names}, method="fedwq-cp", alpha=0.1)
-    last = replace(release.agents[-1], status="refused", reason="n: too large")
-    text = StringIO()
-    console = Console(file=text, width=160)
-    console.print(
-        agents_table(replace(release, agents=(*release.agents[:-1], last), received={}), console)
-    )
-    assert "n: too large" in text.getvalue()
-    assert "800" in text.getvalue()
-    assert "a0500" not in text.getvalue()
 
 
 @pytest.mark.parametrize(

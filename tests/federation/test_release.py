@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from copy import copy
-from fractions import Fraction
 from math import inf
 
 import numpy as np
@@ -17,8 +16,6 @@ from changed import replace
 from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.metrics import Rate
-from fedwqcp.wire.codec import brief
-from fedwqcp.wire.messages import Census
 from fedwqcp.wire.release import AgentRecord
 from refusals import raises
 
@@ -195,47 +192,6 @@ def test_labels_that_occur_together_have_a_false_negative_rate():
         release.predict_set("a", probs, allow_empty=False)
 
 
-def test_wrong_calls_are_refused():
-    release = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2)
-    line = fw.Outputs([1.0, 2.0], [1.0, 2.5])
-    regression = fw.calibrate({"a": line}, method="fedwq-cp", alpha=0.4, score="absolute-residual")
-    scores = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.4)
-    split = fw.calibrate({"a": SITE}, alpha=0.2, method="split-cp")
-    whole = fw.Outputs(PROBS, LABELS)
-    sites = [
-        {"a": whole},  # no ids
-        {"a b": whole},
-        {"a": fw.Outputs(100 * PROBS, LABELS)},
-        {"a": fw.Outputs(PROBS, LABELS + 1)},
-        {"a": fw.Outputs([1.0], [1.0])},
-        {"a": fw.Outputs(PROBS, ids=IDS)},
-        {"a": (PROBS, LABELS)},
-    ]
-    for call in (
-        lambda: release.predict_set("st-mary", NEW, ids=NEW_IDS),
-        lambda: release.predict_set("b", NEW),
-        lambda: release.predict_set("a", NEW[:, :2], ids=NEW_IDS),
-        lambda: release.predict_set("a", NEW[0]),
-        lambda: release.predict_set("a", 100 * NEW),
-        lambda: release.predict_set("a", NEW, alpha=0.3),
-        lambda: release.predict_set("a", NEW),
-        lambda: release.predict_set("a", NEW, ids=[1, 2]),
-        lambda: release.predict_interval("a", NEW[:, 0]),
-        lambda: release.measure("a", NEW, Y),
-        lambda: split.predict_set("b", NEW),
-        lambda: regression.predict_set("a", NEW),
-        lambda: regression.measure("a", [1.0], [1.0], allow_empty=False),
-        lambda: scores.predict_set("a", NEW),
-        lambda: scores.predict_interval("a", NEW),
-        lambda: fw.Outputs(PROBS, LABELS, np.arange(240).reshape(120, 2)),
-        *(lambda data=data: fw.calibrate(data, method="fedwq-cp", alpha=0.2) for data in sites),
-        lambda: fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=90),
-        lambda: fw.calibrate({"a": SITE}, method="fcq", alpha=0.1),
-    ):
-        with pytest.raises(InputError):
-            call()
-
-
 @pytest.mark.parametrize("ids", [np.arange(60.0), [None] * 60, [True, False] * 30])
 def test_ids_that_name_no_row_are_refused(ids):
     release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
@@ -244,49 +200,6 @@ def test_ids_that_name_no_row_are_refused(ids):
     texts = np.array(NEW_IDS, dtype=object)  # a column of a data frame
     by_text, by_object = (release.predict_set("a", NEW, ids=names) for names in (NEW_IDS, texts))
     np.testing.assert_array_equal(by_text.mask, by_object.mask)
-
-
-def test_a_release_prints_as_a_short_table():
-    release = fw.calibrate(
-        {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.2, 0.4]}, method="fedwq-cp", alpha=[0.4, 0.45]
-    )
-    up = release.bytes_up("a")
-    assert (
-        repr(release)
-        == str(release)
-        == (
-            "fedwq-cp with score custom, alpha 0.4, 0.45; 1 round trip\n"
-            "guarantee: none\n"
-            "agent  status  at 0.4  at 0.45  bytes up\n"
-            f"a      used    0.3333   0.3333       {up}\n"
-            f"b      used    0.3333   0.3333       {up}"
-        )
-    )
-    proved = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=0.5)
-    assert "own data" in str(replace(proved, local={}))
-
-
-@pytest.mark.filterwarnings("ignore::fedwqcp.InfiniteThresholdWarning")
-def test_a_release_tells_whose_threshold_is_infinite():
-    by = fw.Calibration([0.1, 0.2, 0.3], groups=["f", "f", "m"])
-    grouped = fw.calibrate({"a": by}, method="fedwq-cp", alpha=0.4, by="group")
-    assert [grouped.is_infinite("a", group=place) for place in (None, 0, 1)] == [True, False, True]
-    two = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=(0.1, 0.4))
-    assert [two.is_infinite("a", alpha) for alpha in (0.1, 0.4)] == [True, False]
-    assert not two.public().is_infinite("a", 0.1)  # the agent's own data decide
-    with pytest.raises(InputError):
-        two.is_infinite("b", 0.4)
-
-
-def test_many_agents_are_shown_in_part():
-    many = fw.calibrate(
-        {f"s{i}": [0.1, 0.2, 0.3] for i in range(300)}, method="fedwq-cp", alpha=0.4
-    )
-    lines = str(many).splitlines()
-    assert (len(lines), lines[-1]) == (14, "and 290 more agents")
-    sent = brief(many)
-    assert isinstance(sent.census, Census)
-    assert str(sent).splitlines()[-1].split() == ["300", "agents", "used", "0.3"]
 
 
 def test_html_escapes_what_others_wrote():
@@ -484,23 +397,3 @@ def test_what_is_known_of_calibration_rows_stays_in_this_process(recwarn):
     for one in copies:
         one.measure("a", SITE)
     assert not _caught(recwarn)
-
-
-def test_levels_come_as_any_column_of_numbers():
-    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=np.array([0.1, 0.2], np.float32))
-    assert release.round.alphas == (0.1, 0.2)
-    column = pytest.importorskip("pandas").Series([0.1, 0.2])
-    assert fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=column).round.alphas == (0.1, 0.2)
-    assert list(release.predict_set("a", NEW, ids=NEW_IDS, alpha=column)) == [0.1, 0.2]
-    assert release.threshold("a", np.float32(0.1)) == release.threshold("a", Fraction(1, 10))
-
-
-@pytest.mark.parametrize("alpha", [Fraction(10**400), [Fraction(-(10**400))], 10**400])
-def test_a_level_that_no_number_of_the_machine_holds_is_refused(alpha):
-    with pytest.raises(InputError):
-        fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=alpha)
-    release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)
-    with raises(InputError, field="alpha"):
-        release.predict_set("a", NEW, ids=NEW_IDS, alpha=alpha)
-    with pytest.raises(InputError):
-        fw.RAPS(penalty=alpha)
