@@ -60,8 +60,3 @@ def test_every_exception_can_be_sent_to_another_process(name: str, path: Path) -
         assert (type(copy), str(copy), copy.args) == (kind, str(each), error.args)
         assert vars(copy) == vars(each)
         assert getattr(copy, "msg", None) == getattr(error, "msg", None)  # an ImportError's
-
-
-def test_common_handlers_catch_ours() -> None:
-    assert issubclass(errors.InputError, ValueError)
-    assert issubclass(errors.MissingExtraError, ImportError)

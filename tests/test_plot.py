@@ -100,13 +100,3 @@ def test_what_cannot_be_plotted_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match="demo"):
         plot.coverage(FOUND, alpha=0.3)
-
-
-def test_coverage_at_several_alphas_is_plotted_one_at_a_time():
-    both = [RELEASE.measure(n, NEW.values, NEW.labels, alpha=[0.1, 0.3]) for n in SITES]
-    for call in (plot.coverage, plot.coverage_vs_size):
-        for found in (both, both[0], {"st-mary": both[0]}):
-            with pytest.raises(InputError):
-                call(found, alpha=0.3)
-    each = plot.coverage([one[0.1] for one in both], alpha=0.1)
-    assert marks(each) == [(one[0.1].coverage, row) for row, one in enumerate(both)]

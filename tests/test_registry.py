@@ -3,12 +3,10 @@ from dataclasses import dataclass
 from importlib import metadata
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 from fedwqcp import methods, scores
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.registry import Registry, Setting, parse_setting, settings_of, typed
 from fedwqcp.scores import Score
 from fedwqcp.scores.lac import LAC
@@ -141,27 +139,6 @@ def test_a_file_holds_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[module], "Second", second, raising=False)
     with pytest.raises(InputError):
         Registry(Score, "fedwqcp.scores", "score").find("lac")
-
-
-def _numpy(value: object) -> object:
-    """The same value as NumPy has it."""
-    if isinstance(value, tuple):
-        return np.array(value)
-    return value if value is None else np.asarray(value)[()]
-
-
-@pytest.mark.parametrize("find", [scores, methods])
-def test_settings_come_as_numbers_of_numpy_and_travel_as_pythons_own(find) -> None:
-    """By name and by class; what they become is what a round can name."""
-    choose = choose_score if find is scores else choose_method
-    for name in find.available():
-        plain = find.get(name)
-        defaults = {key: getattr(plain, key) for key in settings_of(plain)}
-        given = {key: _numpy(value) for key, value in defaults.items()}
-        for made in (find.get(name, **given), type(plain)(**given)):
-            assert made == plain
-            assert repr(made) == repr(plain)
-            assert choose(made) == choose(plain)
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris, make_regression
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_array
 
-from fedwqcp.scores.cqr import CQR
 from fedwqcp.sklearn import ConformalClassifier, ConformalRegressor, NotReadyError
 from refusals import raises
 
@@ -93,19 +92,6 @@ def test_a_release_of_another_rule_or_order_of_classes_is_refused(iris):
         plain.use(two)
 
 
-def test_conformalize_keeps_a_release_that_predicts(iris):
-    X, y, model = iris
-    agent = ConformalClassifier(model, alpha=0.3).conformalize(X[1::4], y[1::4])
-    probs = model.predict_proba(X[3::4])
-    ids = fw.scores.row_ids(probs)
-    sets = agent.release_.predict_set("here", probs, ids=ids)
-    np.testing.assert_array_equal(sets.mask, agent.predict_set(X[3::4]).mask)
-    assert sets.empty().any()
-    full = ConformalClassifier(model, alpha=0.3, rule="leq_top1").conformalize(X[1::4], y[1::4])
-    assert full.release_.round.rule == "leq_top1"
-    assert not full.predict_set(X[3::4]).empty().any()
-
-
 def test_a_site_whose_model_lacks_a_class_is_refused_by_name(iris):
     X, y, model = iris
     some = y != "setosa"
@@ -114,14 +100,6 @@ def test_a_site_whose_model_lacks_a_class_is_refused_by_name(iris):
     sites = {"a": one.calibration(X, y), "b": two.calibration(X[some], y[some])}
     with pytest.raises(InputError, match=r"agent 'b': .*setosa"):
         fw.calibrate(sites, method="fedwq-cp", alpha=0.1)
-
-
-def test_classes_of_another_kind_are_refused():
-    X, y = np.arange(8.0)[:, None], np.array([0, 1] * 4)
-    agent = ConformalClassifier(LogisticRegression().fit(X, y))
-    for other in (["a", "b"] * 4, np.array(["a", "b"] * 4, dtype=object), [0, 7] * 4):
-        with pytest.raises(InputError):
-            agent.calibration(X, other)
 
 
 def test_predicting_before_calibrating_is_refused(iris):
@@ -138,51 +116,6 @@ def test_a_regressor():
     residuals = np.sort(np.abs(y[200:300] - model.predict(X[200:300])))
     np.testing.assert_allclose(intervals.sizes(), 2 * residuals[80])
     assert 0.6 < intervals.cover(y[300:]).mean() <= 1
-
-
-def test_a_regressor_with_two_columns_of_scores():
-    class Band:
-        def predict(self, X):
-            middle = np.asarray(X)[:, 0]
-            return np.stack([middle - 1, middle + 1], axis=1)
-
-    X = np.arange(30.0)[:, None]
-    agent = ConformalRegressor(Band(), CQR(symmetric=False)).fit(X, X[:, 0] + 0.5, alpha=0.2)
-    np.testing.assert_allclose(agent.threshold_, [-1.5, -0.5])
-    np.testing.assert_allclose(agent.predict_interval(X).sizes(), 0.0)
-
-
-def test_thresholds_by_label_and_by_group(iris):
-    X, y, model = iris
-    agent, cal, new = ConformalClassifier(model, fw.LAC()), slice(1, None, 4), X[3::4]
-    probs = model.predict_proba(new)
-    by_label = agent.fit(X[cal], y[cal], alpha=0.2, by="label").predict_set(new)
-    assert agent.threshold_.shape == (3,)
-    np.testing.assert_array_equal(by_label.mask, 1 - probs <= agent.threshold_)
-    groups = np.where(X[:, 0] > 5.8, "large", "small")
-    mine = agent.calibration(X[cal], y[cal], groups=groups[cal])
-    release = fw.calibrate({"here": mine}, method="fcp", alpha=0.2, by="group", score=fw.LAC())
-    sets = agent.use(release.by_group("here")).predict_set(new, groups=groups[3::4])
-    q = release.threshold("here", group=groups[3::4])
-    np.testing.assert_array_equal(sets.mask, 1 - probs <= q)
-    alone = agent.fit(X[cal], y[cal], alpha=0.2, by="group", groups=groups[cal])
-    assert set(alone.threshold_) == {"large", "small"}
-    with pytest.raises(InputError):
-        agent.predict_set(new)
-    with raises(InputError, row=0):
-        agent.predict_set(new[:1], groups=["medium"])
-    with pytest.raises(InputError, match="leave groups out"):
-        agent.use(0.5).predict_set(new, groups=groups[3::4])
-
-
-def test_score_is_the_coverage(iris):
-    X, y, model = iris
-    agent = ConformalClassifier(model, fw.LAC()).fit(X[1::4], y[1::4])
-    covered = agent.predict_set(X[3::4]).cover(np.searchsorted(model.classes_, y[3::4]))
-    assert agent.score(X[3::4], y[3::4]) == covered.mean()
-    X, y = make_regression(300, 3, noise=5.0, random_state=0)
-    band = ConformalRegressor(LinearRegression().fit(X[:100], y[:100])).fit(X[100:200], y[100:200])
-    assert band.score(X[200:], y[200:]) == band.predict_interval(X[200:]).cover(y[200:]).mean()
 
 
 def test_a_model_that_is_not_fitted_is_named(iris):
@@ -210,14 +143,6 @@ def test_a_frozen_model_survives_clone_and_cross_validation(iris):
     assert ((coverages > 0) & (coverages <= 1)).all()
     search = GridSearchCV(agent, {"alpha": [0.1, 0.3]}, cv=3).fit(X[1::2], y[1::2])
     assert search.best_params_ == {"alpha": 0.1}  # coverage is largest at the smallest level
-
-
-def test_probabilities_are_passed_through_where_there_are_any(iris):
-    X, y, model = iris
-    np.testing.assert_array_equal(
-        ConformalClassifier(model).predict_proba(X), model.predict_proba(X)
-    )
-    assert not hasattr(ConformalClassifier(RidgeClassifier().fit(X, y)), "predict_proba")
 
 
 def test_tables_of_pandas_are_taken(iris):

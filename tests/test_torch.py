@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import numpy as reference
-from fedwqcp.scores.custom import Custom
 from refusals import raises
 from strategies import Labelled, alphas, labelled, real_arrays, scores
 
@@ -157,24 +156,6 @@ def test_scores_and_intervals_are_those_of_numpy(score, data) -> None:
             np.testing.assert_array_equal(sizes.numpy(), sets.sizes())
 
 
-def test_outputs_that_do_not_fit_are_refused() -> None:
-    score = TensorIntervalScore(fw.AbsoluteResidual())
-    one, two = torch.tensor([1.0]), torch.tensor([1.0, 2.0])
-    for work, reason in (
-        (lambda: score.of(one, two), "y must be a tensor of shape"),
-        (lambda: score.of(torch.tensor([np.inf]), one), "row 0: .* must be finite numbers"),
-        (lambda: score.invert(one, np.nan), "NaN"),
-        (lambda: score.invert(one, "high"), "number or an array of numbers"),
-        (lambda: score.invert(one, two), "does not fit"),
-        (lambda: TensorIntervalScore(Custom()), "arrays alone"),
-    ):
-        with pytest.raises(InputError, match=reason):
-            work()
-    spread = TensorIntervalScore(fw.NormalizedResidual())
-    with raises(InputError, row=0):
-        spread.of(torch.tensor([[1.0, -1.0]]), one)
-
-
 @given(scores(infinite=True), alphas(3), st.sampled_from(["propagate", "clip", "exclude"]))
 def test_thresholds_are_exact(values, alpha, overflow) -> None:
     tensor = torch.from_numpy(values)
@@ -189,19 +170,6 @@ def test_uniforms_are_those_of_numpy(ids, key) -> None:
     np.testing.assert_array_equal(
         uniforms(key, torch.from_numpy(array)).numpy(), fw.uniforms(key, array)
     )
-
-
-def test_unsound_input_is_refused() -> None:
-    for way in (conformal_quantile, lambda s, alpha: _quantile_on_device(s, alpha, "clip")):
-        with pytest.raises(InputError, match="NaN"):
-            way(torch.tensor([np.nan]), 0.1)
-        with pytest.raises(InputError, match="shape"):
-            way(torch.zeros(2, 2), 0.1)
-    for ids in (torch.tensor([0.5]), torch.tensor([True]), torch.tensor(7), [1, 2]):
-        with pytest.raises(InputError):
-            uniforms("key", ids)
-    with pytest.raises(InputError):
-        conformal_quantile(np.ones(9), 0.1)
 
 
 @settings(max_examples=30)

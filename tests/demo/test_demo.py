@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from math import ceil
 
 import numpy as np
@@ -12,10 +11,8 @@ import pytest
 pytest.importorskip("sklearn")
 
 import fedwqcp as fw
-from fedwqcp.demo import demo
-from fedwqcp.demo.demo import ALPHA, FEW, METHODS, SWISS, committed, many_splits, screen
+from fedwqcp.demo.demo import ALPHA, FEW, METHODS, SWISS, committed, screen
 from fedwqcp.demo.hospitals import SITES as KINDS
-from fedwqcp.errors import InputError
 from four_hospitals import SITES, release, results
 
 NAMES = [name for name, _ in KINDS.values()]
@@ -74,21 +71,3 @@ def test_the_screen_is_short_and_its_numbers_are_those_of_the_splits():
         (line,) = [line for line in lines if line.startswith(start)][:1]
         cells = re.findall(r"(\d+) %", line)
         assert cells == [f"{100 * getattr(mean[act, method, n], part):.0f}" for n in NAMES]
-
-
-def test_the_spread_is_that_of_single_splits(monkeypatch):
-    monkeypatch.setattr(demo, "hospitals", SITES)
-    one, other = results(), demo.one_split(SITES(1), 1)
-    for s, a, b in zip(many_splits(2), one, other, strict=True):
-        assert (s.act, s.method, s.hospital) == (a.act, a.method, a.hospital)
-        assert s.coverage == pytest.approx((a.coverage + b.coverage) / 2, abs=1e-4)
-        assert s.one == pytest.approx((a.one + b.one) / 2, abs=1e-4)
-    with pytest.raises(InputError):
-        many_splits(1)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_labels_of_no_hospital_are_said_not_to_fit(seed):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", fw.LabelMismatchWarning)
-        demo.calibrated(SITES(seed), "split-cp", seed)

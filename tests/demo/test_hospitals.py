@@ -8,7 +8,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from fedwqcp.demo.hospitals import SITES, hospitals, read_heart, write_sites
+from fedwqcp.demo.hospitals import SITES, hospitals, read_heart
 from fedwqcp.errors import InputError
 
 pytest.importorskip("sklearn")
@@ -46,29 +46,11 @@ def test_every_patient_is_in_one_part_of_one_hospital():
     assert sum(site.patients for site in found) == 920
 
 
-def test_each_hospital_has_a_model_of_its_own_kind_that_gives_probabilities():
-    found = hospitals(0)
-    assert len({site.model for site in found}) == 4
-    for site in found:
-        assert np.allclose(site.test.values.sum(axis=1), 1)
-        assert site.test.values.shape == (len(site.test.ids), 2)
-
-
 def test_the_same_seed_gives_the_same_split_and_another_one_another():
     one, same, other = hospitals(1), hospitals(1), hospitals(2)
     for a, b, c in zip(one, same, other, strict=True):
         assert list(a.test.ids) == list(b.test.ids) != list(c.test.ids)
         assert (a.test.values == b.test.values).all()
-
-
-def test_files_of_every_hospital_hold_what_a_round_needs(tmp_path):
-    names = write_sites(tmp_path)
-    assert names == tuple(name for name, _ in SITES.values())
-    for site in hospitals(0):
-        with np.load(tmp_path / site.name / "cal.npz") as found:
-            assert list(found["ids"]) == list(site.calibration.ids)
-            assert (found["probs"] == site.calibration.values).all()
-            assert (found["labels"] == site.calibration.labels).all()
 
 
 @pytest.mark.parametrize("seed", [-1, True, 0.5])

@@ -230,18 +230,6 @@ def test_any_change_of_a_file_gives_outputs_or_an_input_error(tmp_path, name):
     assert refused > 100
 
 
-def test_groups_and_labels_that_occur_together(tmp_path):
-    (tmp_path / "cal.csv").write_text("p0,p1,y0,y1,group\n0.7,0.9,1,0,f\n0.2,0.8,1,1,m\n")
-    found = load_outputs(tmp_path / "cal.csv")
-    assert found.labels.tolist() == [[1, 0], [1, 1]]
-    assert found.groups.tolist() == ["f", "m"]
-    for key in ("groups", "group"):
-        np.savez(tmp_path / "cal.npz", probs=PROBS, labels=[[1, 0], [1, 1]], **{key: [3, 4]})
-        found = load_outputs(tmp_path / "cal.npz")
-        assert found.labels.shape == (2, 2)
-        assert found.groups.tolist() == [3, 4]
-
-
 ROUND = Round("r", Choice("fedwq-cp"), Choice("lac"), (0.5,), ("a",), 1)
 BAD = "p0,p1,label\n0.5,0.5,1\n0.25,0.75,0\n0.5,2.5,1\n"
 
@@ -306,15 +294,6 @@ def test_a_later_step_uses_what_is_kept(tmp_path):
         for_calibration(LOGIT_ROUND, "a", site(), 0.3, path)
     with pytest.raises(InputError):
         for_calibration(LOGIT_ROUND, "a", site(n=300), None, path)
-
-
-def test_probabilities_pass_untouched(tmp_path):
-    probs, path = Outputs(np.array([[0.5, 0.5]])), tmp_path / "a.temperature"
-    assert for_calibration(LOGIT_ROUND, "a", probs, None, path) == (probs, None)
-    assert not path.exists()
-    assert for_prediction(LOGIT_ROUND, "a", probs, path) is None
-    with pytest.raises(InputError):
-        for_calibration(LOGIT_ROUND, "a", probs, 0.2, path)
 
 
 def test_predicting_needs_the_temperature_of_this_round_and_agent(tmp_path):

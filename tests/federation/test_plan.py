@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from changed import replace
-from fedwqcp import APS, preset
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, Roster, load_roster
@@ -103,21 +102,6 @@ def test_each_group_is_a_round_of_its_own(settings, data):
                 pool = np.concatenate(list(own.values()))
                 rank = fw.conformal_rank(len(pool), alpha, extra=len(own))
                 assert alone.threshold(next(iter(own))) == kth_smallest(pool, rank)
-
-
-def test_thresholds_for_rows_broadcast_against_scores():
-    cal = fw.Calibration(np.arange(1, 11) / 10, groups=[*"ffffffffff"])
-    other = fw.Calibration(np.arange(1, 11) / 20, groups=[*"mmmmmmmmmm"])
-    release = fw.calibrate(
-        {"a": cal, "b": other}, method="fedwq-cp", alpha=0.2, by="group", score="lac"
-    )
-    own = release.predictor("a")
-    rows = own.thresholds_of(["m", "f", "m"], None, 3)
-    assert rows.tolist() == [[0.45], [0.9], [0.45]]
-    assert own.thresholds_of(np.array([], dtype=str), None, 0).shape == (0, 1)
-    probs = [[0.6, 0.4], [0.6, 0.4], [0.5, 0.5]]
-    sets = fw.LAC().invert(probs, rows)
-    assert [sets[i] for i in range(3)] == [(0,), (0, 1), ()]
 
 
 def test_what_the_agents_of_a_group_are_told_goes_to_the_right_ones():
@@ -284,16 +268,6 @@ def test_bad_rosters_are_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError):
         load_roster(path)
-
-
-def test_presets():
-    paper = preset("paper")
-    assert paper.score == APS(randomized=False, precision="float32")
-    assert (paper.rule, paper.overflow) == ("leq_top1", "clip")
-    sound = preset("sound")
-    assert (sound.score, sound.rule, sound.overflow) == (APS(), "leq", "propagate")
-    with pytest.raises(InputError):
-        preset("papers")
 
 
 # ---- whom agents will predict

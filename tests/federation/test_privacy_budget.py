@@ -50,6 +50,24 @@ def test_a_spent_budget_refuses_the_next_round_by_name(tmp_path):
     agent(tmp_path, round=ROUND).answer()  # what was answered can be had again
 
 
+def test_levels_and_columns_add_up(tmp_path):
+    two = replace(ROUND, alphas=(0.1, 0.2), score=Choice("lac"))
+    agent(tmp_path / "levels", round=two).answer()
+    assert Budget(tmp_path / "levels", 2.0).left == 0
+    settings = choose_method(get("private-fedwq-cp", bounds=(-1.0, 5.0)))
+    asymmetric = replace(
+        ROUND, method=settings, score=Choice("cqr", {"symmetric": False}), n_classes=None
+    )
+    cal = Calibration(np.random.default_rng(1).normal(size=(900, 2)))
+    side = Agent("a", asymmetric, cal, budget=Budget(tmp_path / "columns", 2.0))
+    side.answer()
+    assert Budget(tmp_path / "columns", 2.0).left == 0
+    three = replace(ROUND, alphas=(0.1, 0.2, 0.3))
+    with pytest.raises(BudgetError):
+        agent(tmp_path / "three", round=three).answer()
+    assert not (tmp_path / "three").exists()
+
+
 @pytest.mark.parametrize("method", ["fedwq-cp", "fcp", "dp-fedcp"])  # whatever it lets leave
 def test_with_a_budget_only_private_methods_are_answered(method, tmp_path):
     other = replace(ROUND, method=Choice(method))

@@ -28,7 +28,7 @@ from fedwqcp.federation.secure import (
     words_of,
     words_out_of_range,
 )
-from fedwqcp.methods import FixedPoint, Total
+from fedwqcp.methods import FixedPoint
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import (
@@ -71,20 +71,6 @@ def plan_of(*terms, **more):
 def totals(plan, ask, agents):
     """The sums over some agents."""
     return sum_words([words_of(plan, ask, a.answer(plain_ask(plan, ask))) for a in agents])
-
-
-def test_totals_become_a_threshold_by_hand():
-    scale = FixedPoint(0.0, 2.0, 100, 4)
-    for words, expected in [
-        ((2**30 - 1, 100, 0), SharedThresholdWithin(2.0, scale.margin(3, 100))),
-        ((2**30 - 1, 100, 1), SharedThresholdWithin(inf, 0.0)),
-        ((0, 0, 0), SharedThresholdWithin(inf, 0.0)),
-    ]:
-        talk = fw.methods.get("fedwq-cp").from_sums(0.1, scale)
-        assert next(talk) == Begin()
-        with pytest.raises(StopIteration) as end:
-            talk.send(Total(words, 3))
-        assert end.value.value == expected
 
 
 scores = st.lists(st.floats(-5.0, 5.0), max_size=30)

@@ -210,19 +210,6 @@ def test_a_dialogue_of_two_steps(two_steps):
     assert [release.threshold(name, 0.4) for name in "abc"] == [6, 5, 3]
 
 
-def test_a_question_to_all_is_encoded_once_in_each_step():
-    server = Server(replace(ROUND, method=Choice("fcp", {"probes": 15}), alphas=(0.4,)))
-    agents, steps = agents_of(server.round), []
-    while not server.ended:
-        asks = server.asks()
-        assert len({id(ask) for ask in asks.values()}) == 1
-        steps.append(asks["a"])
-        for name, ask in asks.items():
-            server.receive(agents[name].answer(ask if server.step else None), name)
-        server.close_step()
-    assert len(set(steps)) == len(steps) > 2
-
-
 def test_an_agent_lost_on_the_way_restarts_the_dialogue_without_it(two_steps):
     server, agents = Server(two_steps), agents_of(two_steps)
     for name in server.asks():

@@ -33,7 +33,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import product
 from math import inf
@@ -57,7 +56,6 @@ from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of
 from fedwqcp.federation.predict import thresholds
-from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import Ledger, parse
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.site_folder import make_site_folder
@@ -65,8 +63,6 @@ from fedwqcp.federation.transport import folder, local
 from fedwqcp.federation.transport.envelope import CODES, OK, Request
 from fedwqcp.federation.transport.site import Site
 from fedwqcp.federation.transport.site import answer as site_answer
-from fedwqcp.monitor import Monitor, MonitorTerms, changing, load_monitor, save_monitor
-from fedwqcp.monitor.state import claim_round
 from fedwqcp.scores.custom import Custom
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.messages import Answer, Choice, Round
@@ -513,68 +509,6 @@ def fuzz_release(case: Case) -> None:
                 _check_threshold(release, name, release.round.alphas[0], group)
     except FedwqcpError as error:
         case.refused(error)
-
-
-def fuzz_kept(case: Case) -> None:
-    """Change what a site or a monitor keeps for itself: it must be read, or refused by name."""
-    random = case.random
-    with _scratch() as where:
-        read, path, data = random.choice(KEPT)(where)
-        changed = case.mutated(data, [data])
-        path.write_bytes(changed)
-        case.sent.append((0, path.name, changed))
-        case.setup = path.name
-        try:
-            with case.message(f"{path.name}: {case.done[-1]}"):
-                read()
-        except FedwqcpError as error:
-            case.refused(error)
-
-
-def _kept_monitor(where: Path) -> tuple[Callable[[], object], Path, bytes]:
-    """A monitor's state with an alarm."""
-    path, watch = where / "state.json", Monitor(MonitorTerms(0.1, ("a", "b"), 2))
-    watch.update("a", [1, 0] * 20, [0, 1] * 20, batch="one")
-    watch.update_inputs("a", [1, 2, 0.5] * 9, batch="two")
-    save_monitor(watch, path)
-
-    def read() -> None:
-        with changing(path) as found:
-            found.update("a", [1, 0], [0, 1])
-            found.update_inputs("a", [1, 2])
-            found.standings()
-        load_monitor(path)
-
-    return read, path, path.read_bytes()
-
-
-def _kept_rounds(where: Path) -> tuple[Callable[[], object], Path, bytes]:
-    """The rounds that alarms opened."""
-    path, now = where / "rounds", datetime(2026, 11, 1, tzinfo=UTC)
-    claim_round(path, {"a"}, now, 7.0)
-    return lambda: claim_round(path, {"a", "b"}, now, 7.0), path, path.read_bytes()
-
-
-def _kept_budget(where: Path) -> tuple[Callable[[], object], Path, bytes]:
-    """What was spent of a privacy budget; nothing is answered beyond what is left."""
-    terms = Round("r", Choice("private-fedwq-cp"), Choice("custom"), (0.2,), NAMES, 2, max_n=1000)
-
-    def answer(id: str) -> bytes:
-        side = replace(terms, id=id)
-        return Agent("north", side, calibrations()["north"], budget=Budget(where, 2.0)).answer()
-
-    def read() -> None:
-        left = Budget(where, 2.0).left
-        answer("r2")
-        if left < 1 or Budget(where, 2.0).left > left - 0.999:
-            raise Finding("an answer left beyond the budget, or spent nothing")
-
-    answer("r1")
-    path = where / "000001.json"
-    return read, path, path.read_bytes()
-
-
-KEPT = (_kept_monitor, _kept_rounds, _kept_budget)
 
 
 # --- a site, over many rounds ----------------------------------------------------------------
@@ -1052,7 +986,6 @@ TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
     "release": (10, fuzz_release),
     "folder": (8, fuzz_folder),
     "record": (5, fuzz_record),
-    "kept": (4, fuzz_kept),
     "rounds": (5, fuzz_site_rounds),
     "flower": (8, fuzz_flower),
 }

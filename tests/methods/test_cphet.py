@@ -148,16 +148,6 @@ def test_target_that_the_caller_names(solver):
         assert release.outcomes[0].effective == pytest.approx(effective)
 
 
-@pytest.mark.parametrize("solver", ["sums", "exact"])
-@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.4])
-def test_equal_weights_take_the_uncorrected_rank(solver, alpha):
-    scores = {"a": [0.3, -1.0, inf, 2.5], "b": [], "c": [1e300, -1e300, 0.3, 0.0, -0.0, 7.5]}
-    method = CPhet(solver=solver)
-    release = fw.calibrate(scores, method=method, target="mixture", alpha=alpha)
-    everything = sorted(v for own in scores.values() for v in own)
-    assert release.threshold("b") == everything[ceil(10 * (1 - alpha) - 1e-9) - 1]
-
-
 # --- descent --------------------------------------------------------------------------------------
 
 

@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp.methods import UnfitAnswerError
-from fedwqcp.methods._sketches import order_sketch
 from fedwqcp.methods.fcp import FCP, CountAt, Counts
 from strategies import alphas
 from worked import (
     ABC,
     EMPTY,
-    A,
     B,
     ask_agent,
     kth_smallest,
@@ -119,24 +116,6 @@ def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:
     question = CountAt((0.1, 0.2, 0.3))
     with pytest.raises(FedwqcpError, match=refusal_of(method, question)):
         ask_agent(method, fw.Calibration(B), question)
-
-
-@pytest.mark.parametrize(
-    ("method", "answers", "position"),
-    [
-        (FCP(probes=2), [[Counts(10), Counts(5)], [Counts(10, (1, 2)), Counts(5, (1,))]], 1),
-        (FCP(probes=2), [[Counts(10), Counts(5)], [order_sketch(A, 4, 2), Counts(5, (1, 1))]], 0),
-        (FCP(sketch="order"), [[order_sketch(A, 4, 2), Counts(9)]], 1),
-    ],
-)
-def test_an_answer_to_another_question_is_named_by_its_place(method, answers, position) -> None:
-    talk = method.exchange(0.5)
-    next(talk)
-    for step in answers[:-1]:
-        talk.send(step)
-    with pytest.raises(UnfitAnswerError) as unfit:
-        talk.send(answers[-1])
-    assert unfit.value.position == position
 
 
 def test_without_correction_it_is_the_plain_quantile_and_promises_nothing():

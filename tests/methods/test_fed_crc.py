@@ -138,15 +138,6 @@ def test_wrong_settings_are_refused(name, value):
         FedCRC(**{name: value})
 
 
-@pytest.mark.parametrize(
-    ("losses", "n"),
-    [((1.0, 2.0), 3), ((4.0, 2.0), 3), ((1.0, -1.0), 3), ((1.0,), -1), ((float("nan"),), 1)],
-)
-def test_a_curve_that_cannot_be_is_refused(losses, n):
-    with pytest.raises(InputError):
-        LossCurve(losses, n)
-
-
 def test_other_methods_do_not_read_weights():
     with pytest.raises(InputError):
         fw.calibrate({"a": A}, method="fedwq-cp", alpha=0.1)

@@ -168,23 +168,6 @@ def test_a_class_of_too_few_points_to_be_sent_counts_as_unseen():
         assert found.unseen == pytest.approx((unseen, unseen))
 
 
-def test_strata_of_a_feature_stand_for_classes():
-    rng = np.random.default_rng(4)
-    age = rng.uniform(20, 80, size=600)
-    scores = np.where(age < 50, 0.5, 1.0) * rng.uniform(size=600)
-    agents = {
-        k: fw.Calibration(scores[i], features=age[i, None])
-        for k, i in (("a", slice(0, 300)), ("b", slice(300, 600)))
-    }
-    young = FedLSCP(strata=(50.0,), target=(1.0, 0.0))
-    assert "stratum" in young.assumption
-    release = fw.calibrate(agents, method=young, target=(1.0, 0.0), alpha=0.1)
-    assert release.threshold("a") == pytest.approx(0.45, abs=0.03)
-    with pytest.raises(InputError, match="features"):
-        young.summarize(fw.Calibration([0.1, 0.2]), 0.1)
-    assert young.summarize(fw.Calibration([]), 0.1).counts == (0, 0)
-
-
 @pytest.mark.parametrize(
     ("name", "values"),
     [
@@ -199,32 +182,6 @@ def test_settings_are_checked(name, values):
     for value in values:
         with pytest.raises(InputError, match=name):
             FedLSCP(**{name: value})
-
-
-@pytest.mark.parametrize(
-    ("counts", "values"),
-    [
-        ((1,), ()),
-        ((-1,), ((),)),
-        ((1,), ((float("nan"),),)),
-        ((0,), ((0.5,),)),
-        ((1,), ((0.1, 0.2),)),
-        ((2,), ((0.2, 0.1),)),
-    ],
-)
-def test_a_summary_that_cannot_be_is_not_built(counts, values):
-    with pytest.raises(InputError):
-        ClassSketches(counts, values)
-
-
-def test_outcomes_are_checked():
-    right = {"borrowed": (0.1,), "unseen": (0.0,), "unknown": (0.0,), "sizes": (9.0,), "n0": 1.0}
-    LabelShifted((0.5,), **right)
-    wrong = {"borrowed": (0.1, 0.2), "unseen": (1.1,), "unknown": (-0.1,), "sizes": (inf,)}
-    for field, value in {**wrong, "n0": inf}.items():
-        with pytest.raises(InputError) as refused:
-            LabelShifted((0.5,), **{**right, field: value})
-        assert refused.value.field == field
 
 
 def test_labels_that_nobody_has_seen_are_named():

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 import fedwqcp as fw
-from changed import replace
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
@@ -54,23 +53,6 @@ def test_an_answer_states_unit_and_budget():
     assert (noised.epsilon, noised.unit) == (0.3, ADDED)
     assert noised.n != 2000
     assert noised.sizes() == (noised.n - 200,)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"epsilon": 0.0},
-        {"epsilon": inf},
-        {"size_epsilon": 1.0},
-        {"size_epsilon": -0.5},
-        {"unit": ADDED},
-        {"n": -1},
-        {"threshold": float("nan")},
-    ],
-)
-def test_a_summary_that_contradicts_itself_cannot_be_built(wrong):
-    with pytest.raises(InputError):
-        replace(PrivateQuantile(0.9, 10, 1.0, 0.0, REPLACED), **wrong)
 
 
 def test_an_answer_that_spent_otherwise_is_refused():

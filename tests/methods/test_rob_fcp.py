@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError
-from fedwqcp.methods import Terms, UnfitAnswerError
+from fedwqcp.methods import Terms
 from fedwqcp.methods._search import CountAt, Counts
 from fedwqcp.methods.rob_fcp import (
-    NOTHING,
     RobFCP,
     RobustThreshold,
     Span,
@@ -26,7 +23,7 @@ from fedwqcp.methods.rob_fcp import (
 from fedwqcp.wire.messages import Begin
 from refusals import raises
 from strategies import alphas
-from worked import ABC, EMPTY, samples, threshold
+from worked import ABC, samples, threshold
 
 
 def honest(count: int = 4, n: int = 60, seed: int = 0) -> dict[str, np.ndarray]:
@@ -144,14 +141,6 @@ def test_without_byzantine_agents_and_cap_it_is_fcp(agents: dict, alpha: float) 
     assert found.value == threshold(agents, "fcp", alpha)
 
 
-@pytest.mark.parametrize("byzantine", [None, 1])
-def test_infinite_and_empty_samples(byzantine: int | None) -> None:
-    assert outcome({"a": EMPTY, "b": EMPTY}, byzantine=byzantine) == NOTHING
-    assert outcome({name: np.full(30, inf) for name in "abc"}, byzantine=byzantine) == NOTHING
-    few = {name: np.array([0.1, 0.2]) for name in "abc"}
-    assert outcome(few, byzantine=byzantine).value == inf
-
-
 def step(method: RobFCP, *answers: list) -> object:
     talk = method.exchange(0.1)
     next(talk)
@@ -166,20 +155,6 @@ SPANS = [Span(0.1, 0.9, 50) for _ in range(3)]
 def test_the_range_is_the_median_of_the_agents_spans() -> None:
     spans = [Span(0.1, 0.8, 9), Span(0.2, 0.9, 9), Span(-1e9, 1e9, 9)]
     assert step(RobFCP(bins=3), spans) == CountAt((0.1, 0.9))
-
-
-@pytest.mark.parametrize(
-    ("answers", "position", "match"),
-    [
-        ([SPANS, [Counts(50, (1, 2)), Counts(50, (1, 2)), Counts(50, (1,))]], 2, "hold 2 numbers"),
-        ([SPANS, [Counts(50, (1, 2)), SPANS[0], Counts(50, (1, 2))]], 1, "must be of kind"),
-        ([[SPANS[0], Counts(50)]], 1, "must be of kind"),
-    ],
-)
-def test_an_answer_that_does_not_fit_is_named_by_its_place(answers, position, match) -> None:
-    with pytest.raises(UnfitAnswerError, match=match) as unfit:
-        step(RobFCP(bins=3), *answers)
-    assert unfit.value.position == position
 
 
 def test_an_agent_is_bound_to_its_histogram() -> None:

@@ -110,21 +110,6 @@ def test_states(rows, state):
     assert found.state == state == watch.sites["north"].batches[-1].state
 
 
-def test_inputs_are_tested_before_the_labels_of_the_same_batch_come():
-    watch, rng = monitor(), np.random.default_rng(4)
-    watch.update_inputs("north", rng.poisson(2, 200), batch="before", baseline=True)
-    for week in range(4):
-        found = watch.update_inputs("north", rng.poisson(4, 60), batch=f"week-{week}")
-    assert (found.inputs, found.state) == ("alarm", "too few")
-    assert found.inputs_since in {"week-0", "week-1"}
-    watch.update("north", [1] * 60, batch="week-0")
-    lines = watch.sites["north"].batches
-    assert [one.name for one in lines] == ["before", "week-0", "week-1", "week-2", "week-3"]
-    assert (lines[0].inputs, lines[1].n, lines[1].inputs) == ("baseline", 60, lines[1].inputs)
-    with raises(InputError):
-        watch.update_inputs("north", [1.0], batch="week-2")
-
-
 @pytest.mark.parametrize(
     "terms",
     [

@@ -27,12 +27,6 @@ def test_the_whole_line_and_the_empty_set() -> None:
     assert SCORE.invert([1.0], 0.0)[0] == (1.0, 1.0)
 
 
-def test_numbers_beyond_the_largest_float() -> None:
-    assert SCORE.of([1e308], [-1e308])[0] == inf
-    assert SCORE.invert([1e308], inf).cover([-1e308]).all()
-    assert not SCORE.invert([1e308], 1.7e308).cover([-1e308]).any()
-
-
 @pytest.mark.parametrize(
     "call",
     [

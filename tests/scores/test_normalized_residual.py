@@ -29,23 +29,10 @@ def test_the_floor_holds_in_score_and_interval_alike() -> None:
     assert SCORE.of([[1.0, 0.0]], [1.0])[0] == 0.0
 
 
-def test_the_whole_line_and_the_empty_set() -> None:
-    assert SCORE.invert([[1.0, 0.0]], inf)[0] == (-inf, inf)
-    assert SCORE.invert([[1.0, 2.0]], -5e-324).sizes()[0] == 0
-    assert not SCORE.invert([[1.0, 2.0]], -5e-324).cover([1.0]).any()
-    assert len(SCORE.invert(np.empty((0, 2)), 1.0)) == 0
-
-
 @given(real_arrays(5), real_arrays(5))
 def test_a_spread_of_1_gives_the_absolute_residual(f, y) -> None:
     ones = np.column_stack([f, np.ones(5)])
     np.testing.assert_array_equal(SCORE.of(ones, y), AbsoluteResidual().of(f, y))
-
-
-@pytest.mark.parametrize("floor", [0, -1.0, inf, nan, True, "1"])
-def test_a_wrong_floor_is_refused(floor) -> None:
-    with pytest.raises(InputError):
-        NormalizedResidual(floor=floor)
 
 
 def test_wrong_outputs_are_refused() -> None:

@@ -52,9 +52,3 @@ def test_without_a_penalty_it_is_aps(case: Labelled) -> None:
 def test_a_wrong_penalty_is_refused(penalty) -> None:
     with pytest.raises(InputError):
         RAPS(penalty=penalty)
-
-
-@pytest.mark.parametrize("k_reg", [-1, 1.0, True, "1"])
-def test_a_wrong_k_reg_is_refused(k_reg) -> None:
-    with pytest.raises(InputError):
-        RAPS(k_reg=k_reg)

@@ -59,12 +59,6 @@ def test_neighbours_are_independent(family: str) -> None:
     assert_even(np.histogram2d(u[:-1:2], u[1::2], bins=12, range=[(0, 1)] * 2)[0])
 
 
-@pytest.mark.parametrize("other", ["round-2", "round-1 ", 1])
-def test_keys_are_independent(other: str | int) -> None:
-    u, v = drawn("counted"), uniforms(other, MANY)
-    assert_even(np.histogram2d(u, v, bins=12, range=[(0, 1)] * 2)[0])
-
-
 @given(st.integers() | st.text(), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8))
 def test_each_is_a_function_of_key_and_id(key: str | int, ids: list[int]) -> None:
     at_once = uniforms(key, np.array(ids, np.int64))

@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import fedwqcp as fw
-from fedwqcp.errors import InputError
-from fedwqcp.federation.disclosure import DisclosureLimit
-from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import (
-    Overflow,
     conformal_rank,
     insufficient_count,
     least_coverage,
@@ -82,16 +78,6 @@ def test_critical_counts_are_those_of_the_binomial(n: int, alpha: float, M: int)
     few = insufficient_count(n, bar, 0.02 / M)
     assert few == -1 or binom.cdf(few, n, bar) <= 0.02 / M * (1 + 1e-9)
     assert binom.cdf(few + 1, n, bar) > 0.02 / M * (1 - 1e-9)
-
-
-@given(st.integers(0, 3000), st.sampled_from([0.01, 0.05, 0.1, 0.3, 0.7]), st.integers(1, 16))
-def test_ranks_of_the_tail(n: int, alpha: float, most: int) -> None:
-    ranks = tail_ranks(n, alpha, most)
-    assert len(ranks) <= min(most, n // 10)
-    assert 1 + len(ranks) <= DisclosureLimit().scores_of(n)  # the threshold is one more
-    assert list(ranks) == sorted(set(ranks))
-    assert all(1 <= rank <= n for rank in ranks)
-    assert conformal_rank(n, alpha) not in ranks  # which is the threshold itself
 
 
 def test_a_tail_decides_as_the_whole_sample_would() -> None:
@@ -161,20 +147,6 @@ def test_one_byzantine_agent_cannot_have_another_called_safe() -> None:
         assert set(found.short) == set(honest)
 
 
-summaries = st.one_of(
-    st.builds(Q, st.floats(0.01, 1), st.integers(1, 2000)),
-    st.builds(Q, st.just(inf), st.integers(0, 30)),
-)
-
-
-@given(st.lists(summaries, max_size=6), st.sampled_from(["propagate", "exclude"]))
-def test_the_threshold_that_is_judged_is_the_one_that_a_round_releases(
-    agents: list[Q], overflow: Overflow
-) -> None:
-    judged = diagnose({f"a{k}": s for k, s in enumerate(agents)}, 0.1, overflow=overflow)
-    assert judged.threshold == FedWQCP(overflow).aggregate(agents, 0.1).value  # to the last bit
-
-
 # ---- of groups
 
 
@@ -184,13 +156,6 @@ def test_nothing_finite_is_unsafe_and_the_agents_that_sent_it_are_named() -> Non
     assert (found.verdict, found.infinite) == ("unsafe", ("b",))
     left_out = diagnose({"a": Q(0.5, 100), "b": Q(inf, 5)}, 0.1, overflow="exclude")
     assert (left_out.verdict, left_out.threshold) == ("unknown", 0.5)
-
-
-def test_one_agent_alone_and_the_top_of_the_range_are_safe() -> None:
-    assert diagnose({"a": Q(0.5, 30), "b": Q(inf, 0)}, 0.1).verdict == "safe"
-    assert diagnose({"a": Q(1.0, 30), "b": Q(1.0, 40)}, 0.1, (0.0, 1.0)).verdict == "safe"
-    with pytest.raises(InputError):
-        diagnose({"a": Q(0.5, 30)}, 0.1, (1.0, 0.0))
 
 
 def test_a_round_is_judged_in_each_group_and_by_its_worst_column() -> None:

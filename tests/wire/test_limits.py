@@ -16,8 +16,7 @@ from fedwqcp.federation.record import load
 from fedwqcp.federation.server import Server
 from fedwqcp.wire import limits
 from fedwqcp.wire.codec import decode, encode, terms
-from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round, SharedThreshold
-from fedwqcp.wire.release import AgentRecord, ReleaseRecord
+from fedwqcp.wire.messages import Answer, Choice, Round
 
 SMALL = 2**20
 """Bytes that a refusal may allocate, whatever the size of what it refuses."""
@@ -159,20 +158,3 @@ def test_a_file_is_refused_by_its_size_unread(tmp_path, size):
         raised, growth = grown(lambda read=read: read(path))
         assert isinstance(raised, InputError)
         assert growth < SMALL
-
-
-def test_a_hundred_thousand_agents_have_room():
-    names = tuple(f"{number:064d}" for number in range(10**5))
-    round = replace(ROUND, agents=names)
-    assert decode(encode(round), Round) == round
-    release = ReleaseRecord(
-        round=round,
-        guarantee=fw.methods.get("fedwq-cp").guarantee,
-        assumption="none",
-        rounds=1,
-        agents=tuple(AgentRecord(name, "used", "", 10**4, 10**4) for name in names),
-        outcomes=(SharedThreshold(0.5),),
-        received={name: (LocalQuantile(0.123456789012345, 10**6),) for name in names},
-    )
-    data = encode(release)
-    limits.check_extent(data, release=True)

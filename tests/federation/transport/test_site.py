@@ -33,13 +33,6 @@ from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Ask, Choice, Round
 
 
-def test_the_work_is_done_in_another_process_and_comes_back_whole():
-    body = bytes(range(256)) * 4096
-    status, found = run_with_timeout(lambda: ("ok", str(os.getpid()).encode() + body), 20)
-    assert (status, found.endswith(body)) == ("ok", True)
-    assert int(found.removesuffix(body)) != os.getpid()
-
-
 def test_what_hangs_is_ended(tmp_path):
     pid = tmp_path / "pid"
 
@@ -105,15 +98,6 @@ def test_a_budget_needs_a_folder():
     with pytest.raises(InputError):
         _ = site.budget
     assert Site.of({"agent": "north"}).budget is None
-
-
-def test_a_folder_that_cannot_be_made_is_an_error_of_ours(tmp_path):
-    (tmp_path / "file").touch()
-    site = Site.of({"agent": "north", "folder": str(tmp_path / "file" / "site")})
-    round = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("north",), 1)
-    with pytest.raises(InputError):
-        site.keep_answer(round, b"{}", "step-0", b"{}")
-    site.keep_error(ValueError())
 
 
 def asked(site, round, watchdog=False):
