@@ -29,7 +29,7 @@ from fedwqcp.serve import Predictor
 from fedwqcp.serve.predictor import IntervalOptions, SetOptions
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
-from fedwqcp.wire.release import ReleaseRecord
+from fedwqcp.wire.release import ReleaseRecord, place_of
 from fedwqcp.words.findings import lines
 from fedwqcp.words.findings import warn as warn_of
 from fedwqcp.words.rounds import guarantee
@@ -379,7 +379,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         bound = {"model": model, "data_period": data_period, "valid_until": valid_until}
         return predictor_of(self, agent, cal, proved=known, **bound)  # type: ignore[arg-type]  # one for each
 
-    def proved(self, agent: str, alpha: float | None = None) -> float | None:
+    def proved(
+        self, agent: str, alpha: float | None = None, *, group: str | int | None = None
+    ) -> float | None:
         """Return the coverage that an agent's own calibration points prove there.
 
         Parameters
@@ -388,19 +390,27 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             Name of the agent.
         alpha : float, optional
             Which level; by default the one where least is proved.
+        group : str or int, optional
+            In this group, or of this label, where there are some; by default the least over those
+            of which the agent has points.
 
         Returns
         -------
         float or None
-            In a round with groups, the least over those of which it has points. None where its own
-            points prove nothing, or their number is not known here.
+            None where its own points prove nothing, or their number is not known here.
+
+        Raises
+        ------
+        InputError
+            If the round has no such group.
         """
-        answers, plan = self.received.get(agent), Plan.of(self.round)
+        answers, plan, names = self.received.get(agent), Plan.of(self.round), self.round.group_names
+        parts = range(len(names) or 1) if group is None else (place_of(group, names),)
         if answers is None:
             return None
         levels = []
         for level in self.round.alphas if alpha is None else (alpha,):
-            for part in range(len(self.round.group_names) or 1):
+            for part in parts:
                 sent = answers[self.tasks_of(level, part)[0]]
                 if sent is not None:
                     levels.append(plan.proved(sum(sent.sizes()), level))

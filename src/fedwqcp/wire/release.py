@@ -523,17 +523,17 @@ def threshold_by(
             raise InputError("the round has one threshold for all groups: leave group out")
         return of_group(0)
     if round.by == "label":
-        labels = range(len(names)) if group is None else [_place(group, names)]
+        labels = range(len(names)) if group is None else [place_of(group, names)]
         values = [_of_label(of_group(label), label) for label in labels]
         return np.array(values if group is None else values[0])
     if group is None:
         raise InputError(
             f"the round has a threshold for each group: pass group, one of {named(names, 12)}"
         )
-    return of_group(_place(group, names))
+    return of_group(place_of(group, names))
 
 
-def _place(group: object, names: tuple[str, ...]) -> int:
+def place_of(group: object, names: tuple[str, ...]) -> int:
     """Return where one group stands."""
     text = str(group) if isinstance(group, str | int | np.integer) else None
     if text not in names:

@@ -188,6 +188,30 @@ def test_a_round_by_label_or_group_is_judged_in_each(by):
     assert "a's" not in verdict.text
 
 
+def test_overlapping_groups_are_rows_with_what_is_proved():
+    kinds = [{"f", "old"}, {"f"}, set(), {"old"}]
+
+    def site(n):
+        probs = np.random.default_rng(n).dirichlet([1, 1], n)
+        return fw.Outputs(probs, np.arange(n) % 2, groups=[kinds[row % 4] for row in range(n)])
+
+    release = fw.calibrate({"a": site(24), "b": site(400)}, alpha=0.1, by="group", score="lac")
+    assert [release.proved("a", group=name) for name in ("f", "others")] == [0.9, 6 / 7]
+    test = site(200)
+    (view,) = html.rounds.release_page(release, {"a": test}).views
+    (table,) = next(section for section in view.sections if section.key == "groups").blocks
+    sets = release.predict_set("a", test)
+    found = {rate.group: rate for rate in fw.metrics.by_group(sets, test.labels, test.groups)}
+    assert {row[1]: row[2:6] for row in table.rows} == {
+        name: (*proved, f"{found[name].n}", f"{found[name].coverage:.3f}")
+        for name, proved in {
+            "f": ("12", "0.9"),
+            "old": ("12", "0.9"),
+            "others": ("6", "0.857"),
+        }.items()
+    }
+
+
 def server_page(release):
     """Return the verdict of the server's page and its sections by key."""
     (view,) = html.rounds.release_page(release, {}).views

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -523,7 +523,7 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
     lead = " ".join([lead, *(note for case in cases for note in case.notes)])
     sections = [coverage_cards(found, nominal, lead), _meaning(first)]
-    sections += _classes_section(cases)
+    sections += _groups_section(cases) + _classes_section(cases)
     steps = [_NEXT[verdict.tone if verdict.tone != "plain" else verdict.word[:5]]]
     steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
     sections.append(Section("next", "What to do next", "", [Text(steps, title="Next steps")]))
@@ -647,33 +647,76 @@ def _parts(cases: Sequence[_Case]) -> list[tuple[str, Rate, Tone, str]]:
 
 def _classes_section(cases: Sequence[_Case]) -> list[Section]:
     """Return the coverage of each class, where sets hold labels and two lines or more can be."""
-    rows: list[tuple[str, ...]] = []
-    tones: list[Tone] = []
-    left = 0
-    for case in cases:
-        lines = _class_rates(case)
-        left += len(lines[LINES:])
-        for name, rate in lines[:LINES] if len(lines) > 1 else ():
-            ends = f"{rate.low:.3f} to {rate.high:.3f}"
-            rows.append((case.agent, name, f"{rate.n:,}", f"{rate.coverage:.3f}", ends))
-            tones.append("caution" if rate.high < 1 - case.alpha else "plain")
-    if not rows:
-        return []
     said = "Each class has a threshold of its own."
     if cases[0].release.round.by != "label":
         said = (
             "One threshold for all classes promises coverage over all of them together, so a hard "
             "class may be covered less; a calibration by label has a threshold for each."
         )
+    rates = [_class_rates(case) for case in cases]
+    lines = [[(name, (), rate) for name, rate in own] if len(own) > 1 else [] for own in rates]
+    return _parts_section("class", "Classes", said, cases, lines)
+
+
+def _groups_section(cases: Sequence[_Case]) -> list[Section]:
+    """Return the coverage of each group, with what its calibration points prove."""
+    if cases[0].release.round.by != "group":
+        return []
+    lines = []
+    for case in cases:
+        known = {name: (f"{n:,}", floor) for name, n, floor in _proved_in_groups(case)}
+        lines.append([(name, known.get(name, ("", "")), rate) for name, rate in _group_rates(case)])
+    said = "What is proved holds within each group, also where rows are in several."
+    return _parts_section(
+        "group", "Groups", said, cases, lines, more=("calibration points", "proved")
+    )
+
+
+def _proved_in_groups(case: _Case) -> Iterator[tuple[str, int, str]]:
+    """Yield how many calibration points each group has, and the coverage that they prove."""
+    release, plan = case.release, Plan.of(case.release.round)
+    answers = release.received.get(case.agent)
+    for part, name in enumerate(plan.round.groups):
+        sent = None if answers is None else answers[release.tasks_of(case.alpha, part)[0]]
+        if case.calibration is not None:
+            n = part_of(plan.round, case.calibration, part).n
+        elif sent is not None:
+            n = sum(sent.sizes())
+        else:
+            continue
+        floor = plan.proved(n, case.alpha)
+        yield name, n, "" if floor is None else f"{floor:.3g}"
+
+
+def _parts_section(
+    part: str,
+    title: str,
+    said: str,
+    cases: Sequence[_Case],
+    lines: Sequence[Sequence[tuple[str, tuple[str, ...], Rate]]],
+    *,
+    more: tuple[str, ...] = (),
+) -> list[Section]:
+    """Return a table of the coverage of classes or groups, lowest first."""
+    rows: list[tuple[str, ...]] = []
+    tones: list[Tone] = []
+    for case, own in zip(cases, lines, strict=True):
+        for name, facts, rate in own[:LINES]:
+            ends = f"{rate.low:.3f} to {rate.high:.3f}"
+            rows.append((case.agent, name, *facts, f"{rate.n:,}", f"{rate.coverage:.3f}", ends))
+            tones.append("caution" if rate.high < 1 - case.alpha else "plain")
+    if not rows:
+        return []
     said += (
         " Coloured: the whole interval lies below what was asked for. Every line stands for at "
-        "least ten people: smaller classes are merged."
+        f"least ten people: smaller {title.lower()} are merged."
     )
-    if left:
+    if left := sum(len(own[LINES:]) for own in lines):
         said += f" Left out: {counted(left, 'line')} with higher coverage."
-    columns = ("agent", "class", "test points", "coverage", "exact 95 % interval")
-    table = Table("classes", "Coverage by class, lowest first", columns, rows, agents=0)
-    return [Section("classes", "Classes", said, [table.toned(tones, "coverage")])]
+    columns = ("agent", part, *more, "test points", "coverage", "exact 95 % interval")
+    key = title.lower()
+    table = Table(key, f"Coverage by {part}, lowest first", columns, rows, agents=0)
+    return [Section(key, title, said, [table.toned(tones, "coverage")])]
 
 
 def _class_rates(case: _Case) -> list[tuple[str, Rate]]:
