@@ -73,7 +73,7 @@ docs: $(VENV)/.docs  ## the site; warnings are errors
 	$(BIN)/sphinx-build -E -W --keep-going -q -c docs . build/docs  # -E: a partial build loses search entries
 
 test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost, Flower, Dask or what serves models
-	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or dask or serve or onnx or mlflow or hugging"
+	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or dask or serve or onnx or mlflow or hugging or monai"
 
 slow: $(VENV)/.dev  ## coverage against exact distributions
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
