@@ -49,12 +49,10 @@ def closed(folder, *terms):
 
 def test_a_byzantine_agent_is_named(folder):
     said, facts = closed(folder, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
-    assert [each["left_out"] for each in facts["thresholds"]] == [["b"], ["b"]]
-    assert [each["loss"] for each in facts["thresholds"]] == [1.0, 1.0]
-    q = facts["thresholds"][0]["thresholds"][0]
-    assert f"{q:.6g}" in said[-1]
-    assert "alpha=0.2: threshold" in said[-1]
-    (row,) = (line for line in said[-1].splitlines() if line.startswith("│ b "))
+    found = [(f["alpha"], f["agents"]) for f in facts["findings"] if f["code"] == "left-out"]
+    assert found == [(0.1, ["b"]), (0.2, ["b"])]
+    assert [f["loss"] for f in facts["findings"] if f["code"] == "byzantine-loss"] == [1.0, 1.0]
+    (row,) = (line for line in said[-1].splitlines() if line.startswith("b "))
     assert "left out" in row
     assert facts["diagnoses"] == []
     assert "averag" not in said[-1]
@@ -163,9 +161,6 @@ def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     (folder / "empty").mkdir()
     with pytest.raises(InputError):
         call("server", "close", f"round-{ids[1]}.json", "empty", plain=False)
-
-
-# ---- server close: the table of agents
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import (
     Answer,
     Choice,
-    LocalQuantile,
     Outcome,
     Question,
     Round,
@@ -302,16 +301,3 @@ def test_it_uses_the_rounds_target_where_it_says_so(method):
     assert list(settings_of(method)) == [
         name for name in fields if name not in ("target", "max_groups")
     ]
-
-
-RANKED = [method for method in VARIANTS if method.traits.ranked_threshold]
-
-
-@pytest.mark.parametrize("method", RANKED, ids=fw.methods.name_of)
-def test_a_threshold_that_it_receives_is_the_agents_own_where_it_says_so(method):
-    cals, rule = agents(), getattr(method, "overflow", "propagate")
-    release = fw.calibrate(cals, method=method, alpha=0.1)
-    for name, (answer,) in release.received.items():
-        if isinstance(answer, LocalQuantile):
-            own = fw.conformal_quantile(cals[name].scores, 0.1, rule)
-            assert (answer.threshold, answer.n) == (own, cals[name].n)

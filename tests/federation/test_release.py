@@ -15,6 +15,8 @@ import fedwqcp as fw
 from changed import replace
 from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.federation.predict import calibration_of
+from fedwqcp.federation.release import agent_table, statuses
+from fedwqcp.methods import RobustThreshold
 from fedwqcp.metrics import Rate
 from fedwqcp.wire.release import AgentRecord
 from refusals import raises
@@ -397,3 +399,56 @@ def test_what_is_known_of_calibration_rows_stays_in_this_process(recwarn):
     for one in copies:
         one.measure("a", SITE)
     assert not _caught(recwarn)
+
+
+@pytest.mark.parametrize("by", ["label", "group"])
+def test_with_groups_points_are_totals_and_thresholds_a_range(by):
+    def of(top):
+        parts = np.repeat([0, 1], [9, 18])
+        scores = np.concatenate([np.linspace(0, top, 9), np.linspace(0, top + 1, 18)])
+        return fw.Calibration(scores, labels=parts, n_classes=2, groups=parts.astype(str))
+
+    cals = {"a": of(1.0), "b": of(3.0)}
+    table = agent_table(fw.calibrate(cals, method="fedwq-cp", alpha=0.1, by=by))
+    assert (table["points"], table["sent"]) == (["27", "27"], ["1 to 2", "3 to 4"])
+
+
+def test_of_thousands_of_agents_the_unused_come_first():
+    names = tuple(f"a{k:04d}" for k in range(1000))
+    release = fw.calibrate({name: [0.1] * 9 for name in names}, method="fedwq-cp", alpha=0.1)
+    last = replace(release.agents[-1], status="refused", reason="n: too large")
+    text = str(replace(release, agents=(*release.agents[:-1], last), received={}))
+    assert "n: too large" in text
+    assert "980 more agents" in text
+    assert "a0500" not in text
+
+
+def left_out(release):
+    return [finding.agents for finding in release.findings if finding.code == "left-out"]
+
+
+def test_a_byzantine_agent_is_named_with_what_the_loss_says():
+    rng = np.random.default_rng(0)
+    honest = {name: rng.permutation(200)[:40] / 200 for name in "acd"}
+    agents = {"a": honest["a"], "b": np.zeros(40), "c": honest["c"], "d": honest["d"]}
+    release = fw.calibrate(agents, method=fw.methods.get("rob-fcp", byzantine=1), alpha=0.1)
+    assert left_out(release) == [("b",)]
+    robust = replace(release, outcomes=(RobustThreshold(0.5, (0, 3), 0.0123),))
+    assert left_out(robust) == [("a", "d")]
+    (loss,) = (f["loss"] for f in robust.findings if f.code == "byzantine-loss")
+    assert loss == 0.0123
+    assert list(statuses(robust).values()) == ["left out", "used", "used", "left out"]
+
+
+def test_places_count_among_the_agents_that_were_used_and_had_points():
+    ten = np.arange(1, 11) / 10
+    cals = {
+        "a": fw.Calibration(ten, groups=["f"] * 10),
+        "b": fw.Calibration(ten, groups=["f", "m"] * 5),
+        "c": fw.Calibration(ten, groups=["f", "m"] * 5),
+    }
+    release = fw.calibrate(cals, method="rob-fcp", alpha=0.3, by="group")
+    of_f, of_m = RobustThreshold(0.5, (1,), 1.0), RobustThreshold(0.5, (1,), 1.0)
+    assert left_out(robust := replace(release, outcomes=(of_f, of_m))) == [("b",), ("c",)]
+    assert set(statuses(robust).values()) == {"used"}
+    assert left_out(robust.public()) == []  # who has no point of a group is not told

@@ -19,9 +19,9 @@ def test_a_release_prints_as_a_short_table():
         == (
             "fedwq-cp with score custom, alpha 0.4, 0.45; 1 round trip\n"
             "guarantee: none\n"
-            "agent  status  at 0.4  at 0.45  bytes up\n"
-            f"a      used    0.3333   0.3333       {up}\n"
-            f"b      used    0.3333   0.3333       {up}"
+            "agent  status  points  at 0.4  at 0.45  bytes up\n"
+            f"a      used         4  0.3333   0.3333       {up}\n"
+            f"b      used         2  0.3333   0.3333       {up}"
         )
     )
     proved = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=0.5)
@@ -33,7 +33,7 @@ def test_many_agents_are_shown_in_part():
         {f"s{i}": [0.1, 0.2, 0.3] for i in range(300)}, method="fedwq-cp", alpha=0.4
     )
     lines = str(many).splitlines()
-    assert (len(lines), lines[-1]) == (14, "and 290 more agents")
+    assert (len(lines), lines[-1]) == (24, "and 280 more agents")
     sent = brief(many)
     assert isinstance(sent.census, Census)
     assert str(sent).splitlines()[-1].split() == ["300", "agents", "used", "0.3"]

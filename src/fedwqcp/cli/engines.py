@@ -15,7 +15,6 @@ from fedwqcp._io import in_folder, make_folder
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation.transport.processes import Deployment, run_demo
-from fedwqcp.report.terminal import always_left_out, guarantee_line, released
 
 flower = typer.Typer(no_args_is_help=True)
 nvflare = typer.Typer(no_args_is_help=True)
@@ -136,19 +135,12 @@ def _demo(
         terms = {"method": method, "alpha": alpha, "n-classes": 2, "deadline": deadline}
         result = run_demo(engine, folder, sites, terms, on_step=output.say)
         found = audit(result.record)
-    table = Table(title=f"{method}, alpha = {alpha:g}")
-    for heading in ("site", "status", "bytes up", "bytes down", "stored", "coverage", "mean size"):
-        table.add_column(heading, overflow="fold")
-    thresholds = released(result.release)
-    left_out = always_left_out(thresholds)
+    output.say(result.release)
+    table = Table("site", "stored", "coverage", "mean size")
     for row in result.sites:
-        status = "left out" if row.agent in left_out else f"{row.status} {row.reason}".strip()
-        numbers = (str(row.bytes_up), str(row.bytes_down), "yes" if row.stored else "no")
-        table.add_row(row.agent, status, *numbers, f"{row.coverage:.3f}", f"{row.size:.2f}")
+        stored = "yes" if row.stored else "no"
+        table.add_row(row.agent, stored, f"{row.coverage:.3f}", f"{row.size:.2f}")
     output.show(table)
-    output.say(guarantee_line(result.release))
-    for threshold in thresholds:
-        output.say(threshold)
     output.say(
         f"round trips: {result.release.rounds}; start {result.seconds['start']:.0f} s, "
         f"run {result.seconds['run']:.0f} s; recomputed from the accepted answers: "
@@ -159,7 +151,6 @@ def _demo(
         guarantee=result.release.guarantee,
         rounds=result.release.rounds,
         sites=result.sites,
-        thresholds=thresholds,
         seconds=result.seconds,
         matches=found.matches,
     )

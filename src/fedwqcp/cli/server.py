@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from msgspec.structs import asdict
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from fedwqcp import methods, scores
 from fedwqcp._io import exists, in_folder, is_file, is_folder, read
@@ -33,16 +28,14 @@ from fedwqcp.federation.plan import (
 )
 from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load_release
-from fedwqcp.federation.release import Release
+from fedwqcp.federation.release import Release, statuses
 from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
 from fedwqcp.registry import settings_of, typed
-from fedwqcp.report.terminal import Scale, guarantee_line, released, statuses
 from fedwqcp.scores import Score
 from fedwqcp.theory import Diagnosis
-from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.codec import holds, mistaken_for
-from fedwqcp.wire.messages import MAX_N, SharedThreshold
+from fedwqcp.wire.messages import MAX_N
 from fedwqcp.words import rounds as words
 
 app = typer.Typer(no_args_is_help=True)
@@ -211,14 +204,12 @@ def close(
     files = folder.answer_files(round, answers or [], out)
     closed, output = folder.close_round(round, files, out), Output(as_json)
     refused = [str(refusal) for refusal in closed.refusals]
-    for refusal in refused:
-        output.say(f"refused: {refusal}", style="yellow")
     for file in closed.repeated:
         output.say(f"{file}: this answer was given twice, it is read once")
     reasons = _refused_for(closed)
     if closed.release is None:
-        for reason in reasons:
-            output.say(reason)
+        for line in (*(f"refused: {refusal}" for refusal in refused), *reasons):
+            output.say(line, style="yellow")
         names = ", ".join(str(path) for path in closed.asks)
         output.say(f"the round goes on: send {names} {_NEXT}")
         output.done(closed=False, asks=closed.asks, refused=refused)
@@ -232,15 +223,11 @@ def close(
         output.say("this round was closed before: these answers give the same record")
     elif not useless:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
-    output.show(agents_table(release, output.console))
-    for reason in reasons:
-        output.say(reason)
-    output.say(guarantee_line(release))
-    thresholds, found = released(release), _diagnoses(release)
+    found = _diagnoses(release)
     judged_lines = [f"{of}: {own}" if of else str(own) for of, own in found.items()]
-    for line in (*thresholds, *judged_lines):
+    for line in (str(release), *reasons, *judged_lines):
         output.say(line)
-    output.tell(f for f in findings if f.code != "refused")  # these came first
+    output.tell(useless)
     advice = advise_on(release) if found else None
     if advice:
         output.say(f"what to do: {advice}")
@@ -254,15 +241,10 @@ def close(
         assumption=release.assumption,
         rounds=release.rounds,
         agents=_agents(release),
-        thresholds=thresholds,
         diagnoses=list(found.values()),
         findings=findings,
         advice=advice,
     )
-
-
-MOST_ROWS = 200
-"""Agents in the table of `server close`."""
 
 
 def _refused_for(closed: folder.ClosedStep) -> list[str]:
@@ -281,87 +263,6 @@ def _agents(release: Release) -> list[dict[str, object]]:
     """Return what became of each agent, with the status that the table shows."""
     status = statuses(release)
     return [{**asdict(agent), "status": status[agent.name]} for agent in release.agents]
-
-
-def agents_table(release: Release, console: Console) -> Table:
-    """Return a row for each agent; with local thresholds, each as a dot on a common scale."""
-    table, agents = Table(title=release.round.method.name), release.agents
-    if len(agents) > MOST_ROWS:  # a terminal shows thousands slowly, and nobody reads them
-        agents = tuple(sorted(agents, key=lambda agent: agent.status == "used")[:MOST_ROWS])
-        left = len(release.agents) - MOST_ROWS
-        table.caption = f"and {left} more agents, all in the record; unused ones come first here"
-    status = statuses(release)
-    columns = {
-        "agent": [agent.name for agent in agents],
-        "status": [status[agent.name] for agent in agents],
-    }
-    if points := _points(release):
-        columns["points"] = [str(points.get(agent.name, "")) for agent in agents]
-    bar, reasons = "", any(agent.reason for agent in release.agents)
-    if local := _own_thresholds(release):
-        own = [local.get(agent.name, []) for agent in agents]
-        several, by = len(release.round.alphas) > 1, release.round.by
-        heading = f"threshold at {release.round.alphas[0]:g}" if several else "threshold"
-        heading += "" if by is None else f", by {by}"
-        columns[heading] = [_range(q) if q else "" for q in own]
-        scale = _scale(release, local, console.options.ascii_only)
-        if scale is not None and (console.width >= 100 or not reasons):
-            bar = f"{scale.left:.3g} to {scale.right:.3g}"
-            columns[bar] = [scale.bar(*q, *q, *q) if q and isfinite(q[0]) else "" for q in own]
-    columns["bytes up"] = [str(agent.bytes_up) for agent in agents]
-    if reasons:
-        columns["reason"] = [agent.reason for agent in agents]
-    for heading in columns:
-        table.add_column(heading, overflow="fold", no_wrap=heading == bar)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*map(Text, row))
-    return table
-
-
-def _points(release: Release) -> dict[str, int]:
-    """Return how many points each agent said it has, as far as the server keeps it.
-
-    They are those of all labels or groups together.
-    """
-    alpha = release.round.alphas[0]
-    parts = range(len(release.round.group_names) or 1)
-    tasks = [release.tasks_of(alpha, part)[0] for part in parts]
-    found: dict[str, int] = {}
-    for name, answers in release.received.items():
-        for answer in (answers[task] for task in tasks):
-            if answer is None or hasattr(answer, "noise"):  # its sizes are bounds
-                continue
-            if sizes := answer.sizes():
-                found[name] = found.get(name, 0) + getattr(answer, "n", sum(sizes))
-    return found
-
-
-def _own_thresholds(release: Release) -> dict[str, list[float]]:
-    """Return what each agent sent at the first level, in all labels or groups."""
-    found: dict[str, list[float]] = {}
-    for task in range(len(release.outcomes) // len(release.round.alphas)):
-        for name, own in local_thresholds(release, task).items():
-            found.setdefault(name, []).append(own.threshold)
-    return found
-
-
-def _range(values: Sequence[float]) -> str:
-    """Write one threshold, or the range of several."""
-    low, high = f"{min(values):.4g}", f"{max(values):.4g}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _scale(release: Release, local: Mapping[str, Sequence[float]], ascii: bool) -> Scale | None:
-    """Return a scale over all local thresholds, if they differ and there is a common one."""
-    if len(release.outcomes) > len(release.round.alphas):
-        return None  # a range has no one place on it
-    finite = sorted(q for (q,) in local.values() if isfinite(q))
-    common = release.outcomes[0]
-    if not isinstance(common, SharedThreshold) or not finite or finite[0] == finite[-1]:
-        return None
-    if not isinstance(common.value, float) or not finite[0] <= common.value <= finite[-1]:
-        return None
-    return Scale(finite[0], finite[-1], common.value, width=24, ascii=ascii)
 
 
 def _keys(roster: Roster, path: Path) -> dict[str, str]:

@@ -14,12 +14,13 @@ from fedwqcp._validation import Floats, Labels
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.findings import Finding
 from fedwqcp.groups import as_groups, group_names
-from fedwqcp.methods import Calibration
+from fedwqcp.methods import Calibration, RobustThreshold
 from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import lower_end
 from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import conformal_rank, least_sample
+from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, PerAgentThresholds, Round, SharedThreshold
 from fedwqcp.wire.release import ReleaseRecord
@@ -132,6 +133,36 @@ def of_release(
     if unseen:
         yield Finding.of("unseen-labels", *unseen, share=max(unseen.values()))
     yield from _infinite(release, [n for n in release.round.agents if n not in unseen], cals or {})
+
+
+def of_outcomes(release: ReleaseRecord) -> Iterator[Finding]:
+    """Find who was left out of a threshold, what Byzantine agents may cost, who has no points."""
+    round = release.round
+    for alpha in round.alphas:
+        for place, part in enumerate(round.group_names or (None,)):
+            tasks = release.tasks_of(alpha, place)
+            of = {"alpha": alpha, "by": round.by, "part": part}
+            names = dict.fromkeys(name for task in tasks for name in left_out(release, task))
+            outcomes = (release.outcomes[task] for task in tasks)
+            losses = [each.loss for each in outcomes if isinstance(each, RobustThreshold)]
+            if names:
+                yield Finding.of("left-out", *names, **of, robust=bool(losses))
+            if losses:
+                yield Finding.of("byzantine-loss", **of, loss=max(losses))
+    for part, absent in release.absent.items() if release.rounds else ():
+        if absent:
+            yield Finding.of("absent", *absent, by=round.by, part=part)
+
+
+def left_out(release: ReleaseRecord, task: int) -> tuple[str, ...]:
+    """Name the used agents that an outcome does not rest on.
+
+    A public release does not tell who has no point of a group, so that places there have no names.
+    """
+    outcome, out = release.outcomes[task], excluded(release, task)
+    if isinstance(outcome, RobustThreshold) and (release.round.by is None or release.received):
+        out += tuple(n for n in release.used if release.position(n, task) in outcome.left_out)
+    return out
 
 
 def unseen_labels(release: ReleaseRecord) -> dict[str, float]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fedwqcp._validation import Bools, checked
 from fedwqcp.errors import InputError
 from fedwqcp.federation.fingerprints import check_own, known_rows
-from fedwqcp.federation.inspection import of_release
+from fedwqcp.federation.inspection import left_out, of_outcomes, of_release
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_ids, predictor_of
 from fedwqcp.findings import Finding
@@ -28,13 +28,14 @@ from fedwqcp.scores.mask import Mask
 from fedwqcp.serve import Predictor
 from fedwqcp.serve.predictor import IntervalOptions, SetOptions
 from fedwqcp.sets import Intervals, LabelSets
+from fedwqcp.theory.diagnosis import local_thresholds
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord, place_of
 from fedwqcp.words.findings import lines
 from fedwqcp.words.findings import warn as warn_of
 from fedwqcp.words.rounds import guarantee
 
-_MOST_SHOWN = 10
+_MOST_SHOWN = 20
 """Agents in a printed release."""
 
 _FINDINGS = "_findings"
@@ -91,9 +92,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
       that) of future cases like those it calibrated on will have their label in the
       set, if: its test points are exchangeable with its n calibration points, which
       nobody knew when choosing score and key
-    agent  status  threshold  proved  bytes up
-    a      used          0.6     0.6       213
-    b      used          0.6     0.6       213
+    agent  status  points  threshold  proved  bytes up
+    a      used         3        0.6     0.6       213
+    b      used         3        0.6     0.6       213
     >>> print(release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]]))
     2 sets, of 2 possible labels; mean size 1.5
     size  1  2
@@ -116,7 +117,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         Each has a code, agents and facts. Where `calibrate` made the release, its data count too.
         """
         kept: tuple[Finding, ...] | None = vars(self).get(_FINDINGS)
-        return tuple(of_release(self)) if kept is None else kept
+        return (*(of_release(self) if kept is None else kept), *of_outcomes(self))
 
     @overload
     def predict_set(
@@ -468,7 +469,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             warn_of([replace(rows, agents=(whose,))])
 
     def __repr__(self) -> str:
-        head, *rows = self._rows()
+        columns = agent_table(self, most=_MOST_SHOWN)
+        head, *rows = (tuple(columns), *zip(*columns.values(), strict=True))
         widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
         lines = [
             "  ".join(
@@ -485,12 +487,13 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
     def _repr_html_(self) -> str:
         from html import escape
 
-        head, *rows = self._rows()
+        columns = agent_table(self, most=_MOST_SHOWN)
 
         def _cells(row: Sequence[str], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
 
-        table = "".join([_cells(head, "th"), *(_cells(row, "td") for row in rows)])
+        rows = zip(*columns.values(), strict=True)
+        table = "".join([_cells(tuple(columns), "th"), *(_cells(row, "td") for row in rows)])
         notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
         return (
             f"<p><b>{escape(self._title())}</b><br>guarantee: {escape(self._promise())}</p>"
@@ -512,50 +515,98 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         """Say what is proved."""
         return promise(self) if self.guarantee else "none"
 
-    def _rows(self) -> Iterator[tuple[str, ...]]:
-        """Return the table: who, threshold at each level, bytes."""
-        levels = self.round.alphas
-        several = [f"at {alpha:g}" for alpha in levels]
-        head = several if len(levels) > 1 else ["threshold"]
-        floors = self.census is None and any(self.proved(name) for name in self.used)
-        risk = self.score.losses
-        more = ("risk proved" if risk else "proved",) if floors else ()
-        yield ("agent", "status", *head, *more, "bytes up")
-        if self.census is not None:
-            counted = f"{self.census.used} agents"
-            yield (
-                counted,
-                "used" if self.rounds else "not asked",
-                *(self._shown("", alpha) for alpha in levels),
-                "",
-            )
-            return
-        for record in self.agents[:_MOST_SHOWN]:
-            shown = [self._shown(record.name, alpha) for alpha in levels]
-            if more:
-                level = self.proved(record.name)
-                least = "" if level is None else f"{floor(level * 1000 + 1e-9) / 1000:g}"
-                shown.append(f"{1 - float(least):.3g}" if risk and least else least)
-            yield (record.name, self.status(record.name), *shown, str(record.bytes_up))
-
     def _notes(self) -> Iterator[str]:
         """Return who is not shown, who took no part and why, and whose thresholds are +inf."""
         if len(self.agents) > _MOST_SHOWN:
             yield f"and {len(self.agents) - _MOST_SHOWN} more agents"
         yield from (f"warning: {line}" for line in lines(self.findings))
 
-    def _shown(self, agent: str, alpha: float) -> str:
-        """Return an agent's threshold as text: a range, where it has several."""
-        try:
-            thresholds = (
-                self.threshold(agent, alpha)
-                if self.round.by != "group"
-                else np.concatenate([np.ravel(q) for q in self.by_group(agent, alpha).values()])
-            )
-        except InputError:
-            return "none" if isinstance(self.outcomes[0], PerAgentThresholds) else "own data"
-        low, high = float(np.min(thresholds)), float(np.max(thresholds))
-        return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+
+def agent_table(
+    release: Release, alphas: Sequence[float] | None = None, most: int | None = None
+) -> dict[str, list[str]]:
+    """Return what is known of each agent: a column of text by its heading, none of them empty.
+
+    Where there are more agents than ``most``, those that were not used come first.
+    """
+    if release.census is not None:
+        names, status = [""], {"": "used" if release.rounds else "not asked"}
+        columns = {"agent": [f"{release.census.used} agents"], "status": [*status.values()]}
+    else:
+        agents = release.agents
+        if most is not None and len(agents) > most:
+            agents = tuple(sorted(agents, key=lambda agent: agent.status == "used")[:most])
+        names, status = [agent.name for agent in agents], statuses(release)
+        columns = {"agent": names, "status": [status[name] for name in names]}
+        columns["points"] = [_points(release, name) for name in names]
+    levels = release.round.alphas if alphas is None else alphas
+    several = len(levels) > 1
+    columns["sent"] = [_sent(release, name, levels[0]) for name in names] if not several else []
+    for alpha in levels:
+        heading = f"at {alpha:g}" if several else "threshold"
+        columns[heading] = [_shown(release, name, alpha) for name in names]
+    if columns["sent"] == columns.get("threshold"):
+        del columns["sent"]
+    if release.census is None:
+        risk = release.score.losses
+        floors = [release.proved(name, alphas[0] if alphas else None) for name in names]
+        columns["risk proved" if risk else "proved"] = [
+            "" if least is None else _proved(least, risk) for least in floors
+        ]
+        columns["bytes up"] = [f"{agent.bytes_up:,}" for agent in agents]
+    return {heading: cells for heading, cells in columns.items() if any(cells)}
+
+
+def statuses(release: ReleaseRecord) -> dict[str, str]:
+    """Return by agent whether it was used, left out of every threshold, refused or silent."""
+    tasks = range(len(release.outcomes))
+    out = set(release.used).intersection(*(left_out(release, task) for task in tasks))
+    names = release.round.agents
+    return {name: "left out" if name in out else release.status(name) for name in names}
+
+
+def _points(release: Release, name: str) -> str:
+    """Return how many points an agent said it has, in all labels or groups."""
+    if name not in release.received:
+        return ""
+    total = 0
+    for part in range(len(release.round.group_names) or 1):
+        answer = release.received[name][release.tasks_of(release.round.alphas[0], part)[0]]
+        if hasattr(answer, "noise"):  # its sizes are bounds
+            return ""
+        sizes = () if answer is None else answer.sizes()
+        total += getattr(answer, "n", sum(sizes)) if sizes else 0
+    return f"{total:,}" if total else ""
+
+
+def _sent(release: Release, name: str, alpha: float) -> str:
+    """Return the thresholds of its own that an agent sent: a range, where there are several."""
+    parts = range(len(release.round.group_names) or 1)
+    tasks = (task for part in parts for task in release.tasks_of(alpha, part))
+    sent = (local_thresholds(release, task).get(name) for task in tasks)
+    return _span([each.threshold for each in sent if each is not None])
+
+
+def _shown(release: Release, name: str, alpha: float) -> str:
+    """Return the thresholds that an agent predicts with: a range, where there are several."""
+    try:
+        if release.round.by == "group":
+            groups = release.by_group(name, alpha).values()
+            return _span(np.concatenate([np.ravel(q) for q in groups]).tolist())
+        return _span(np.ravel(release.threshold(name, alpha)).tolist())
+    except InputError:
+        return "none" if isinstance(release.outcomes[0], PerAgentThresholds) else "own data"
+
+
+def _proved(least: float, risk: bool) -> str:
+    """Write a proved coverage, rounded down; or the risk that is left."""
+    down = floor(least * 1000 + 1e-9) / 1000
+    return f"{1 - down:.3g}" if risk else f"{down:g}"
+
+
+def _span(values: Sequence[float]) -> str:
+    low, high = (f"{end:.4g}" for end in (min(values), max(values))) if values else ("", "")
+    return low if low == high else f"{low} to {high}"
 
 
 def promise(

@@ -119,9 +119,6 @@ class Traits:
         Whether sums over the agents are all it needs, so that they can be masked (`Summed`).
     averages : {"by size", "equally"} or None
         How it weighs agents whose thresholds it averages.
-    ranked_threshold : bool
-        Whether a `LocalQuantile` that it receives holds the agent's score of rank r(n, alpha), or
-        where that passes n, +inf or the largest score.
     proved : callable or None
         The coverage that n points of an agent prove there at a level, whatever a release holds.
     least_agents : callable or None
@@ -148,7 +145,6 @@ class Traits:
     dominated_by: str | None = None
     maskable: bool = False
     averages: Literal["by size", "equally"] | None = None
-    ranked_threshold: bool = False
     proved: Callable[[int, float], float] | None = None
     least_agents: Callable[[float], int] | None = None
     absent: Callable[[Question], Summary] | None = None
@@ -448,10 +444,6 @@ class LocalThresholds(OneShot[LocalQuantile]):
     """
 
     summaries = (LocalQuantile,)
-
-    @property
-    def traits(self) -> Traits:
-        return Traits(ranked_threshold=True)
 
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         overflow: Overflow = getattr(self, "overflow", "propagate")

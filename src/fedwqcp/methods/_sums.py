@@ -301,7 +301,6 @@ class SummedMean(Summed):
         return Traits(
             averages="by size" if self.weighted else "equally",
             maskable=self.overflow != "exclude",
-            ranked_threshold=True,
         )
 
     def width(self, question: Question) -> int:

@@ -193,8 +193,6 @@ class FCP(Summed, Method[Summary]):
         return Traits(
             sends_samples=self.sketch == "exact",
             maskable=self.sketch == "bisection",
-            # with coarse counts an agent sends the next point of its sketch
-            ranked_threshold=self.count_gap == 1,
         )
 
     # Under masks the first question sums n_k and the agents out of range;

@@ -25,7 +25,7 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind
-from fedwqcp.methods._base import Exchange, Method, Schedule, Traits
+from fedwqcp.methods._base import Exchange, Method, Schedule
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.messages import (
@@ -234,10 +234,6 @@ class FedCPQQ(Method[Summary]):
             ranks = (_local_rank(cal.n, alpha),) if cal.n else ()
             return (Disclosure.of_ranks(cal.n, ranks),)
         return (Disclosure(cal.n, min(cal.n, max(1, steps - 1))),)
-
-    @property
-    def traits(self) -> Traits:
-        return Traits(ranked_threshold=self.selection == "fixed_local")
 
     def _order_statistic(self, cal: Calibration, question: RankOf, rng: Random) -> LocalQuantile:
         """Answer with one order statistic of as many scores as all agents keep."""

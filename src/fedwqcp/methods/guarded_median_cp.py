@@ -128,7 +128,7 @@ class GuardedMedianCP(LocalThresholds):
 
     @property
     def traits(self) -> Traits:
-        return Traits(predicts_from_own_data=True, ranked_threshold=True)
+        return Traits(predicts_from_own_data=True)
 
     @property
     def guarantee(self) -> Guarantee:

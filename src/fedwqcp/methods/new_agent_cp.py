@@ -117,7 +117,6 @@ class NewAgentCP(Summed, Method[Summary]):
     summaries = (WeightedPoints, Counts, LocalQuantile)
     questions = (Begin, CountAt)
     outcomes = (SharedThreshold, SharedThresholdWithin)
-    ranked_threshold = True
     assumption = (
         "agents, with their models and sample sizes, are exchangeable, the new one among them, and "
         "none was left out for its size or its scores"
@@ -191,7 +190,6 @@ class NewAgentCP(Summed, Method[Summary]):
     @property
     def traits(self) -> Traits:
         return Traits(
-            ranked_threshold=True,
             maskable=self._counts,
             least_agents=self.least_agents,
             absent=self._absent,

@@ -199,7 +199,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     def traits(self) -> Traits:
         return replace(
             super().traits,
-            ranked_threshold=False,
             spends=self._spent,
             size_noise=_most_noise(self.size_epsilon),
             # decided by the terms alone: what an agent refuses because of its data tells of them

@@ -162,6 +162,11 @@ def _part(finding: Finding) -> str:
     return f" of {finding['part']}" if finding["part"] else ""
 
 
+def _at(finding: Finding) -> str:
+    of = f", {finding['by']} {finding['part']}" if finding["part"] else ""
+    return f"at alpha={finding['alpha']:g}{of}"
+
+
 def _nothing(finding: Finding) -> str:
     del finding
     return ""
@@ -273,6 +278,30 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
     "new-site": (_new_site, _new_site_more),
     "refused": (lambda f: f"{named(f.agents)} was refused: {f['reason']}", _nothing),
     "missing": (lambda f: f"no answer from {named(f.agents, 10)}", _nothing),
+    "left-out": (
+        lambda f: (
+            f"{_at(f)} the threshold is made without {named(f.agents)}, "
+            + (
+                "unlike the others, or a copy of another"
+                if f["robust"]
+                else "which sent +inf (overflow=exclude)"
+            )
+        ),
+        _nothing,
+    ),
+    "byzantine-loss": (
+        lambda f: (
+            f"{_at(f)} the points are too few to bound what Byzantine agents cost"
+            if f["loss"] == 1
+            else f"{_at(f)} Byzantine agents cost at most {f['loss']:.3g} of coverage, with "
+            "probability 0.95, if honest scores share one distribution"
+        ),
+        _nothing,
+    ),
+    "absent": (
+        lambda f: f"no calibration point of {f['by']} {f['part']} at {named(f.agents)}",
+        _nothing,
+    ),
     "servers-record": (
         lambda f: f"{f['file']} is the server's record, with the answers of all agents",
         lambda _: "It stays at the server; agents get the release (release-ID.json).",

@@ -1,4 +1,4 @@
-"""A round as text: what is guaranteed, what came out, whether averaging was safe, what to use."""
+"""A round as text: what is guaranteed, whether averaging was safe, what to use, refusals."""
 
 from __future__ import annotations
 
@@ -60,63 +60,6 @@ def guarantee(
     return (
         f"{where}, {_LEAST[strength]} {share}{floor} of future cases{like} will have their {held}"
     )
-
-
-def thresholds(level: Any) -> str:
-    """Say which thresholds came out at a level, who was left out, and what that withstands."""
-    group = "" if level.group is None else f", {level.group}"
-    return f"alpha={level.alpha:g}{group}: " + "; ".join((_whose(level), *level_notes(level)))
-
-
-def level_notes(level: Any) -> tuple[str, ...]:
-    """Say who was left out, how many Byzantine agents are withstood, what the loss means."""
-    notes = []
-    if level.left_out:
-        notes.append(f"left out: {', '.join(level.left_out)} ({_LEFT_OUT[level.why]})")
-    if level.withstands is not None:
-        agents = "agent" if level.withstands == 1 else "agents"
-        notes.append(f"withstands {level.withstands} Byzantine {agents}")
-    if level.loss == 1:
-        notes.append("loss 1: the points are too few to bound what Byzantine agents cost")
-    elif level.loss is not None:
-        notes.append(
-            f"loss {level.loss:.3g}: if honest scores share one distribution, Byzantine agents "
-            "cost at most so much coverage, with probability 0.95"
-        )
-    return tuple(notes)
-
-
-_LEFT_OUT = {
-    "outlier": "unlike the others, or a copy of another",
-    "exclude": "sent +inf; overflow=exclude",
-}
-
-
-def _whose(level: Any) -> str:
-    if level.whose == "each":
-        return "one threshold for each agent"
-    if level.thresholds:
-        return f"threshold {_joined(level.thresholds)} for all agents"
-    if level.proposed:
-        return (
-            f"each agent's own threshold: it takes the proposed {_joined(level.proposed)} only as "
-            "far as its own data allow"
-        )
-    return "each agent finds its threshold from its own calibration points"
-
-
-def _joined(values: Sequence[Any]) -> str:
-    """Write thresholds: of several columns each, of several labels their range."""
-    return " and ".join(
-        f"{_number(min(value))} to {_number(max(value))}, by label,"
-        if isinstance(value, tuple)
-        else _number(value)
-        for value in values
-    )
-
-
-def _number(value: float) -> str:
-    return "+inf (it excludes nothing)" if value == inf else f"{value:.6g}"
 
 
 def averaging(diagnosis: Any) -> str:

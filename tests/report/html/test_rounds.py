@@ -74,13 +74,10 @@ def test_the_server_tells_what_it_was_sent_and_no_coverage(rounds):
     assert "patient" not in said
     sent = lines(load_page(rounds, ReportOptions()))
     for name in ("st-mary", "lakeside"):
-        assert sent[name]["bytes sent"] == f"{(rounds / f'{name}.json').stat().st_size:,}"
-        assert sent[name]["its answer"] == "used"
-    assert (sent["st-mary"]["calibration points"], sent["north"]["its answer"]) == (
-        *("300", "refused"),
-    )
-    assert sent["north"]["bytes sent"] == ""  # what is refused is not counted
-    assert sent["north"]["note"]
+        assert sent[name]["bytes up"] == f"{(rounds / f'{name}.json').stat().st_size:,}"
+        assert sent[name]["status"] == "used"
+    assert (sent["st-mary"]["points"], sent["north"]["status"]) == (*("300", "refused"),)
+    assert sent["north"]["bytes up"] == "0"  # what is refused is not counted
 
 
 def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
@@ -237,6 +234,5 @@ def test_the_server_judges_every_group_and_not_the_first_alone():
     assert "Group m" in verdict.text
     assert "Group m" in texts(sections["diagnosis"])
     line = lines(html.rounds.release_page(release, {}))["b"]
-    assert line["calibration points"] == "2,000"
-    assert line["own threshold"].startswith("0.9 to 5.9")
-    assert "note" not in line or not line["note"]
+    assert line["points"] == "2,000"
+    assert line["sent"] == "0.9001 to 5.9"

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedwqcp import metrics
 from fedwqcp._io import in_folder, is_file, is_folder
-from fedwqcp._validation import Floats, named
+from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import advise_on, judged, promised_to_new_site
 from fedwqcp.federation.fingerprints import known_rows, points_of
@@ -26,16 +26,14 @@ from fedwqcp.federation.inspection import (
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import calibration_of, check_ids, predictor_of, proved_at
 from fedwqcp.federation.record import load_release
-from fedwqcp.federation.release import Release, promise
+from fedwqcp.federation.release import Release, agent_table, promise, statuses
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, Rate, explained
 from fedwqcp.outputs import Outputs
-from fedwqcp.quantile import conformal_rank
 from fedwqcp.readers import load_outputs
 from fedwqcp.report.html.page import (
     Bar,
-    Block,
     Card,
     Cards,
     Page,
@@ -55,13 +53,9 @@ from fedwqcp.report.html.page import (
     threshold_range,
     verdict_rule,
 )
-from fedwqcp.report.terminal import always_left_out, released
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.theory.diagnosis import VERDICTS, local_thresholds
-from fedwqcp.wire.messages import LocalQuantile
-from fedwqcp.wire.release import AgentRecord
-from fedwqcp.words.findings import excludes_nothing
+from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis
 from fedwqcp.words.findings import lines as told
 
 LINES = 50
@@ -277,18 +271,18 @@ def _holds_release(file: Path) -> bool:
 
 def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     """Return what the server knows at one level, and coverage at the agents that were tested."""
-    round, method = release.round, release.round.method.name
-    out = always_left_out([one for one in released(release) if one.alpha == alpha])
-    sections = [_exchanged(release, alpha, out, tested=bool(cases))]
-    if text := _diagnosis(release, alpha):
+    round, method, found = release.round, release.round.method.name, judged(release, alpha)
+    sections = [_exchanged(release, alpha, tested=bool(cases))]
+    if found:
         lead = "Computed from what the agents sent: it knows no test data."
-        sections.append(Section("diagnosis", "Diagnosis, and what to do next", lead, text))
+        blocks = [*_diagnosis(round.by, found), Text([str(advise_on(release))], title="What to do")]
+        sections.append(Section("diagnosis", "Diagnosis, and what to do next", lead, blocks))
     promised = [Text(told([promised_to_new_site(release, alpha)]))]
     sections.append(Section("new-site", "What is promised to a new site", "", promised))
     if noted := told(release.findings):
         sections.append(Section("findings", "What to look at", "", [Text(noted)]))
     if not cases:
-        verdict = _verdict(release, alpha, len(release.used) - len(out))
+        verdict = _verdict(release, alpha, found)
     else:
         verdict, own = _coverage_sections(cases)
         sections = [*own, *sections]
@@ -296,150 +290,57 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     return View(title, round.agents, method, {method: verdict}, sections)
 
 
-def _verdict(release: Release, alpha: float, used: int) -> ViewVerdict:
-    """Say who was used, what came out, and what is not known here."""
-    round, by, agents = release.round, release.round.by, len(release.agents)
-    who = f"{used} of {counted(agents, 'agent')} were used"
-    given = [_thresholds(release, name, alpha) for name in release.used]
-    values = [q for own in given for q in own or ()]
-    what = "every agent finds its own threshold"
-    if None not in given and values:
-        what = "the threshold is " if min(values) == max(values) else "thresholds are "
-        what += f"{threshold_range(values, None)}, for a coverage of {1 - alpha:g}"
-    said = (
-        f"{who if release.rounds else 'No agent was asked'}; {what}. What it covers is not known "
-        "here: the server has no test data."
+def _verdict(release: Release, alpha: float, found: Mapping[str, Diagnosis]) -> ViewVerdict:
+    """Say who was used, what is grave, and what is not known here."""
+    by, agents = release.round.by, len(release.agents)
+    used = sum(word in ("used", "not asked") for word in statuses(release).values())
+    who = (
+        f"{used} of {counted(agents, 'agent')} were used" if release.rounds else "Nobody was asked"
     )
-    for one in released(release):
-        group = f"{one.group}, " if one.group else ""
-        notes = one.notes if one.alpha == alpha else ()
-        said += "".join(f" {sentence(group + note)}" for note in notes)
-    found, infinite = judged(release, alpha), _infinite(release, alpha)
+    text = f"{who}. What the sets cover is not known here: the server has no test data."
     worst = min((one.verdict for one in found.values()), key=VERDICTS.index, default="")
     alike = [part for part, own in found.items() if own.verdict == worst]
-    where = f" in {len(alike)} of {counted(len(found), by)}" if by else ""
-    of = f"{by} {alike[0]}: " if by and alike else ""
-    why = f" {sentence(f'{of}{found[alike[0]]}')}" if alike else ""
+    where = f" in {len(alike)} of {counted(len(found), by)}" if by and alike else ""
+    codes = {f.code for f in release.findings if alpha in f.facts.get("alphas", (alpha,))}
     if worst == "unsafe":
-        return ViewVerdict("bad", f"Averaging is unsafe{where}", said + why)
+        of = f"{by} {alike[0]}: " if by else ""
+        why = sentence(f"{of}{found[alike[0]]}")
+        return ViewVerdict("bad", f"Averaging is unsafe{where}", f"{text} {why}")
     if used < agents:
-        return ViewVerdict("caution", f"{agents - used} left out", said)
-    if infinite and by:
-        every = all(set(release.used) <= set(at) for at in infinite.values())
-        whose = "The threshold is" if every else "Thresholds of some agents are"
-        means = excludes_nothing(by, len(infinite) > 1)
-        text = f"{said} {whose} +inf in {by} {name_list(infinite)}: {means}."
-        word = f"Infinite in {len(infinite)} of {counted(len(round.group_names), by)}"
-        return ViewVerdict("caution", word, text)
+        return ViewVerdict("caution", f"{agents - used} left out", text)
+    if by and "infinite-threshold" in codes:
+        return ViewVerdict("caution", f"Infinite for some {by}s", text)
     if worst == "unknown":
-        return ViewVerdict("caution", f"Unknown whether averaging is safe{where}", said + why)
-    if release.rounds and any(release.absent.values()):
-        return ViewVerdict("caution", "Read the cautions", said)
-    return ViewVerdict("plain", "Closed", said)
+        return ViewVerdict("caution", f"Unknown whether averaging is safe{where}", text)
+    if "absent" in codes:
+        return ViewVerdict("caution", "Read the cautions", text)
+    return ViewVerdict("plain", "Closed", text)
 
 
-def _infinite(release: Release, alpha: float) -> dict[str, tuple[str, ...]]:
-    """Return by group the agents whose threshold is known to be +inf."""
-    found = {
-        group: tuple(name for name in release.used if release.is_infinite(name, alpha, place))
-        for place, group in enumerate(release.round.group_names)
-    }
-    return {group: names for group, names in found.items() if names}
-
-
-def _thresholds(release: Release, name: str, alpha: float) -> list[float] | None:
-    """Return an agent's thresholds, one or more for each group; None where it finds its own."""
-    try:
-        if release.round.by == "group":
-            of = release.by_group(name, alpha).values()
-            return [q for group in of for q in np.atleast_1d(group).tolist()]
-        return list(np.atleast_1d(release.threshold(name, alpha)).tolist())
-    except InputError:
-        return None
-
-
-def _exchanged(release: Release, alpha: float, out: frozenset[str], *, tested: bool) -> Section:
+def _exchanged(release: Release, alpha: float, *, tested: bool) -> Section:
     """Return a line for each agent: what it sent, what it was given, how many bytes that took."""
-    words = ["left out" if one.name in out else release.status(one.name) for one in release.agents]
-    rows = [
-        _agent_row(release, alpha, one, word)
-        for one, word in zip(release.agents, words, strict=True)
-    ]
-    columns = (
-        *("agent", "its answer", "calibration points", "own threshold", "threshold in use"),
-        *("bytes sent", "bytes received", "note"),
-    )
+    columns = agent_table(release, (alpha,))
     lead = "The release itself is not counted, nor is an answer that was refused."
     if not tested:
         lead += (
-            " Only the agent can measure its coverage: fedwqcp report with --agent and "
-            "--outputs, where its data are."
+            " Only the agent can measure its coverage: fedwqcp report with --agent and --outputs, "
+            "where its data are."
         )
-    table = Table("exchanged", "What each agent sent and received", columns, rows, agents=0)
-    table = table.toned([_STATUS[word] for word in words], "its answer").filled()
-    return Section("exchanged", "What was sent", lead, [table])
+    rows = list(zip(*columns.values(), strict=True))
+    table = Table("exchanged", "What each agent sent and received", [*columns], rows, agents=0)
+    tones = [_STATUS[word] for word in columns["status"]]
+    return Section("exchanged", "What was sent", lead, [table.toned(tones, "status")])
 
 
-def _agent_row(release: Release, alpha: float, agent: AgentRecord, word: str) -> tuple[str, ...]:
-    round, by = release.round, release.round.by
-    sent: list[LocalQuantile] = []
-    points = 0
-    for place in range(len(round.group_names) or 1):
-        tasks = release.tasks_of(alpha, place)
-        own = [local_thresholds(release, task).get(agent.name) for task in tasks]
-        sent += [one for one in own if one is not None]
-        points += own[0].n if own[0] is not None else 0
-    given = _thresholds(release, agent.name, alpha)
-    return (
-        agent.name,
-        word,
-        f"{points:,}" if sent else "",
-        threshold_range([one.threshold for one in sent], by) if sent else "",
-        "its own" if given is None else threshold_range(given, by),
-        *((f"{agent.bytes_up:,}", f"{agent.bytes_down:,}") if word != "refused" else ("", "")),
-        agent.reason or (_chance(sent[0], Plan.of(round), alpha) if len(sent) == 1 else ""),
-    )
-
-
-def _chance(sent: LocalQuantile, plan: Plan, alpha: float) -> str:
-    """Say how far the coverage of an agent's own threshold varies, where its rank is known.
-
-    Exact for scores without ties; ties only raise the coverage.
-    """
-    from scipy.special import betaincinv
-
-    n, finite = sent.n, sent.threshold < inf
-    rank = conformal_rank(n, alpha)
-    if rank > n and not finite:
-        return "too few points for a finite threshold"
-    if not (finite and plan.traits.ranked_threshold):
-        return ""
-    if rank > n:
-        return f"clipped: covers {n}/{n + 1} on average, {n / (n + 1):.3f}"
-    low, high = (float(betaincinv(rank, n + 1 - rank, p)) for p in (0.025, 0.975))
-    return f"its coverage varies from {low:.3f} to {high:.3f} (95 %) over calibration samples"
-
-
-def _diagnosis(release: Release, alpha: float) -> list[Block]:
-    """Say what the summaries show of averaging, the gravest first, and what to use."""
-    by, found, infinite = release.round.by, judged(release, alpha), _infinite(release, alpha)
+def _diagnosis(by: str | None, found: Mapping[str, Diagnosis]) -> list[Text]:
+    """Say what the summaries show of averaging, the gravest first."""
     ranked = sorted(found.items(), key=lambda one: VERDICTS.index(one[1].verdict))
-    blocks: list[Block] = []
-    if infinite and by:
-        lines = [f"{by} {part}: at {named(at)}." for part, at in infinite.items()]
-        title = f"A threshold is +inf: {excludes_nothing(by, len(infinite) > 1)}"
-        blocks.append(Text(lines[:LINES], "bad", "infinite", title))
+    blocks = []
     for part, own in ranked[:LINES]:
-        said = sentence(f"{by} {part}: {own}" if by else str(own))
-        blocks.append(Text([said], _AVERAGING[own.verdict], own.verdict))
-    absent = (release.absent if release.rounds else {}).items()
-    if lines := [f"{by} {part}: {named(at)}." for part, at in absent if at]:
-        title = f"Agents without a calibration point of a {by}"
-        blocks.append(Text(lines[:LINES], "caution", "absent", title))
+        line = sentence(f"{by} {part}: {own}" if by else str(own))
+        blocks.append(Text([line], _AVERAGING[own.verdict], own.verdict))
     if len(ranked) > LINES:
         blocks.append(Text([f"Left out: {counted(len(ranked) - LINES, 'line')}."]))
-    if found:
-        blocks.append(Text([sentence(str(advise_on(release)))], title="What to do next"))
     return blocks
 
 
