@@ -47,7 +47,7 @@ def test_identical_agents_are_hardly_ever_called_unsafe(n: int, M: int, tail: in
     unsafe = 0
     for _ in range(100):
         found = diagnose(sent(rng.beta(1, 6, size=(M, n)), 0.05, tail), 0.05, (0.0, 1.0))
-        unsafe += str(found).startswith("averaging is UNSAFE")
+        unsafe += found.verdict == "unsafe"
     # at most 2 % of rounds: 7 or more of 100 have probability 0.004
     assert unsafe <= 6
 

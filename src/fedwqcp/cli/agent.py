@@ -224,7 +224,7 @@ def ledger(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show of how many people scores were sent, and of how many more they may be."""
+    """Show how many people's scores a site has sent, and how many more it may send."""
     if is_file(folder):
         folder = _beside(folder, ".ledger")
     elif not exists(folder):
@@ -238,7 +238,7 @@ def ledger(
         left = max(0, limit.scores_of(each.size) - each.told)
         rows.append({"of": each.name, "people": each.size, "told": each.told, "left": left})
         output.say(
-            f"{each.name}: scores of {each.told} of {each.size} people sent, {left} more may be"
+            f"{each.name}: {each.told} of {each.size} people's scores sent, {left} more may be sent"
         )
     if not rows:
         output.say("no score was sent")

@@ -15,6 +15,7 @@ from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.findings import Finding
 from fedwqcp.groups import as_groups, group_names
 from fedwqcp.methods import Calibration, RobustThreshold
+from fedwqcp.methods._base import LocalThresholds
 from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import lower_end
@@ -73,6 +74,7 @@ def of_agreement(agent: str | None, counts: Mapping[str, Sequence[int]]) -> Iter
 def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Finding]:
     """Find where an agent has too few calibration points, in all or of a class or group."""
     round, method = plan.round, plan.method
+    rule = round.method.settings.get("overflow")
     whose = () if agent is None else (agent,)
     for group in range(len(round.group_names)) or (None,):
         n = part_of(round, cal, group).n
@@ -88,8 +90,7 @@ def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Findi
             if (proved := plan.proved(n, alpha)) is not None:
                 risk = plan.score.losses
                 yield Finding.of("proves-less", *whose, **facts, proved=proved, risk=risk)
-            else:
-                rule = round.method.settings.get("overflow")
+            elif rule or isinstance(method, LocalThresholds):  # others borrow, or pool scores
                 yield Finding.of("too-few-points", *whose, **facts, overflow=rule)
 
 

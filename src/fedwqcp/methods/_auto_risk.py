@@ -20,7 +20,7 @@ from fedwqcp._validation import Floats
 from fedwqcp.methods._answers import stacked, summed
 from fedwqcp.methods._base import OneShot, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
-from fedwqcp.methods.auto import GAP, HIDDEN, Borrowed, borrowed_of, enough_points
+from fedwqcp.methods.auto import GAP, HIDDEN, Borrowed, borrowed_of, raised
 from fedwqcp.methods.fed_crc import FedCRC, LossCurve
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.quantile import conformal_rank, exact_level
@@ -42,8 +42,8 @@ class AutoRisk(OneShot[LossCurve]):
     outcomes = (Borrowed, Proposal)
     guarantee: ClassVar[Guarantee] = Guarantee("risk-floor", "finite-sample")
     assumption: ClassVar[str] = (
-        "its test points are exchangeable with its n calibration points, which nobody knew when "
-        "choosing score and key"
+        "its test points are exchangeable with its n calibration points, and score and key were "
+        "chosen without looking at these"
     )
 
     @property
@@ -73,18 +73,11 @@ class AutoRisk(OneShot[LossCurve]):
         alpha: float,
     ) -> Floats:
         cal = own_data(cal, "auto")
-        n, borrowed = cal.n, borrowed_of(outcome, position)
-        if not n:
-            return np.asarray(inf if self.small == "inf" else borrowed)
-        curve = CRC.curve(cal)
-        if conformal_rank(n, alpha) > n:
-            floor = CRC.smallest(curve, n, 0, alpha)
-            return np.asarray(inf if self.small == "inf" else max(floor, borrowed))
-        own = CRC.smallest(curve, n, 1, alpha)
-        if borrowed == inf or n >= enough_points(alpha, self.enough):
-            return np.asarray(own)
-        without_loss = CRC.grid[(curve == 0).argmax()] if (curve == 0).any() else inf
-        return np.asarray(min(max(own, borrowed), without_loss))
+        curve, extra = CRC.curve(cal), int(conformal_rank(cal.n, alpha) <= cal.n)
+        own = CRC.smallest(curve, cal.n, extra, alpha) if cal.n else -inf
+        most = CRC.grid[(curve == 0).argmax()] if (curve == 0).any() else inf
+        offer = borrowed_of(outcome, position)
+        return raised(own, offer, cal.n, alpha, most=most, enough=self.enough, small=self.small)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         return (Disclosure(cal.n, len(self._levels(cal.n)), each_level=False),)

@@ -222,14 +222,9 @@ class Auto(OneShot[PartSketches]):
         if self.target != "own":
             return super().localize(outcome, cal, position, alpha)
         scores = own_data(cal, "auto").scores
-        n, borrowed = len(scores), borrowed_of(outcome, position)
-        if conformal_rank(n, alpha) > n:
-            own = scores.max(initial=-inf)
-            return np.asarray(inf if self.small == "inf" else max(own, borrowed))
-        own = conformal_quantile(scores, alpha)
-        if borrowed == inf or n >= enough_points(alpha, self.enough):
-            return np.asarray(own)
-        return np.asarray(min(max(own, borrowed), scores.max()))
+        own = conformal_quantile(scores, alpha, "clip") if len(scores) else -inf
+        offer, n, most = borrowed_of(outcome, position), len(scores), scores.max(initial=own)
+        return raised(own, offer, n, alpha, most=most, enough=self.enough, small=self.small)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         classes = [(c, len(p)) for c, p in enumerate(self._parts(cal) or ()) if len(p) >= HIDDEN]
@@ -338,8 +333,8 @@ class Auto(OneShot[PartSketches]):
     def assumption(self) -> str:
         if self.target == "own":
             return (
-                "its test points are exchangeable with its n calibration points, which nobody knew "
-                "when choosing score and key"
+                "its test points are exchangeable with its n calibration points, and score and key "
+                "were chosen without looking at these"
             )
         if self.target == "mixture":
             return (
@@ -465,6 +460,17 @@ def enough_points(alpha: float, times: float) -> int:
 
 _MOST_BEYOND = 400
 """Most scores beyond a threshold that `enough_points` looks at."""
+
+
+def raised(
+    own: float, borrowed: float, n: int, alpha: float, *, most: float, enough: float, small: str
+) -> Floats:
+    """Raise the threshold of an agent's n points to the borrowed one, as far as `Auto` allows."""
+    if conformal_rank(n, alpha) > n:
+        return np.asarray(inf if small == "inf" else max(own, borrowed))
+    if borrowed == inf or n >= enough_points(alpha, enough):
+        return np.asarray(own)
+    return np.asarray(min(max(own, borrowed), most))
 
 
 def borrowed_of(outcome: Outcome, position: int | None) -> float:

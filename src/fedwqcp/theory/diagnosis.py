@@ -62,11 +62,10 @@ def judge(
 
     Notes
     -----
-    Each of the M tests of "too little" has error 0.02/M, so all agents sufficiently covered are
-    called unsafe in at most 2 % of rounds. Safe needs all M tests to reject, so one agent that is
-    covered too little is called safe in at most 5 % of rounds (an intersection-union test needs no
-    correction). Both take t as fixed; it is a mean of the same scores, which pulls t and an
-    agent's counts in one direction. ``benchmarks/assessment.py`` measures the errors of both.
+    Both errors are bounded for any t, however it was chosen, if an agent's scores are i.i.d.: a
+    count is monotone in t. Let t_k be the b-quantile of F_k, and m the agent with the largest. If
+    some F_k(t) < b, then t < t_m, and **safe** needs agent m's count below t_m to be high: at most
+    5 %. If all F_k(t) >= b, **unsafe** needs a count at some t_k to be low: at most 2 % together.
 
     Examples
     --------

@@ -100,7 +100,7 @@ def _infinite_cure(finding: Finding) -> str:
 
 def _points(finding: Finding) -> str:
     of = f" of {finding['by']} {finding['part']}" if finding["by"] else ""
-    return f"{_whose(finding)}{finding['n']} calibration points{of}"
+    return f"{_whose(finding)}{finding['n']} calibration point{'s' * (finding['n'] != 1)}{of}"
 
 
 _OVERFLOW = {
@@ -183,24 +183,25 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
     ),
     "proves-less": (
         lambda f: (
-            f"{_points(f)} prove "
+            f"{_points(f)} prove{'s' * (f['n'] == 1)} "
             + (
                 f"a risk of at most {1 - f['proved']:.3g}, not {f['alpha']:g}"
                 if f.facts.get("risk")
                 else f"coverage of at least {f['proved']:.3g}, not {1 - f['alpha']:g}"
             )
+            + f" (that takes {f['needed']})"
         ),
-        lambda f: (
-            f"That takes {f['needed']} points; with fewer the threshold is borrowed from agents "
-            "that have enough, if there are any."
+        lambda _: (
+            "With fewer, the agent's own threshold is raised to one borrowed from the others, if "
+            "they have enough points."
         ),
     ),
     "too-few-points": (
-        lambda f: f"{_points(f)} are too few for a finite threshold at alpha={f['alpha']:g}",
         lambda f: (
-            f"It takes {f['needed']}."
-            + (f" This agent's threshold {_OVERFLOW[f['overflow']]}." if f["overflow"] else "")
+            f"{_points(f)}: too few for a finite threshold at alpha={f['alpha']:g} (it takes "
+            f"{f['needed']})"
         ),
+        lambda f: f"This agent's threshold {_OVERFLOW[f['overflow']]}." if f["overflow"] else "",
     ),
     "no-points": (_no_points, _nothing),
     "spent-for-nothing": (

@@ -76,12 +76,12 @@ def averaging(diagnosis: Any) -> str:
 
 
 _ADVICE = {
-    "own": "Each agent is covered at least min(1 - alpha, n/(n + 1)) by its own n calibration "
-    "points, whatever the others send.",
+    "own": "Whatever the others send, n calibration points of an agent prove coverage of at least "
+    "min(1 - alpha, n/(n + 1)) there.",
     "mixture": "It covers patients of all agents together, in proportion to their points.",
     "new-site": "It covers a new agent that is exchangeable with these.",
-    "few-sites": "There are too few agents to promise a new one coverage; no threshold of these is "
-    "larger.",
+    "few-sites": "It releases the agents' largest threshold; these are too few to promise coverage "
+    "at a new site.",
     "private": "Every other method would send numbers that are not private.",
     "masked": "Masks let the server see sums alone, and nothing is proved of a mean.",
     "safe": "Every agent's miscoverage is shown to be at most 1.5 alpha.",

@@ -295,6 +295,19 @@ def test_labels_that_do_not_fit_are_warned_of_once():
     assert [each.agents for each in only.message.findings] == [("b",)]
 
 
+@pytest.mark.parametrize("method", ["fcp", "fedls-cp"])
+def test_who_pools_scores_does_not_need_a_finite_threshold_of_its_own(method):
+    labels = np.arange(60) % 2
+    sites = {n: fw.Calibration(labels[:n] / 2, labels[:n], n_classes=2) for n in (6, 60)}
+    release = fw.calibrate({f"s{n}": cal for n, cal in sites.items()}, alpha=0.1, method=method)
+    assert not release.findings
+
+
+def test_an_infinite_threshold_is_told_once():
+    release = fw.calibrate({"a": [0.1, 0.2], "b": np.arange(60)}, alpha=0.1, method="split-cp")
+    assert [(f.code, f.agents) for f in release.findings] == [("infinite-threshold", ("a",))]
+
+
 def test_a_series_of_another_index_is_refused():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame([[0.2, 0.8], [0.7, 0.3]], index=[5, 6])

@@ -180,11 +180,14 @@ def findings_of(
     release: Release, agents: Mapping[str, object], cals: Mapping[str, Calibration]
 ) -> Iterator[Finding]:
     """Find what is to be said of a release and of the data that it was made from."""
-    yield from inspection.of_release(release, cals)
+    of_round = tuple(inspection.of_release(release, cals))
+    yield from of_round
+    infinite = {name for f in of_round if f.code == "infinite-threshold" for name in f.agents}
     plan = Plan.of(release.round)
     for name, data in agents.items():
         outputs = data.in_classes(plan.round.classes) if isinstance(data, Outputs) else None
-        yield from inspection.of_points(plan, name, cals[name])
+        few = inspection.of_points(plan, name, cals[name])
+        yield from (f for f in few if name not in infinite or f.code != "too-few-points")
         yield from inspection.of_data(name, outputs, cals[name])
 
 
