@@ -61,14 +61,21 @@ SCORES: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+GROUPS: dict[str, Any] = {
+    "by": "group",
+    "groups": ("f", "m", "old", "young"),
+    "max_groups": 2,
+}
+
+
 def people(rng: Generator, n: int) -> tuple[Any, ...]:
-    """Three classes, two groups and an age of n people, with what a model says of them."""
-    probs = rng.dirichlet(np.ones(3), size=n)
+    """Three classes, overlapping groups and an age of n people, with what a model says of them."""
+    probs, age = rng.dirichlet(np.ones(3), size=n), rng.uniform(20, 90, (n, 1))
     return (
         probs,
         rng.integers(0, 3, n),
-        rng.choice(["f", "m"], n),
-        rng.uniform(20, 90, (n, 1)),
+        np.column_stack([rng.choice(["f", "m"], n), np.where(age[:, 0] < 55, "young", "old")]),
+        age,
         [f"p{i}" for i in range(n)],
     )
 
@@ -87,7 +94,7 @@ def drawn_round(rng: Generator, i: int, coordinator: str) -> Round:
         1,
         key=str(rng.choice(["", "one", str(i)])),
         n_classes=3,
-        **[{}, {"by": "label"}, {"by": "group", "groups": ("f", "m")}][rng.integers(3)],
+        **[{}, {"by": "label"}, GROUPS][rng.integers(3)],
     )
 
 

@@ -175,6 +175,23 @@ def test_no_difference_tells_of_a_small_class(tmp_path, first, second, sizes, to
             assert told
 
 
+@pytest.mark.parametrize("other", [0, 1, 9, 10])
+def test_of_groups_that_overlap_none_is_small(tmp_path, other):
+    """The largest score of the old that was of no woman and no man was of one of the others."""
+    sexes = np.repeat(["sex=f", "sex=m", "sex=other"], [60, 60, other])
+    groups = np.column_stack([sexes, np.resize(["old", "young"], len(sexes))])
+    scores = np.linspace(0, 1, len(sexes))
+    names = ("sex=f", "sex=m", "sex=other", "old", "young")
+    round = terms("auto", by="group", groups=names, max_groups=2)
+    for labels in (None, np.zeros(len(sexes), np.int64)):
+        cal = Calibration(scores, labels, n_classes=3, groups=groups)
+        if other in {0, 10}:
+            assert ask(tmp_path / str(labels is None), round, cal)
+        else:
+            with pytest.raises(DisclosureError):
+                ask(tmp_path / str(labels is None), round, cal)
+
+
 def test_a_class_of_scores_made_elsewhere_has_no_name_of_the_round(tmp_path):
     """Names that every round made up anew once gave each class a new account."""
     own, answered = Outputs(SCORES, np.repeat([0, 1], [15, 60])), 0

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from fedwqcp._validation import listed
@@ -26,6 +27,7 @@ from fedwqcp.federation.disclosure import (
 )
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.spending_log import Entry, SpendingLog
+from fedwqcp.groups import group_names
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import digest_of
 from fedwqcp.wire.messages import Ask, Summary
@@ -236,22 +238,26 @@ def _check_differences(cal: Calibration, divisions: set[str], limit: DisclosureL
     """Refuse scores whose difference from what was told is of a small class or group alone.
 
     Scores of everybody less those of the large classes are of the small ones together, which must
-    be enough. Where classes of groups are told, each of these must be.
+    be enough. Where classes of groups are told, each of these must be. People of a small group are
+    in others too where groups overlap: the largest score of these may then be known as theirs.
     """
     found = divisions - {""}
-    if len(found) < 2:
-        return
-    parts = {"class": cal.labels, "group": cal.groups}
+    groups, several = cal.groups, len(found) > 1
+    overlap = groups is not None and groups.ndim == 2 and any("group" in each for each in found)
+    parts = {"class": cal.labels, "group": groups}
     kinds = [k for k in _DIVISIONS if parts[k] is not None and any(k in each for each in found)]
-    overlap = cal.groups is not None and cal.groups.ndim == 2
-    crossed = _CROSSED in found or overlap
-    for sizes in [cal.sizes(*kinds)] if crossed else map(cal.sizes, kinds):
+    crossed = several and bool(kinds) and (_CROSSED in found or overlap)
+    tables = [cal.sizes(*kinds)] if crossed else [cal.sizes(kind) for kind in kinds if several]
+    if groups is not None and overlap and not crossed:
+        tables.append(np.array([cal.part(group=name).n for name in group_names(groups)]))
+    for sizes in tables:
         small = sizes[sizes < limit.min_class]
         if small.size and (crossed or small.sum() < limit.min_class):
             raise DisclosureError(
-                f"this agent told scores of {listed(sorted(found))}: with a class or group of "
-                f"fewer than {limit.min_class} points it tells those of one kind alone",
-                cure=("ask for the former kind, or renew the ledger",) * 2,
+                f"scores of {listed(sorted(found))} together tell those of a class or group of "
+                f"fewer than {limit.min_class} points",
+                cure=("ask for the kind that was told first, merge groups, or renew the ledger",)
+                * 2,
             )
 
 
