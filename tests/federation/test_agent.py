@@ -15,7 +15,6 @@ from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
@@ -146,7 +145,7 @@ def test_a_threshold_outside_the_score_is_not_used(changed):
     release = calibrate({"a": CAL}, method="fedwq-cp", alpha=0.2, score="lac")
     edited = replace(release, outcomes=(SharedThreshold(changed),))
     with pytest.raises(InputError):
-        thresholds(edited, "a")
+        edited.predict_set("a", [[0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
