@@ -563,16 +563,21 @@ def dispersion(counts: Floats, covered: Floats) -> float:
     """
     excess = expected = 0.0
     for column, shares in zip(counts.T, covered.T, strict=True):
-        n, F = column[column > 1], shares[column > 1]
-        first, second = np.triu_indices(len(n), 1)
-        both = n[first] + n[second]
-        h = n[first] * n[second] / both
-        p = (n[first] * F[first] + n[second] * F[second]) / both
-        chance = p * (1 - p)
-        kept = np.minimum(h, _MOST_OF_A_PAIR) / h
-        excess += float(np.sort(kept * (h * (F[first] - F[second]) ** 2 - chance)).sum())
-        expected += float(np.sort(kept * 2 * h * chance).sum())
-    if not expected:
+        order = np.lexsort((shares, column))[np.searchsorted(np.sort(column), 1, "right") :]
+        n, first, size = np.unique(column[order], return_index=True, return_counts=True)
+        if not len(n):
+            continue
+        S, Q = (np.add.reduceat(shares[order] ** power, first) for power in (1, 2))
+        for m, M, own, squares in zip(n, size, S, Q, strict=True):  # all pairs of two sizes at once
+            h, w = n * m / (n + m), n / (n + m)
+            apart = M * Q + size * squares - 2 * S * own
+            p = w * M * S + (1 - w) * size * own
+            p2 = w**2 * M * Q + (1 - w) ** 2 * size * squares + 2 * w * (1 - w) * S * own
+            chance = p - p2 - (n == m) * (own - squares)  # without an agent beside itself
+            kept = np.minimum(h, _MOST_OF_A_PAIR) / h
+            excess += float((kept * (h * apart - chance)).sum())
+            expected += float((kept * 2 * h * chance).sum())
+    if expected <= 1e-12 * len(counts) ** 2:  # nothing but rounding
         return _FIRST_GUESS
     low, high = _BOUNDS
     return high if excess <= expected / high else max(low, expected / excess - 1)
