@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import subprocess
+from pathlib import Path
 from uuid import uuid4
 from zipfile import ZipFile
 
@@ -26,6 +29,7 @@ from fedwqcp.federation.transport.nvflare.deployment import (
     new_job,
 )
 from fedwqcp.federation.transport.nvflare.lock import SiteLock
+from fedwqcp.federation.transport.processes import PROGRAMS
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 from fedwqcp.federation.transport.site import load_settings
 
@@ -45,6 +49,17 @@ def test_the_job_is_whole_its_terms_are_sound_and_it_brings_no_code(tmp_path):
     assert (round.agents, round.quorum) == (("st-mary", "lakeside", "north"), 3)
     assert timeouts_of(terms).deadline == 90
     assert nodes_of(terms, str) is None
+
+
+def test_the_printed_project_gives_kits_for_the_agents_of_the_printed_job(tmp_path):
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "nvflare.md"
+    (project,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "project.yml").write_text(project)
+    command = (PROGRAMS / "nvflare", "provision", "-p", "project.yml", "-w", "kits")
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    kits = tmp_path / "kits" / "my-federation" / "prod_00"
+    assert [len(allow(kits / agent)) for agent in ("st-mary", "lakeside", "north")] == [4] * 3
+    assert len(allow(kits / "server.example.org")) == 2
 
 
 def test_nothing_is_overwritten(tmp_path):
