@@ -14,7 +14,7 @@ from fedwqcp._validation import named
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
 from fedwqcp.errors import InputError
 from fedwqcp.federation import inspection
-from fedwqcp.federation.advice import advise_on, judged
+from fedwqcp.federation.advice import advise_on
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import (
@@ -33,7 +33,7 @@ from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
 from fedwqcp.registry import settings_of, typed
 from fedwqcp.scores import Score
-from fedwqcp.theory import Diagnosis
+from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import holds, mistaken_for
 from fedwqcp.wire.messages import MAX_N
 from fedwqcp.words import rounds as words
@@ -282,7 +282,7 @@ def _diagnoses(release: Release) -> dict[str, Diagnosis]:
     by, several = release.round.by, len(release.round.alphas) > 1
     found = {}
     for alpha in release.round.alphas:
-        for group, own in judged(release, alpha).items():
+        for group, own in diagnose_release(release, alpha).items():
             at = f"at {alpha:g}" if several else ""
             found[" ".join(part for part in (f"{by} {group}" if by else "", at) if part)] = own
     return found

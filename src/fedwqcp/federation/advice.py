@@ -8,7 +8,7 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.findings import Finding
 from fedwqcp.quantile import least_sample
-from fedwqcp.theory import Advice, Diagnosis, advise, diagnose_release
+from fedwqcp.theory import Advice, advise, diagnose_release
 from fedwqcp.wire.messages import SharedThresholdWithin
 
 
@@ -38,15 +38,10 @@ def advise_on(record: Release, *, alpha: float | None = None, new_site: bool = F
         return advise("private")
     if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         return advise("masked")
-    found = [each for level in levels for each in judged(record, level).values()]
+    found = [each for level in levels for each in diagnose_release(record, level).values()]
     if found and all(each.verdict == "safe" for each in found):
         return advise("safe")
     return advise("mixture" if record.round.target == "mixture" else "own")
-
-
-def judged(release: Release, alpha: float) -> dict[str, Diagnosis]:
-    """Judge averaging at one level, in each group, within the bounds of the score."""
-    return diagnose_release(release, alpha, release.score.bounds(release.round.n_classes))
 
 
 def promised_to_new_site(release: Release, alpha: float) -> Finding:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp import methods
+from fedwqcp import methods, scores
 from fedwqcp._validation import Bools, as_alpha
 from fedwqcp.errors import InputError
 from fedwqcp.methods.fedwq_cp import FedWQCP
@@ -212,10 +212,8 @@ def _count(sent: LocalQuantile, t: float, alpha: float) -> tuple[int, int]:
     return least, max(least, most)
 
 
-def diagnose_release(
-    release: ReleaseRecord, alpha: float, bounds: tuple[float, float] | None = None
-) -> dict[str, Diagnosis]:
-    """Judge averaging at one level of a round, in each of its groups.
+def diagnose_release(release: ReleaseRecord, alpha: float) -> dict[str, Diagnosis]:
+    """Judge averaging at one level of a round, in each group, within the bounds of its score.
 
     Parameters
     ----------
@@ -223,8 +221,6 @@ def diagnose_release(
         As the server has it, with what was received.
     alpha : float
         Its level.
-    bounds : tuple of float, optional
-        Range of the score.
 
     Returns
     -------
@@ -232,10 +228,11 @@ def diagnose_release(
         By group; one named "" without groups. Of a score of several columns the gravest. Empty
         where the method averages nothing, or the server has no summaries.
     """
-    method, found = release.round.method, dict[str, Diagnosis]()
-    if methods.get(method.name, **method.settings).traits.averages is None:
+    round, found = release.round, dict[str, Diagnosis]()
+    if methods.get(round.method.name, **round.method.settings).traits.averages is None:
         return found
-    for place, group in enumerate(release.round.group_names or ("",)):
+    bounds = scores.get(round.score.name, **round.score.settings).bounds(round.n_classes)
+    for place, group in enumerate(round.group_names or ("",)):
         tasks, each = release.tasks_of(alpha, place), []
         for task in tasks:
             local, shared = local_thresholds(release, task), release.outcomes[task].threshold(None)

@@ -14,7 +14,7 @@ from fedwqcp import metrics
 from fedwqcp._io import in_folder, is_file, is_folder
 from fedwqcp._validation import Floats
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp.federation.advice import advise_on, judged, promised_to_new_site
+from fedwqcp.federation.advice import advise_on, promised_to_new_site
 from fedwqcp.federation.fingerprints import known_rows, points_of
 from fedwqcp.federation.inspection import (
     infinite_parts,
@@ -55,7 +55,7 @@ from fedwqcp.report.html.page import (
 )
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis
+from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
 from fedwqcp.words.findings import lines as told
 
 LINES = 50
@@ -271,7 +271,7 @@ def _holds_release(file: Path) -> bool:
 
 def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     """Return what the server knows at one level, and coverage at the agents that were tested."""
-    round, method, found = release.round, release.round.method.name, judged(release, alpha)
+    round, found = release.round, diagnose_release(release, alpha)
     sections = [_exchanged(release, alpha, tested=bool(cases))]
     if found:
         lead = "Computed from what the agents sent: it knows no test data."
@@ -286,8 +286,8 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     else:
         verdict, own = _coverage_sections(cases)
         sections = [*own, *sections]
-    title = f"alpha = {alpha:g}"
-    return View(title, round.agents, method, {method: verdict}, sections)
+    method = round.method.name
+    return View(f"alpha = {alpha:g}", round.agents, method, {method: verdict}, sections)
 
 
 def _verdict(release: Release, alpha: float, found: Mapping[str, Diagnosis]) -> ViewVerdict:
