@@ -37,7 +37,6 @@ from fedwqcp_lab.models.training import BATCH, train
 
 VARIANTS = {
     "default": Engine(),
-    "windows": Engine(layout="windows", fuse=False),
     "windows-fp32": Engine(layout="windows", precision="fp32"),
     "windows-bf16": Engine(layout="windows", precision="bf16"),
     "windows-eager": Engine(layout="windows", graph=False),

@@ -75,19 +75,3 @@ def test_a_method_more_is_added_and_other_settings_are_refused(tmp_path):
     other = replace(only, presets=(replace(only.presets[0], overflow="exclude"),))
     with pytest.raises(RecordError):
         run(other, options, resume=True)
-
-
-@pytest.mark.slow
-def test_ray_gives_the_same_records(tmp_path):
-    pytest.importorskip("ray")
-    here, there = Folder(tmp_path / "here"), Folder(tmp_path / "there")
-    for folder, executor in ((here, "processes"), (there, "ray")):
-        fill(folder)
-        run(SMALL, RunOptions(out=folder.root, executor=executor))
-    assert set(map(repr_without_times, here.results.read())) == set(
-        map(repr_without_times, there.results.read())
-    )
-
-
-def repr_without_times(result):
-    return repr(replace(result, calibration_s=0.0, sets_s=0.0))

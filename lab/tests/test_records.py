@@ -22,7 +22,7 @@ from units import experiment, labels_unit
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
 COMMITTED = RESULTS / "tables"
-TEXTS = ("tables.md", "tables.tex", "cells.csv", "verdicts.csv", "explained.md")
+TEXTS = ("tables.md", "cells.csv", "verdicts.csv", "explained.md")
 
 
 def script(name):

@@ -70,9 +70,6 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on from the records i
 Quick = Annotated[
     bool, typer.Option("--quick", help="Two seeds of the small datasets: minutes on a CPU.")
 ]
-Executor = Annotated[
-    Literal["processes", "ray"], typer.Option(help="What evaluates: this machine, or Ray.")
-]
 
 
 @app.command("run")
@@ -86,14 +83,11 @@ def run_command(
     out: Out = Path("runs"),
     outputs: OutputsFolder = None,
     resume: Resume = False,
-    executor: Executor = "processes",
     as_json: AsJson = False,
 ) -> None:
     """Train what is missing, evaluate every method, and append records to OUT."""
     experiment = _narrowed(load(config), datasets, seeds)
-    options = RunOptions(
-        out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
-    )
+    options = RunOptions(out=out, data=data, outputs=outputs, device=device, jobs=jobs)
     output = Output(as_json)
     units = _watched(partial(run, experiment, options, resume=resume), output)
     output.say(f"{units} units done; records: {out / 'records.jsonl'}")
@@ -111,7 +105,6 @@ def reproduce(
     out: Out = Path("runs/paper"),
     outputs: OutputsFolder = None,
     resume: Resume = False,
-    executor: Executor = "processes",
     as_json: AsJson = False,
 ) -> None:
     """Run the paper's comparison and set its published figures beside ours."""
@@ -123,9 +116,7 @@ def reproduce(
             "running on the embedded datasets, for which nothing was published."
         )
         experiment = embedded()
-    options = RunOptions(
-        out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
-    )
+    options = RunOptions(out=out, data=data, outputs=outputs, device=device, jobs=jobs)
     experiment = _narrowed(experiment, datasets, seeds)
     _watched(partial(run, experiment, options, resume=resume), output)
     files, results = write(out, out / "tables"), read_results(out)
@@ -154,15 +145,12 @@ def stress_command(
     out: Out = Path("runs/stress"),
     outputs: OutputsFolder = None,
     resume: Resume = False,
-    executor: Executor = "processes",
     as_json: AsJson = False,
 ) -> None:
     """Vary one thing about the federation at a time, and show where each method fails."""
     chosen = stress.load(config).quick() if quick else stress.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
-    options = RunOptions(
-        out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
-    )
+    options = RunOptions(out=out, data=data, outputs=outputs, device=device, jobs=jobs)
     run_study, write_all = stress.run, stress.write_figures
     if chosen.distinct is not None:
         run_study, write_all = scale.run, scale.write_tables
@@ -187,15 +175,12 @@ def own_command(
     out: Out = Path("runs/own"),
     outputs: OutputsFolder = None,
     resume: Resume = False,
-    executor: Executor = "processes",
     as_json: AsJson = False,
 ) -> None:
     """Test each agent on its own distribution, on the shared test data and on other mixes."""
     chosen = own.load(config).quick(QUICK) if quick else own.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
-    options = RunOptions(
-        out=out, data=data, outputs=outputs, device=device, jobs=jobs, executor=executor
-    )
+    options = RunOptions(out=out, data=data, outputs=outputs, device=device, jobs=jobs)
     _study(
         partial(own.run, chosen, options, resume=resume),
         lambda: own.write_tables(out, out),

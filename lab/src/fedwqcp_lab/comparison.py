@@ -1,7 +1,7 @@
 """Results over seeds as cells of a table, each beside the published figure.
 
 `published` reads the paper's figures; `cells` summarises results over seeds and judges each against
-them; rows of cells then become Markdown, LaTeX, CSV or figures elsewhere.
+them; rows of cells then become Markdown, CSV or figures elsewhere.
 """
 
 from __future__ import annotations

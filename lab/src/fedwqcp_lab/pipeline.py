@@ -1,14 +1,13 @@
 """An experiment from beginning to end: train what is missing, and evaluate meanwhile.
 
 `run` trains models (this process), saves their outputs, and has workers evaluate saved units; what
-is there already is not made again. Workers are processes of this machine, or a Ray cluster.
+is there already is not made again. Workers are processes of this machine.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures import wait as futures_wait
@@ -19,18 +18,15 @@ from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from fedwqcp.errors import InputError, MissingExtraError, RecordError
+from fedwqcp.errors import InputError, RecordError
 from fedwqcp.files import from_json, read, write_atomic
 from fedwqcp_lab import unit as units
 from fedwqcp_lab.evaluation import applicable, evaluate, partitions
 from fedwqcp_lab.experiment import Experiment, digest
 from fedwqcp_lab.results import AgentPartition, Journal, Result, make_out
 from fedwqcp_lab.training import check_data, part_of, train_units
-
-Executor: TypeAlias = Literal["processes", "ray"]
-"""What runs the tasks."""
 
 T = TypeVar("T")
 
@@ -111,7 +107,7 @@ def evaluate_as_ready(
     be, if known.
     """
     made = done = 0
-    with workers(call, jobs=options.jobs, executor=options.executor) as pool:
+    with workers(call, jobs=options.jobs) as pool:
 
         def collect(*, wait: bool = False) -> None:
             nonlocal done
@@ -140,7 +136,6 @@ class RunOptions:
     outputs: Path | None = None  # model outputs; by default inside ``out``
     device: str = "auto"  # or "cpu" or "cuda"
     jobs: int = 1  # processes that evaluate
-    executor: Executor = "processes"
 
     @property
     def folder(self) -> Folder:
@@ -281,46 +276,31 @@ def evaluate_saved(path: Path, experiment: Experiment) -> Evaluated:
 
 
 @contextmanager
-def workers(
-    task: Callable[..., T], *, jobs: int = 1, executor: Executor = "processes"
-) -> Iterator[Workers[T]]:
+def workers(task: Callable[..., T], *, jobs: int = 1) -> Iterator[Workers[T]]:
     """Start workers, and stop them at the end; calls that have not begun by then are dropped."""
     if jobs < 1:
         raise InputError(f"jobs must be at least 1, got {jobs}")
-    if executor == "ray":
-        yield _OnRay(task)
-        return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"))
     try:
-        yield _InProcesses(task, pool)
+        yield Workers(task, pool)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-class Workers(ABC, Generic[T]):
-    """Processes that work off one task for many arguments, which may come one after another."""
-
-    @abstractmethod
-    def submit(self, *arguments: Any) -> None:
-        """Queue a call."""
-
-    @abstractmethod
-    def finished(self, *, wait: bool = False) -> Iterator[T]:
-        """Yield what calls returned that was not yielded before, in no fixed order."""
-
-
-class _InProcesses(Workers[T]):
-    """Fresh processes of this machine."""
+class Workers(Generic[T]):
+    """Fresh processes that work off one task for many arguments, one after another."""
 
     def __init__(self, task: Callable[..., T], pool: ProcessPoolExecutor) -> None:
         self._task, self._pool = task, pool
         self._waiting: set[Future[T]] = set()
 
     def submit(self, *arguments: Any) -> None:
+        """Queue a call."""
         with _environment(ONE_THREAD):  # a call may start a process
             self._waiting.add(self._pool.submit(self._task, *arguments))
 
     def finished(self, *, wait: bool = False) -> Iterator[T]:
+        """Yield what calls returned that was not yielded before, in no fixed order."""
         try:
             while self._waiting:
                 limit = None if wait else 0
@@ -333,31 +313,6 @@ class _InProcesses(Workers[T]):
             raise InputError(
                 "a process was killed, as by a lack of memory; use fewer --jobs and --resume"
             ) from None
-
-
-class _OnRay(Workers[T]):
-    """A Ray cluster."""
-
-    def __init__(self, task: Callable[..., T]) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise MissingExtraError("--executor ray", "ray", package="fedwqcp-lab") from None
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False, runtime_env={"env_vars": ONE_THREAD})
-        self._ray, self._remote = ray, ray.remote(task)
-        self._waiting: list[Any] = []
-
-    def submit(self, *arguments: Any) -> None:
-        self._waiting.append(self._remote.remote(*arguments))
-
-    def finished(self, *, wait: bool = False) -> Iterator[T]:
-        while self._waiting:
-            limit = None if wait else 0
-            done, self._waiting = self._ray.wait(self._waiting, timeout=limit)
-            yield from self._ray.get(done)
-            if not done:
-                return
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tables of an experiment: Markdown, LaTeX and CSV files, and tables for the terminal."""
+"""Tables of an experiment: Markdown and CSV files, and tables for the terminal."""
 
 from __future__ import annotations
 
@@ -73,13 +73,6 @@ Every coverage and size that the paper prints is held against one row of ours fo
 same on all datasets. A row that is not the method is a reading: what may have been computed. It
 shows that the figures can arise so, not that they did."""
 
-LATEX_MARKS = {"inside": "=", "overlapping": r"\sim", "outside": r"\times", "": ""}
-"""How a verdict is written."""
-
-LATEX_HEAD = r"""% \usepackage{booktabs}; made from records, do not edit
-% median over seeds, 1.96 sd / sqrt(seeds) below; then the published figure, and
-% = inside the published interval, \sim the intervals meet, \times neither"""
-
 
 def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
     """Write all tables and figures of a run; the same records give the same bytes."""
@@ -88,7 +81,6 @@ def write(folder: Path, out: Path, *, against: bool = True) -> tuple[Path, ...]:
     make_out(out)
     texts = {
         "tables.md": markdown_page(found, ablation_rows(found)),
-        "tables.tex": latex_page(found),
         "cells.csv": cells_csv(found),
         "verdicts.csv": to_csv(verdict_rows(found)),
     }
@@ -230,22 +222,6 @@ def verdict_rows(found: Iterable[TableCell]) -> list[list[str]]:
     return rows
 
 
-def latex_page(found: Sequence[TableCell]) -> str:
-    """Return all tables."""
-    parts = [LATEX_HEAD]
-    for preset in dict.fromkeys(cell.preset for cell in found):
-        own = [cell for cell in found if cell.preset == preset]
-        parts.append(_latex_coverage(coverage_rows(own), preset))
-        parts.append(_latex_sizes(size_rows(own), preset))
-    return "\n\n".join(parts) + "\n"
-
-
-def latex_escape(text: str) -> str:
-    """Return text that LaTeX prints as it is."""
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    return "".join(special.get(c, f"\\{c}" if c in "&%$#_{}" else c) for c in text)
-
-
 def terminal_tables(
     found: Sequence[TableCell], nominal: float, *, ascii: bool = False
 ) -> tuple[Table, ...]:
@@ -373,46 +349,3 @@ def _markdown_cell(cell: TableCell | None, decimals: int) -> str:
         return text
     printed = f"{cell.figure.median:.{decimals}f} ± {cell.figure.half:.{decimals}f}"
     return f"{text} ({printed} {MARKDOWN_MARKS[cell.verdict]}".rstrip() + ")"
-
-
-def _latex_coverage(rows: Sequence[MethodRow], preset: str) -> str:
-    agents = agents_of(rows)
-    head = ["Dataset", "Method", *agents, "Runtime (s)"]
-    lines = _coverage_lines(rows, agents, _latex_cell)
-    return _tabular(head, lines, f"coverage, preset {preset}")
-
-
-def _latex_sizes(rows: Sequence[MethodRow], preset: str) -> str:
-    lines = []
-    for row in rows:
-        shares = ["" if x is None else f"{100 * x:.1f}" for x in (row.less, row.published_less)]
-        lines.append([row.dataset, row.method, _latex_cell(row.cells["size"], 2), *shares])
-    head = ["Dataset", "Method", "Avg size", r"\% less", r"\% less, published"]
-    return _tabular(head, lines, f"size, preset {preset}")
-
-
-def _latex_cell(cell: TableCell | None, decimals: int) -> str:
-    if cell is None:
-        return ""
-    half = number(cell.half, decimals).replace("inf", r"\infty")
-    middle = number(cell.median, decimals).replace("inf", r"\infty")
-    text = f"{middle}_{{\\pm {half}}}"
-    if cell.figure is None:
-        return f"${text}$"
-    printed = f"{cell.figure.median:.{decimals}f}_{{\\pm {cell.figure.half:.{decimals}f}}}"
-    mark = f"{{}}{LATEX_MARKS[cell.verdict]}{{}}" if cell.verdict else r"\;"
-    return f"${text} {mark} {printed}$"
-
-
-def _tabular(head: Sequence[str], lines: Sequence[Sequence[str]], what: str) -> str:
-    """Return rows as a tabular; a dataset's name stands on its first row only."""
-    text = [f"% {what}", f"\\begin{{tabular}}{{ll{'c' * (len(head) - 2)}}}", r"\toprule"]
-    text += [" & ".join(head) + r" \\"]
-    last = None
-    for dataset, method, *rest in lines:
-        if dataset != last:
-            text.append(r"\midrule")
-        first = "" if dataset == last else latex_escape(dataset)
-        text.append(" & ".join([first, latex_escape(method), *rest]) + r" \\")
-        last = dataset
-    return "\n".join([*text, r"\bottomrule", r"\end{tabular}"])

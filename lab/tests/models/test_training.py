@@ -156,12 +156,11 @@ def test_quantile_heads_find_the_quantiles(strong):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("fuse", [False, True])
 @pytest.mark.parametrize("graph", [False, True])
-def test_cuda_trains_what_the_cpu_trains(fuse, graph):
+def test_cuda_trains_what_the_cpu_trains(graph):
     images, labels = bars(200)
     rows = np.stack([np.arange(150), np.arange(50, 200)])
-    engine = Engine(precision="fp32", fuse=fuse, graph=graph)
+    engine = Engine(precision="fp32", graph=graph)
 
     def trained(device, engine):
         return train(

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import torch
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.models import fused
 
 Layout: TypeAlias = Literal["windows", "grouped"]
 """Convolutions as batched products over windows, or as one grouped convolution."""
@@ -37,9 +36,6 @@ class Engine:
         By default tf32 on CUDA, fp32 on the CPU.
     graph : bool, optional
         Whether steps are replayed as a CUDA graph. By default on CUDA.
-    fuse : bool, optional
-        Whether Triton kernels do the work around the products of the windows layout. By default on
-        CUDA where Triton works.
     chunk : int, optional
         Most models that are computed as one. By default all on CUDA, one on the CPU.
     workers : int, optional
@@ -49,7 +45,6 @@ class Engine:
     layout: Layout | None = None
     precision: Precision | None = None
     graph: bool | None = None
-    fuse: bool | None = None
     chunk: int | None = None
     workers: int | None = None
 
@@ -67,13 +62,11 @@ class Engine:
         """Return the choices with the device's defaults filled in."""
         cuda = device.type == "cuda"
         layout = self.layout or ("windows" if cuda else "grouped")
-        fuse = cuda and layout == "windows" and self.fuse is not False and fused.works(device)
         return dataclasses.replace(
             self,
             layout=layout,
             precision=self.precision or ("tf32" if cuda else "fp32"),
             graph=cuda and self.graph is not False,
-            fuse=fuse,
             chunk=self.chunk or (None if cuda else 1),
         )
 

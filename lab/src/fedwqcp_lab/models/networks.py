@@ -13,7 +13,6 @@ import numpy.typing as npt
 import torch
 
 from fedwqcp.errors import InputError
-from fedwqcp_lab.models import fused
 from fedwqcp_lab.models.engine import Engine
 
 
@@ -228,14 +227,12 @@ SPLITS = 8
 """Parts in which the rows of a narrow weight gradient are summed, so that all of a GPU works."""
 
 
-def conv_pool(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, fuse: bool = False
-) -> torch.Tensor:
+def conv_pool(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Convolve 3x3 with padding 1, add the bias, rectify and take the maximum over 2x2.
 
     Shapes: x (G, n, H, W, c); weight (G, o, c, 3, 3); bias (G, o) -> (G, n, H // 2, W // 2, o).
     """
-    out: torch.Tensor = _ConvPool.apply(x, weight, bias, fuse)
+    out: torch.Tensor = _ConvPool.apply(x, weight, bias)
     return out
 
 
@@ -244,16 +241,16 @@ class _ConvPool(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, fuse: bool
+        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
     ) -> torch.Tensor:
         """Keep the windows and which of each four was largest."""
         G, n, H, W, _ = x.shape
-        patches = fused.windows(x) if fuse else _windows(x)
+        patches = _windows(x)
         wide = _widen(weight.to(x.dtype))
         z = torch.bmm(patches, wide)
-        y, winner = fused.pool(z, bias) if fuse else _pool(z, bias)
+        y, winner = _pool(z, bias)
         ctx.save_for_backward(patches, wide, winner)
-        ctx.shape, ctx.fuse = x.shape, fuse
+        ctx.shape = x.shape
         return y.view(G, n, H // 2, W // 2, -1)
 
     @staticmethod
@@ -261,13 +258,12 @@ class _ConvPool(torch.autograd.Function):
         """Send the gradient to the largest of each four."""
         patches, wide, winner = ctx.saved_tensors
         grad = grad.reshape(winner.shape)
-        unpool, fold = (fused.unpool, fused.fold) if ctx.fuse else (_unpool, _fold)
-        dz = unpool(grad, winner)
+        dz = _unpool(grad, winner)
         dbias = torch.where(winner < 4, grad, 0).sum(dim=1, dtype=torch.float32)
         dweight = _narrow(_product(patches, dz, ctx.shape[1]).float())
         if not ctx.needs_input_grad[0]:
-            return None, dweight, dbias, None
-        return fold(torch.bmm(dz, wide.transpose(1, 2)), ctx.shape), dweight, dbias, None
+            return None, dweight, dbias
+        return _fold(torch.bmm(dz, wide.transpose(1, 2)), ctx.shape), dweight, dbias
 
 
 def _windows(x: torch.Tensor) -> torch.Tensor:
@@ -393,7 +389,7 @@ class LargeCNN(Architecture):
             if engine.layout == "grouped":
                 x = grouped_conv_pool(x, weight, bias)
             else:
-                x = conv_pool(x, weight, bias, fuse=bool(engine.fuse))
+                x = conv_pool(x, weight, bias)
         first = x.permute(0, 1, 4, 2, 3)  # channels first, as torch flattens
         flat = first.mean(dim=(3, 4)) if self.averaging else first.flatten(2)
         hidden = torch.relu(linear(flat, weights["fc1.weight"], weights["fc1.bias"]))

@@ -230,7 +230,7 @@ def run(
     path = hospitals_file(options, on_step) if seeds else None
     if path is None:
         return len(todo)
-    with workers(evaluate_hospitals, jobs=options.jobs, executor=options.executor) as pool:
+    with workers(evaluate_hospitals, jobs=options.jobs) as pool:
         for seed in seeds:
             pool.submit(path, hospitals, seed)
         for at, records in enumerate(pool.finished(wait=True), 1):
