@@ -86,9 +86,9 @@ def test_wrong_names_and_settings_are_refused(call, meant: str) -> None:
         ("fedcp-qq", "selection", ("best", None)),
         ("fedls-cp", "strata", (1, None, ("a",), (0.5, True))),
         ("dp-fedcp", "start", ("a",)),
-        ("dp-fedcp", "noise", (None,)),
-        ("dp-fedcp", "subsample", (1,)),
-        ("dp-fedcp", "seed", (1.0,)),
+        ("dp-fedcp", "step_size", (None,)),
+        ("fcp", "correction", (1,)),
+        ("dp-fedcp", "rounds", (1.0,)),
         ("fedwq-cp", "overflow", (3,)),
     ],
 )
@@ -109,11 +109,11 @@ def test_what_the_round_decides_is_no_setting(name, target) -> None:
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("dp-fedcp", {"start": None, "noise": 1}),
-        ("dp-fedcp", {"start": 1, "subsample": True}),
+        ("dp-fedcp", {"start": None, "step_size": 1}),
+        ("dp-fedcp", {"start": 1}),
         ("fedls-cp", {"strata": (1, 2.5), "n0": None}),
         ("fedcp-qq", {"selection": "truncate_min", "delta": 0.5}),
-        ("cphet", {"start": -3, "clip_weights": 1, "average": "last"}),
+        ("cphet", {"clip_weights": 1, "solver": "exact"}),
     ],
 )
 def test_settings_of_the_right_type_reach_the_object(name, settings) -> None:

@@ -94,7 +94,7 @@ def lowest(n: int) -> Raw:
             case "weighed":
                 most_each, _ = _towards_one(n, question)
                 squares = [total * total / n for total in most_each]
-                fields = {"totals": most_each, "squares": squares, "quantiles": []}
+                fields = {"totals": most_each, "squares": squares}
             case "sums":
                 most_each, none = _towards_one(n, question)
                 rows = (most_each if probe >= 0 else none for probe in question["probes"])
@@ -301,8 +301,8 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ),
     ),
     "cphet": (
-        "n N / N_t of weight towards one agent, or n towards each; with `solver=rounds` the start, "
-        "a mean, moves by its share of the range; **towards a named density anything**",
+        "n N / N_t of weight towards one agent, or n towards each; **towards a named "
+        "density anything**",
         "class shares, means and covariances of **every** agent's features, every agent's "
         "threshold and effective sample size",
         (
@@ -310,8 +310,6 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_has",
             "conformance/test_byzantine.py::"
             "test_cphet_refuses_the_largest_weight_towards_every_target",
-            "conformance/test_byzantine.py::"
-            "test_a_descent_of_cphet_starts_at_a_mean_that_moves_by_the_agents_share_of_the_range",
         ),
     ),
     "fedwq-cp": (

@@ -19,7 +19,7 @@ from fedwqcp.federation.transport.site import Site, SiteSettings
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 
-SETTINGS = {"dp-fedcp": {"rounds": 4, "count_noise": 0.0}}
+SETTINGS = {"dp-fedcp": {"rounds": 4}}
 METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.built_in()]
 
 

@@ -19,9 +19,9 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
-from fedwqcp.methods.cphet import DescendToward, SumsAt, Weigh, density_of
+from fedwqcp.methods.cphet import SumsAt, Weigh, density_of
 from fedwqcp.methods.cphet.densities import FeatureDensities
-from fedwqcp.methods.dp_fedcp import CountFirst, CountsAt, DescendFrom, LabelCounts
+from fedwqcp.methods.dp_fedcp import CountsAt, DescendFrom
 from fedwqcp.methods.fcp import CountAt
 from fedwqcp.methods.fedcp_qq import RankOf
 from fedwqcp.methods.fedls_cp import ClassSketches
@@ -59,9 +59,9 @@ def test_a_question_of_another_round_or_of_other_tasks_is_not_answered(ask):
 
 
 def test_the_first_question_gets_one_answer_however_often_it_is_asked():
-    method = Choice("dp-fedcp", {"count_noise": 50.0})
-    round = replace(ROUND, method=method, n_classes=3, max_n=1000)
-    cal = Calibration(np.linspace(0, 1, 90), np.arange(90) % 3, n_classes=3)
+    method = Choice("private-fedwq-cp", {"epsilon": 50.0, "size_epsilon": 0.5})
+    round = replace(ROUND, method=method, max_n=1000)
+    cal = Calibration(np.linspace(0, 1, 90))
     agent = Agent("a", round, cal, limit=None)
     first = agent.answer()
     assert agent.answer() == first
@@ -294,7 +294,7 @@ def test_no_weights_that_the_server_names_single_out_a_small_class():
     cal = Calibration(HUNDRED, [1] + [0] * 99, n_classes=2)
     settings = {"target": "mixture", "rounds": 1, "local_steps": 1, "step_size": 1.0}
     round = terms("dp-fedcp", smoothing=10.0, **settings)
-    alone = Ask("r1", 1, (DescendFrom((0.0, 0.0), (0.0, 1.0), 0.0, None),))  # its score over 10
+    alone = Ask("r1", 1, (DescendFrom((0.0, 0.0), (0.0, 1.0), 0.0),))  # its score over 10
     for ask in (None, encode(alone)):
         with pytest.raises(InputError):
             Agent("a", round, cal).answer(ask)
@@ -303,7 +303,7 @@ def test_no_weights_that_the_server_names_single_out_a_small_class():
 def test_as_many_targets_as_the_server_says_tell_everything():
     cal = Calibration(HUNDRED, features=np.arange(100.0)[:, None])
     with pytest.raises(InputError):
-        Agent("a", terms("cphet", solver="rounds", rounds=1), cal).answer()
+        Agent("a", terms("cphet", solver="exact"), cal).answer()
 
 
 def test_an_empty_question_is_refused_outside_the_dialogue_and_spends_no_budget(tmp_path):
@@ -332,18 +332,16 @@ def test_a_dialogue_that_begins_again_is_refused_once_it_would_tell_more():
         agent.answer(encode(Ask("r1", 34, (ask,))))
 
 
-def _later(kind, size):
+def _later(kind):
     """A question of a kind, as a server could put it."""
     densities = FeatureDensities((100, 100), (density_of([[0.0], [2.0]]),) * 2)
     return {
         CountAt: CountAt((0.5,)),
         RankOf: RankOf(3, 50),
-        CountFirst: CountFirst(40),
-        CountsAt: CountsAt((0.5,), size),
-        DescendFrom: DescendFrom((0.5, 0.5), (1.0, 1.0), 0.5, size),
+        CountsAt: CountsAt((0.5,)),
+        DescendFrom: DescendFrom((0.5, 0.5), (1.0, 1.0), 0.5),
         Weigh: Weigh(densities),
         SumsAt: SumsAt((0.5,), densities),
-        DescendToward: DescendToward((0.5, 0.5), densities),
     }[kind]
 
 
@@ -356,10 +354,8 @@ PLANS = [
     ("rob-fcp", {}, [(CountAt, 1, 17)]),
     ("new-agent-cp", {"sketch": "bisection"}, [(CountAt, 1, 16)]),
     ("dp-fedcp", {"rounds": 3}, [(DescendFrom, 1, 3)]),
-    ("dp-fedcp", {"rounds": 3, "subsample": True}, [(CountFirst, 1, 1), (DescendFrom, 2, 4)]),
     ("dp-fedcp", {"solver": "exact"}, [(CountsAt, 1, 62)]),
     ("cphet", {}, [(Weigh, 1, 1), (SumsAt, 2, 65)]),
-    ("cphet", {"solver": "rounds", "rounds": 2}, [(Weigh, 1, 1), (DescendToward, 2, 3)]),
     ("cphet", {"scope": "local"}, []),
 ]
 
@@ -380,31 +376,12 @@ def test_an_agent_holds_the_server_to_the_method_s_plan_of_questions(
         first, last = asked.get(kind, (1, 0))
         for step in {1, 2, 3, first, last, last + 1, last + again, last + again + 1, 10**6} - {0}:
             agent = Agent("a", round, cal, allow_samples=True)
-            ask = encode(
-                Ask("r1", step, (_later(kind, 40 if settings.get("subsample") else None),))
-            )
+            ask = encode(Ask("r1", step, (_later(kind),)))
             if kind in asked and first <= step <= last + again:
                 assert agent.answer(ask)
                 continue
             with pytest.raises(WrongRoundError, match=f"not {kind.kind} in step {step}"):
                 agent.answer(ask)
-
-
-def test_no_labels_of_single_rows_are_read_by_asking_of_the_first_ones():
-    """The server names how many rows count; whatever it names, ten labels more count, or none."""
-    rng = np.random.default_rng(3)
-    cal = Calibration(rng.uniform(size=97), rng.integers(0, 2, 97), n_classes=2)
-    round = replace(terms("dp-fedcp", rounds=1, subsample=True, target="mixture"), quorum=1)
-    counted = set()
-    for size in range(120):
-        agent = Agent("a", round, cal, limit=DisclosureLimit(share=0.5))
-        said = decode(
-            agent.answer(encode(Ask("r1", 1, (CountFirst(size),)))), Answer, (LabelCounts,)
-        )
-        counted.add(sum(said.answers[0].counts))
-    assert counted == {0, 10, 20, 30, 40, 50, 60, 70, 80, 97}
-    with pytest.raises(InputError):
-        Agent("a", round, cal, limit=DisclosureLimit(0.5, min_class=11)).answer()
 
 
 @given(st.integers(1, 80), st.integers(2, 9), st.integers(0, 2**32 - 1))

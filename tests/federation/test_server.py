@@ -291,7 +291,6 @@ CASES = [
     ("cphet", {}, 0, FittedDensity(9, density_of(np.eye(3)))),
     ("cphet", {}, 1, Sums((1.0,))),
     ("cphet", {}, 2, Sums((1.0,))),
-    ("cphet", {"solver": "rounds", "rounds": 5}, 3, Step((0.1,), (0.1,))),
 ]
 
 

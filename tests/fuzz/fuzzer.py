@@ -81,11 +81,11 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
     "fcp": ({}, {"sketch": "order"}, {"sketch": "exact"}),
     "cphet": (
-        {}, {"solver": "rounds", "rounds": 3}, {"solver": "exact"},
+        {}, {"solver": "exact"},
         {"scope": "local"},
     ),
     "dp-fedcp": (
-        {"rounds": 3}, {"solver": "exact"}, {"rounds": 2, "noise": 0.1, "count_noise": 1.0},
+        {"rounds": 3}, {"solver": "exact"},
     ),
     "fedls-cp": ({}, {"n0": 9.0}),
     "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
@@ -209,7 +209,7 @@ def setups() -> tuple[Setup, ...]:
                 )
                 with contextlib.suppress(InputError):  # not every method goes by group
                     plan = Plan.of(round)
-                    noise = made.traits.spends < inf or settings.get("noise")
+                    noise = made.traits.spends < inf
                     found.append(Setup(plan, not noise))
     return tuple(found)
 

@@ -13,7 +13,6 @@ from fedwqcp.errors import FedwqcpError, InputError, RecordError
 from fedwqcp.federation.record import parse
 from fedwqcp.methods.cphet import (
     CPhet,
-    DescendToward,
     SumsAt,
     Weigh,
     density_of,
@@ -148,30 +147,6 @@ def test_target_that_the_caller_names(solver):
         assert release.outcomes[0].effective == pytest.approx(effective)
 
 
-# --- descent --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("average", ["last", "half"])
-def test_rounds_end_near_the_quantile(average):
-    data = shifted(6, (60, 40, 0))
-    method = CPhet(solver="rounds", rounds=30, local_steps=2, step_size=0.05, average=average)
-    release = fw.calibrate(calibrations(data), method=method, alpha=0.3)
-    for i in (0, 1):
-        scores, weights = pooled(data, fitted(*data[i][1:]))
-        expected = weighted_quantile(scores, weights, 0.3)
-        assert release.threshold(f"a{i}") == pytest.approx(expected, abs=0.1)
-    assert release.threshold("a2") == inf
-
-
-def test_descent_moves_from_its_start():
-    """One agent, one step far below its scores: q_0 + eta K (1 - alpha)."""
-    agents = {"a": fw.Calibration([5.0, 6.0], features=[[0.0], [1.0]])}
-    method = CPhet(
-        solver="rounds", start=1.0, rounds=1, local_steps=2, step_size=0.1, average="last"
-    )
-    assert fw.calibrate(agents, method=method, alpha=0.25).threshold("a") == pytest.approx(1.15)
-
-
 @pytest.mark.parametrize("part", ["effective", "sizes", "mixtures"])
 def test_a_release_with_unequal_lists_is_refused_where_it_is_read(part):
     agents = calibrations(shifted(7, (30, 20, 10)))
@@ -233,8 +208,6 @@ def test_agents_must_share_their_features():
         ("scope", "all"),
         ("solver", "newton"),
         ("clip_weights", 0.0),
-        ("start", inf),
-        ("local_steps", 0),
     ],
 )
 def test_settings_are_checked(name, value):
@@ -260,10 +233,6 @@ def grid(length):
         (CPhet(), grid(1001)),
         (CPhet(), grid(512 // 2 + 1)),  # there are two targets
         (CPhet(target="mixture"), grid(513)),
-        (CPhet(), DescendToward((0.5, 0.5), TWO)),
-        (CPhet(solver="rounds"), grid(1)),
-        (CPhet(solver="rounds"), DescendToward((0.5,), TWO)),
-        (CPhet(solver="rounds", target="mixture"), DescendToward((0.5,) * 900, TWO)),
         (CPhet(solver="exact"), grid(1)),
         (CPhet(scope="local", target="mixture"), Weigh(TWO)),
         (CPhet(scope="local", target="mixture"), grid(1)),
@@ -275,7 +244,6 @@ def test_an_agent_answers_only_what_the_settings_need(method, question):
         ask_agent(method, PAIR, question)
     assert ask_agent(CPhet(), PAIR, grid(512 // 2))
     assert ask_agent(CPhet(target="mixture"), PAIR, grid(512))
-    assert ask_agent(CPhet(solver="rounds"), PAIR, DescendToward((0.5, 0.5), TWO))
 
 
 @pytest.mark.parametrize("mean", [1.7e308, -1e101])

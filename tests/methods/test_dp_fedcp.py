@@ -15,11 +15,9 @@ import fedwqcp as fw
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.methods._search import ANSWER_SIZE
 from fedwqcp.methods.dp_fedcp import (
-    CountFirst,
     CountsAt,
     DescendFrom,
     DPFedCP,
-    discrete_gaussian,
     label_weights,
 )
 from refusals import raises
@@ -38,7 +36,7 @@ def weighted_quantile(scores, weights, alpha, atom):
     return min(q for q, _ in points if sum(w for v, w in points if v <= q) >= level)
 
 
-def thresholds(data, n_classes, alpha, target, first=None):
+def thresholds(data, n_classes, alpha, target):
     """One threshold for each label; data holds (scores, labels) of each agent."""
     counts = Counter(y for _, labels in data for y in labels)
     c, c_star = sum(counts.values()), sum(target)
@@ -47,9 +45,8 @@ def thresholds(data, n_classes, alpha, target, first=None):
         if counts[y] and c_star:
             w[y] = Fraction(c) * Fraction(target[y]) / (Fraction(c_star) * counts[y])
     points = []
-    for i, (scores, labels) in enumerate(data):
-        last = len(scores) if first is None else first[i]
-        points += list(zip(scores, labels, strict=True))[:last]
+    for scores, labels in data:
+        points += zip(scores, labels, strict=True)
     scores, weights = [v for v, _ in points], [w[y] for _, y in points]
     return [weighted_quantile(scores, weights, alpha, w[y]) for y in range(n_classes)]
 
@@ -126,25 +123,6 @@ def test_pooled_target_is_split_cp_with_one_for_infinity():
     assert fw.conformal_quantile(pooled, 0.005) == inf
 
 
-def test_subsample_uses_the_first_points_that_the_server_drew():
-    data = spread(11, (80, 15, 0, 4), 3)
-    n = np.array([len(v) for v, _ in data])
-    drawn = np.random.default_rng(5).multinomial(n.sum() // 2, n / n.sum())
-    mix = (0.25, 0.25, 0.5)
-    exact = DPFedCP(solver="exact", subsample=True, seed=5)
-    release = fw.calibrate(calibrations(data, 3), method=exact, target=mix, alpha=0.2)
-    tens = drawn - drawn % 10
-    used = np.where(n - tens < 10, n, tens)  # in tens, all where fewer would be left
-    expected = thresholds(data, 3, 0.2, mix, first=used)
-    assert release.threshold("a0").tolist() == expected
-    assert expected != thresholds(data, 3, 0.2, mix)
-    rounds = DPFedCP(subsample=True, seed=5, step_size=5e-3, local_steps=6)
-    found = fw.calibrate(calibrations(data, 3), method=rounds, target=mix, alpha=0.2).threshold(
-        "a0"
-    )
-    assert found == pytest.approx(expected, abs=5e-3 * 6)  # step_size x local_steps
-
-
 # --- the rounds -----------------------------------------------------------------------------------
 
 
@@ -195,16 +173,6 @@ def test_weights_by_hand():
     assert found.tolist() == [[0.75, 0.25, 0.0], [0.0, 0.0, 0.0]]
 
 
-def test_discrete_gaussian_has_its_distribution():
-    drawn = discrete_gaussian(1.5, 20_000, np.random.default_rng(0))
-    support = np.arange(-12, 13)
-    mix = np.exp(-(support**2) / (2 * 1.5**2))
-    mix /= mix.sum()
-    seen = np.array([(drawn == k).mean() for k in support])
-    assert np.abs(seen - mix).max() < 5 * np.sqrt(0.25 / 20_000)
-    assert drawn.dtype == np.int64
-
-
 # --- refusals -------------------------------------------------------------------------------------
 
 
@@ -220,10 +188,7 @@ def test_scores_outside_the_unit_interval_are_refused(scores):
     [
         *({"target": target} for target in ("others", (0.5, -0.5), (0.0, 0.0))),
         {"solver": "newton"},
-        {"solver": "exact", "noise": 1.0},
-        {"solver": "exact", "count_noise": 1.0},
         {"start": 2.0},
-        {"seed": -1},
     ],
 )
 def test_settings_are_checked(wrong):
@@ -246,17 +211,13 @@ ONES = (1.0, 1.0)
 @pytest.mark.parametrize(
     ("method", "question"),
     [
-        (DPFedCP(noise=50.0, count_noise=20.0), CountsAt(MANY, None)),
-        (DPFedCP(noise=50.0, count_noise=20.0), CountsAt((0.5,), None)),
-        (DPFedCP(), CountFirst(1)),
-        (DPFedCP(solver="exact"), DescendFrom(ONES, ONES, 0.5, None)),
-        (DPFedCP(solver="exact"), CountsAt((0.5,), 1)),
-        (DPFedCP(solver="exact", subsample=True), CountsAt((0.5,), None)),
-        (DPFedCP(solver="exact", target="mixture"), CountsAt((*FEW, 2.0), None)),
-        (DPFedCP(target="mixture"), DescendFrom(ONES * 2, ONES * 2, 0.5, None)),
-        (DPFedCP(), DescendFrom(ONES, ONES, 0.5, 1)),
-        (DPFedCP(), DescendFrom((1.0,), (1.0,), 0.5, None)),
-        (DPFedCP(), DescendFrom((), (), 0.5, None)),
+        (DPFedCP(), CountsAt(MANY)),
+        (DPFedCP(), CountsAt((0.5,))),
+        (DPFedCP(solver="exact"), DescendFrom(ONES, ONES, 0.5)),
+        (DPFedCP(solver="exact", target="mixture"), CountsAt((*FEW, 2.0))),
+        (DPFedCP(target="mixture"), DescendFrom(ONES * 2, ONES * 2, 0.5)),
+        (DPFedCP(), DescendFrom((1.0,), (1.0,), 0.5)),
+        (DPFedCP(), DescendFrom((), (), 0.5)),
     ],
 )
 def test_an_agent_answers_only_what_the_settings_need(method, question):

@@ -113,7 +113,9 @@ def thresholds(
     """
     plan = Plan.of(release.round)
     if calibration is None:
-        if plan.traits.floors and agent is not None and agent not in release.local:
+        if plan.traits.predicts_from_own_data and agent not in release.local:
+            if agent is None:
+                release.threshold(agent, alpha, group)  # says what a site that joins can do
             own_data(None, release.round.method.name)  # whatever the release holds
         return release.threshold(agent, alpha, group)
     if agent is None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
-from math import ceil, floor, inf, log, sqrt
+from math import ceil, inf, log, sqrt
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -140,28 +140,6 @@ def noised_size(n: int, epsilon: float, rng: Random) -> int:
 def size_margin(epsilon: float, failure: float) -> int:
     """Return what the noise on a size exceeds with at most the probability ``failure``."""
     return ceil(-log(failure) / epsilon)
-
-
-_SURE_ZERO = 0.02
-"""Below it every draw but 0 has a probability of less than 1e-500, and sigma^2 may underflow."""
-
-
-def discrete_gaussian(sigma: float, size: int, rng: Random) -> npt.NDArray[np.int64]:
-    """Draw integers k with probability proportional to exp(-k^2 / (2 sigma^2)).
-
-    By rejection from a discrete Laplace distribution of scale floor(sigma) + 1 (Canonne, Kamath,
-    Steinke 2020, Algorithm 3), in floating point: unlike the draws above it is not exact.
-    """
-    if sigma < _SURE_ZERO:
-        return np.zeros(size, dtype=np.int64)
-    t = floor(sigma) + 1
-    drawn: list[int] = []
-    while len(drawn) < size:
-        a, b = rng.geometric(1 - np.exp(-1 / t), size=2)
-        k = int(a) - int(b)
-        if rng.random() < np.exp(-((abs(k) - sigma**2 / t) ** 2) / (2 * sigma**2)):
-            drawn.append(k)
-    return np.array(drawn, dtype=np.int64)
 
 
 def _falling(unit: Decimal, counts: Sequence[int], least: Decimal) -> Iterator[int]:

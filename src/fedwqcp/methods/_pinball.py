@@ -8,11 +8,10 @@ minimum lies within gamma of that quantile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, sqrt
+from math import inf
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
@@ -23,9 +22,6 @@ from fedwqcp.wire.messages import Question, Summary
 
 Average: TypeAlias = Literal["last", "half", "all"]
 """What is returned: the last iterate, the mean over the last half of the rounds, or over all."""
-
-TAIL = sqrt(80)
-"""Standard deviations that a normal number passes less than once in e^40 draws."""
 
 
 class Step(Summary):
@@ -44,21 +40,20 @@ class Step(Summary):
 
 
 def check_step(
-    step: Step, start: Sequence[float], alpha: float, *, steps: int, step_size: float, noise: float
+    step: Step, start: Sequence[float], alpha: float, *, steps: int, step_size: float
 ) -> None:
     """Refuse a step that no local descent makes.
 
     A gradient lies within [-(1 - alpha), alpha], so K steps lead from q to no further than
-    [q - K eta alpha, q + K eta (1 - alpha)], each local iterate included. Their noise is normal
-    with standard deviation eta sigma sqrt(K); it passes TAIL of these less than once in e^38.
+    [q - K eta alpha, q + K eta (1 - alpha)], each local iterate included.
     """
     if len(step.shift) != len(start):
         raise InputError(
             f"must be {len(start)}, one for each problem, got {len(step.shift)}", field="shift"
         )
     q = np.array(start, dtype=np.float64)
-    tail = TAIL * step_size * noise * sqrt(steps) + 1e-9 * (1 + np.abs(q))
-    down, up = steps * step_size * alpha + tail, steps * step_size * (1 - alpha) + tail
+    rounding = 1e-9 * (1 + np.abs(q))
+    down, up = steps * step_size * alpha + rounding, steps * step_size * (1 - alpha) + rounding
     for name, moved in (("shift", np.array(step.shift)), ("mean", np.array(step.mean) - q)):
         if not ((-down <= moved) & (moved <= up)).all():
             raise InputError("must be within local_steps * step_size of the start", field=name)
@@ -114,15 +109,12 @@ class SmoothedPinball:
         return both
 
 
-def descend(
-    loss: SmoothedPinball, start: Floats, rng: Random, *, steps: int, step_size: float, noise: float
-) -> Step:
-    """Make an agent's local steps q <- q - eta (gradient + z), z normal."""
+def descend(loss: SmoothedPinball, start: Floats, *, steps: int, step_size: float) -> Step:
+    """Make an agent's local steps q <- q - eta gradient."""
     q, visited = start, np.zeros_like(start)
     for _ in range(steps):
         visited = visited + q
-        z = rng.normal(0.0, noise, size=q.shape) if noise else 0.0
-        q = q - step_size * (loss.gradient(q) + z)
+        q = q - step_size * loss.gradient(q)
     return Step(tuple((q - start).tolist()), tuple((visited / steps).tolist()))
 
 

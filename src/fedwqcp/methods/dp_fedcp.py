@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator as Random
 
-from fedwqcp._validation import Bools, Floats, Labels, check_least
+from fedwqcp._validation import Bools, Floats, Labels
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._base import (
@@ -26,9 +25,7 @@ from fedwqcp.methods._base import (
     check_label_target,
 )
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.methods._noise import discrete_gaussian
 from fedwqcp.methods._pinball import (
-    TAIL,
     Average,
     SmoothedPinball,
     Step,
@@ -48,7 +45,7 @@ from fedwqcp.methods._search import (
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.registry import TERM
-from fedwqcp.wire.limits import NOISE, NUMBER
+from fedwqcp.wire.limits import NUMBER
 from fedwqcp.wire.messages import (
     Begin,
     Outcome,
@@ -59,16 +56,12 @@ from fedwqcp.wire.messages import (
     Summary,
     Target,
     check_increasing,
-    check_size,
     check_sizes,
 )
 from fedwqcp.wire.release import Guarantee
 
 SCORES = (0.0, 1.0)
 """The range of the scores."""
-
-BLOCK = 10
-"""The first points that a server asks for are counted in blocks of so many."""
 
 
 class LabelCounts(Summary):
@@ -83,43 +76,12 @@ class LabelCounts(Summary):
         return (sum(self.counts),)
 
 
-class NoisyCounts(Summary):
-    """Label counts with discrete Gaussian noise; their sum may pass the agent's size."""
-
-    counts: tuple[int, ...]  # at least 1 each
-    noise: float  # its standard deviation
-
-    def __post_init__(self) -> None:
-        for count in self.counts:
-            check_size(count, "counts")
-            if count < 1:
-                raise InputError("must be at least 1 each, got 0", field="counts")
-        if not 0 < self.noise <= NOISE.most:
-            raise InputError(f"must be above 0 and at most {NOISE.most:g}", field="noise")
-
-    def sizes(self) -> tuple[int, ...]:
-        """Return the least size that these counts can stand for, but once in e^40 draws a label."""
-        return (sum(max(0, count - _count_margin(self.noise)) for count in self.counts),)
-
-
-class CountFirst(Question):
-    """How many of the agent's first ``size`` points have each label."""
-
-    size: int
-
-    def __post_init__(self) -> None:
-        check_size(self.size, "size")
-
-
 class CountsAt(Question):
     """How many points of each label have a score at or below each probe."""
 
     probes: tuple[Real, ...]  # increasing
-    size: int | None  # how many of the agent's points count; None for all
 
     def __post_init__(self) -> None:
-        if self.size is not None:
-            check_size(self.size, "size")
         check_increasing(self.probes, "probes")
 
 
@@ -129,11 +91,8 @@ class DescendFrom(Question):
     q: tuple[float, ...]  # for each target and label, where the server stands
     weights: tuple[float, ...]  # for each target and label, w_y
     share: float  # N_i / N, this agent's share of the mass at 1
-    size: int | None  # how many of the agent's points count; None for all
 
     def __post_init__(self) -> None:
-        if self.size is not None:
-            check_size(self.size, "size")
         if len(self.q) != len(self.weights) or not all(abs(q) <= NUMBER.most for q in self.q):
             raise InputError(
                 f"must be one number of at most {NUMBER.most:g} for each weight", field="q"
@@ -164,23 +123,11 @@ class DPFedCP(Method[Summary]):
         T and K.
     step_size, smoothing : float, optional
         Eta and gamma.
-    noise : float, optional
-        sigma_g, standard deviation of the normal noise on each local gradient.
-    count_noise : float, optional
-        Standard deviation of the discrete Gaussian noise on label counts, which are then floored at
-        1; weights, sizes and shares all follow from the noisy counts.
     start : float, optional
         q_0; 1 - alpha by default. Averages are dragged towards it: from 0, the mean over all rounds
         ends near 0.86 where the quantile is 1.
     average : {"last", "half", "all"}, optional
         What is returned: q_T, the mean over the last half of the rounds, or over all as published.
-    subsample : bool, optional
-        Use the first min(N_i, Nbar_i) points of agent i, (Nbar_i) multinomial with floor(N/2)
-        draws, as the theorem asks, rounded down to a multiple of ten; all points where fewer than
-        ten would be left over. The server names the number, and no two numbers then differ by the
-        labels of a few points. Weights still come from all counts.
-    seed : int, optional
-        Seed of the server's multinomial draw.
 
     Notes
     -----
@@ -200,11 +147,10 @@ class DPFedCP(Method[Summary]):
     step_size * local_steps; where they are sparse the loss is almost flat, and it may stop far from
     it: prefer ``exact`` without noise.
 
-    By the authors' theorem, which nothing here checks, with ``noise`` one label's threshold is
-    (eps, delta)-private for sigma_g >= 2 sqrt((K max_i lambda_i / eps)(1 + 24 sqrt(T) log(1/d) /
-    eps)), d = 1 - ((1 - delta)/(1 + sqrt(eps)))^(1/T); labels, targets, levels and counts compose.
-    Agents refuse questions that the settings do not need; over many rounds, the counts of ``exact``
-    trace the scores' distribution anyway, and each repeated question wears noise down.
+    The published method may add noise to gradients and counts, for differential privacy, and draws
+    a part of the points. Neither is here: no budget counted that noise (`private-fedwq-cp` has
+    one). Agents refuse questions that the settings do not need; over many rounds, the counts of
+    ``exact`` trace the scores' distribution anyway.
 
     **Cost**: C integers; then 2 floats up, and 2 down, per target, label and round (with ``exact``
     about 15 to 60 rounds of integer counts). A target of one's own makes as many targets as agents.
@@ -233,15 +179,11 @@ class DPFedCP(Method[Summary]):
     local_steps: int = 20
     step_size: float = 1e-3
     smoothing: float = 1e-6
-    noise: float = 0.0
-    count_noise: float = 0.0
     start: float | None = None
     average: Average = "half"
-    subsample: bool = False
-    seed: int = 0
 
-    summaries = (LabelCounts, NoisyCounts, Sums, Step)
-    questions = (Begin, CountFirst, CountsAt, DescendFrom)
+    summaries = (LabelCounts, Sums, Step)
+    questions = (Begin, CountsAt, DescendFrom)
     outcomes = (SharedThreshold, PerAgentThresholds)
     traits = Traits(
         needs_labels=True, per_label=True, corrects_shift_of="labels", score_range=SCORES
@@ -254,44 +196,31 @@ class DPFedCP(Method[Summary]):
 
     def __post_init__(self) -> None:
         check_label_target(self.target)
-        if self.solver == "exact" and (self.noise or self.count_noise):
-            raise InputError("solver 'exact' asks for exact counts: noise needs solver='rounds'")
         if self.start is not None and not 0 <= self.start <= 1:
             raise InputError(f"start must lie between 0 and 1, got {self.start!r}")
         check_descent(self.rounds, self.local_steps, self.step_size, self.smoothing)
-        NOISE.number(self.noise, "noise")
-        NOISE.number(self.count_noise, "count_noise")
-        check_least(self.seed, 0, "seed")
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
         labels, C = cal.labelled("dp-fedcp")
-        _check_label_question(question, C, subsample=self.subsample, shared=self.target != "own")
-        size: int | None = getattr(question, "size", None)  # `Begin` is about all points
-        first = _first_points(size, cal.n)
-        scores, labels = cal.scores[:first], labels[:first]
+        _check_label_question(question, C, shared=self.target != "own")
         if isinstance(question, CountsAt):
-            return Sums(tuple(_counts_by_label(question.probes, scores, labels, C)))
+            return Sums(tuple(_counts_by_label(question.probes, cal.scores, labels, C)))
         if isinstance(question, DescendFrom):
             w = np.array(question.weights)
             of_points, atoms = w.reshape(-1, C)[:, labels], question.share * w
-            loss = SmoothedPinball(scores, of_points, atoms, alpha=alpha, gamma=self.smoothing)
+            loss = SmoothedPinball(cal.scores, of_points, atoms, alpha=alpha, gamma=self.smoothing)
             q, K, eta = np.array(question.q), self.local_steps, self.step_size
-            return descend(loss, q, rng, steps=K, step_size=eta, noise=self.noise)
-        return count_labels(labels, C, self.count_noise, rng)
+            return descend(loss, q, steps=K, step_size=eta)
+        return LabelCounts(tuple(np.bincount(labels, minlength=C).tolist()))
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
-        counts = used = self._counts((yield Begin()))  # item 1 of the specification
-        sizes: tuple[int | None, ...] = (None,) * len(counts)
-        if self.subsample:  # item 3
-            drawn = sizes = _draw_sizes(counts, self.seed)
-            used = self._counts(
-                (yield PerAgentQuestions(tuple(CountFirst(size) for size in drawn)))
-            )
-        shift = LabelShift(self._weights(counts), counts, used)  # items 2 and 4
+        sent = of_kind((yield Begin()), LabelCounts)
+        counts = stacked([answer.counts for answer in sent])  # item 1 of the specification
+        shift = LabelShift(self._weights(counts), counts)  # items 2 and 4
         solve = self._exact if self.solver == "exact" else self._rounds
-        q = yield from solve(shift, sizes, alpha)
+        q = yield from solve(shift, alpha)
         table = np.where(shift.totals > 0, np.clip(q.reshape(shift.totals.shape), 0, 1), np.inf)
         rows = tuple(tuple(row) for row in table.tolist())
         return PerAgentThresholds(rows) if self.target == "own" else SharedThreshold(rows[0])
@@ -302,21 +231,20 @@ class DPFedCP(Method[Summary]):
             return counts, claims.extended(question.probes, expect(answer, Sums))
         if isinstance(question, DescendFrom):
             step, K, eta = expect(answer, Step), self.local_steps, self.step_size
-            check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=self.noise)
+            check_step(step, question.q, terms.alpha, steps=K, step_size=eta)
             return earlier
-        sent = expect(answer, self._kind)
-        first = earlier[0] if isinstance(question, CountFirst) else None
-        size = question.size if isinstance(question, CountFirst) else None
-        check_labels(sent, first, size, noise=self.count_noise, n_classes=terms.n_classes)
-        claims = SumClaims(np.array(sent.counts, dtype=np.float64), slack=0.0)
-        return first or sent, claims
+        sent, C = expect(answer, LabelCounts), terms.n_classes
+        if C is not None and len(sent.counts) != C:
+            raise InputError(
+                f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
+            )
+        return sent, SumClaims(np.array(sent.counts, dtype=np.float64), slack=0.0)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        first = ((Begin, 1), (CountFirst, 1)) if self.subsample else ((Begin, 1),)
         if self.solver == "rounds":
-            return (*first, (DescendFrom, self.rounds))
+            return ((Begin, 1), (DescendFrom, self.rounds))
         C, targets = n_classes or 1, agents if self.target == "own" else 1
-        return (*first, (CountsAt, most_steps(targets * C, C, SCORES)))
+        return ((Begin, 1), (CountsAt, most_steps(targets * C, C, SCORES)))
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         labels, C = cal.labelled("dp-fedcp")
@@ -325,22 +253,8 @@ class DPFedCP(Method[Summary]):
         # how many targets there are, and `exact` counts at some hundred values a question.
         disclosed = max(sizes)
         if self.solver == "rounds" and self.target != "own":
-            # The server sets the noise, so none of it counts.
             disclosed = 2 * C * max(self.rounds, steps - 1)
         return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
-
-    def cells(self, cal: Calibration) -> tuple[int, ...]:
-        blocks = cal.n // BLOCK if self.subsample else 0
-        return () if blocks < 2 else (BLOCK,) * (blocks - 1) + (cal.n - BLOCK * (blocks - 1),)
-
-    @property
-    def _kind(self) -> type[LabelCounts | NoisyCounts]:
-        """What agents answer when labels are counted."""
-        return NoisyCounts if self.count_noise else LabelCounts
-
-    def _counts(self, answers: Sequence[Summary]) -> Floats:
-        """Return the label counts of all agents, shape (M, C)."""
-        return stacked([answer.counts for answer in of_kind(answers, self._kind)])
 
     def _weights(self, counts: Floats) -> Floats:
         """Return the weights of all targets, shape (T, C)."""
@@ -353,96 +267,29 @@ class DPFedCP(Method[Summary]):
             raise InputError(f"target must hold {C} numbers, one per label, got {len(self.target)}")
         return label_weights(counts, np.array([self.target], dtype=np.float64))
 
-    def _exact(
-        self, shift: LabelShift, sizes: tuple[int | None, ...], alpha: float
-    ) -> Exchange[Summary, Floats]:
+    def _exact(self, shift: LabelShift, alpha: float) -> Exchange[Summary, Floats]:
         """Search for the quantiles on label-wise counts."""
         level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * shift.totals
-
-        def ask(probes: tuple[float, ...]) -> PerAgentQuestions:
-            return PerAgentQuestions(tuple(CountsAt(probes, size) for size in sizes))
 
         def reached(counts: Floats) -> Bools:
             below = (counts @ shift.weights.T)[:, :, None]
             return np.asarray((below >= level).reshape(len(counts), -1))
 
         T, C = shift.weights.shape
-        return (yield from search_sums(ask, reached, T * C, C, bounds=SCORES))
+        return (yield from search_sums(CountsAt, reached, T * C, C, bounds=SCORES))
 
-    def _rounds(
-        self, shift: LabelShift, sizes: tuple[int | None, ...], alpha: float
-    ) -> Exchange[Summary, Floats]:
+    def _rounds(self, shift: LabelShift, alpha: float) -> Exchange[Summary, Floats]:
         """Descend in rounds (item 6)."""
         weights = tuple(shift.weights.ravel().tolist())
-        agents = tuple(zip(shift.parts.tolist(), sizes, strict=True))
 
         def ask(q: Floats) -> PerAgentQuestions:
             values = tuple(q.tolist())
             return PerAgentQuestions(
-                tuple(DescendFrom(values, weights, part, n) for part, n in agents)
+                tuple(DescendFrom(values, weights, part) for part in shift.parts.tolist())
             )
 
         start = np.full(len(weights), 1 - alpha if self.start is None else self.start)
         return (yield from federated_quantiles(ask, start, shift.shares, self.rounds, self.average))
-
-
-def _first_points(size: int | None, n: int) -> int:
-    """Return how many of n points count where the first ``size`` are asked for; None for all.
-
-    Whatever sizes are asked for, two answers differ by at least ten points or by none.
-
-    Examples
-    --------
-    >>> [_first_points(size, n=35) for size in (0, 9, 10, 19, 25, 26, 99)]
-    [0, 0, 10, 10, 20, 20, 35]
-    """
-    rounded = n if size is None else size - size % BLOCK
-    return rounded if n - rounded >= BLOCK else n
-
-
-def _count_margin(noise: float) -> int:
-    """Return what discrete Gaussian noise passes less than once in e^40 draws."""
-    return ceil(TAIL * noise)  # its tail is no heavier than the normal one
-
-
-def check_labels(
-    sent: LabelCounts | NoisyCounts,
-    first: LabelCounts | NoisyCounts | None,
-    size: int | None,
-    *,
-    noise: float,
-    n_classes: int | None,
-) -> None:
-    """Refuse label counts of other classes or noise, or that the agent's first ones rule out.
-
-    ``first`` and ``size`` are given where only the agent's first points were asked for.
-    """
-    C = n_classes if first is None else len(first.counts)
-    if C is not None and len(sent.counts) != C:
-        raise InputError(f"must be {C}, one for each class, got {len(sent.counts)}", field="counts")
-    if isinstance(sent, NoisyCounts) and sent.noise != noise:
-        raise InputError(f"must be the round's {noise:g}", field="noise")
-    if first is None or size is None:
-        return
-    margin = 2 * _count_margin(noise) if noise else 0  # two draws
-    if any(
-        later > before + margin for later, before in zip(sent.counts, first.counts, strict=True)
-    ):
-        raise InputError("must not pass those of all points, as given before", field="counts")
-    most = size + BLOCK - 1 if noise else _first_points(size, sum(first.counts))
-    if sent.sizes()[0] > most or (not noise and sum(sent.counts) < most):
-        raise InputError(f"must be of the first {size} points", field="counts")
-
-
-def count_labels(
-    labels: Labels, n_classes: int, noise: float, rng: Random
-) -> LabelCounts | NoisyCounts:
-    """Count labels, with noise where it is asked for; noisy counts are floored at 1."""
-    counts = np.bincount(labels, minlength=n_classes)
-    if not noise:
-        return LabelCounts(tuple(counts.tolist()))
-    noisy = counts + discrete_gaussian(noise, n_classes, rng)
-    return NoisyCounts(tuple(np.maximum(1, noisy).tolist()), noise)
 
 
 def label_weights(counts: Floats, targets: Floats) -> Floats:
@@ -478,14 +325,8 @@ def _counts_by_label(
     return [int(count) for count in table.ravel()]
 
 
-def _check_label_question(
-    question: Question, n_classes: int, *, subsample: bool, shared: bool
-) -> None:
-    """Refuse a question about other points, or more probes or problems, than the settings need."""
-    if not isinstance(question, CountFirst | CountsAt | DescendFrom):
-        return
-    if (question.size is None) == subsample:
-        raise InputError("the server must ask about the first points with subsample, and only then")
+def _check_label_question(question: Question, n_classes: int, *, shared: bool) -> None:
+    """Refuse a question with more probes or problems than the settings need."""
     if isinstance(question, CountsAt):
         problems = n_classes if shared else LARGEST_ANSWER
         check_probes(len(question.probes), most_probes(problems, n_classes))
@@ -499,30 +340,15 @@ def _check_label_question(
 class LabelShift:
     """Denominators and agents' shares for T targets and C labels.
 
-    Shapes: weights (T, C); counts and used (M, C), label counts of all points and of those in use.
+    Shapes: weights (T, C), counts (M, C).
     """
 
-    def __init__(self, weights: Floats, counts: Floats, used: Floats) -> None:
+    def __init__(self, weights: Floats, counts: Floats) -> None:
+        n, N = counts.sum(axis=1), counts.sum()
         self.weights = weights  # w_y
-        self.parts = _agent_parts(counts)  # N_i / N
-        self.totals = weights + (weights @ used.sum(axis=0))[:, None]  # D_y = w_y + sum_k w_{Y_k}
+        self.parts = np.asarray(n / N if N else np.full(len(n), 1 / len(n)))  # N_i / N
+        self.totals = weights + (weights @ counts.sum(axis=0))[:, None]  # D_y = w_y + sum_k w_{Y_k}
         # lambda_i = (N_i / N) w_y / D_y + sum_k w_{Y_k^i} / D_y, shape (M, T C): they sum to 1
-        mass = self.parts[:, None, None] * weights + (used @ weights.T)[:, :, None]
+        mass = self.parts[:, None, None] * weights + (counts @ weights.T)[:, :, None]
         shares = np.divide(mass, self.totals, out=np.zeros_like(mass), where=self.totals > 0)
         self.shares = shares.reshape(len(counts), -1)
-
-
-def _agent_parts(counts: Floats) -> Floats:
-    """Return N_i / N, the same for all agents without points; counts have shape (M, C)."""
-    n, N = counts.sum(axis=1), counts.sum()
-    return np.asarray(n / N if N else np.full(len(n), 1 / len(n)))
-
-
-def _draw_sizes(counts: Floats, seed: int) -> tuple[int, ...]:
-    """Draw how many points of each agent are used: min(N_i, Nbar_i), Nbar multinomial.
-
-    Shapes: counts (M, C).
-    """
-    n = counts.sum(axis=1)
-    drawn = np.random.default_rng(seed).multinomial(int(n.sum()) // 2, _agent_parts(counts))
-    return tuple(int(size) for size in np.minimum(n, drawn))

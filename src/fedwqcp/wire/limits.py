@@ -79,7 +79,6 @@ _TASKS = Limit("tasks", 1, 10**5, "levels x groups or classes x columns of the s
 SIZE = Limit("sample size", 0, 10**12, "`n`, `max_n`, every count; a million of them fit 64 bits")
 NUMBER = Limit("number", -1e100, 1e100, "weights, sums of weights, shifts, means, iterates")
 EPSILON = Limit("epsilon", 1e-6, 1e6, "`epsilon`; `size_epsilon` where it is not 0")
-NOISE = Limit("noise", 0, 1e6, "`noise` and `count_noise` of `dp-fedcp`, also in its messages")
 BINS = Limit("bins", 2, 10**4, "`bins` of `private-fedwq-cp` and `rob-fcp`")
 POINTS = Limit("points", 1, 10**5, "`points` and `probes` of a sketch, a grid or a question")
 ROUNDS = Limit("rounds", 1, 10**5, "`rounds` of an iterative method")

@@ -5,7 +5,6 @@ T is the number of targets: one for each agent, or one that all share.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar, Literal
@@ -18,15 +17,6 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked, summed
 from fedwqcp.methods._base import Exchange, Method, Schedule, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
-from fedwqcp.methods._pinball import (
-    Average,
-    SmoothedPinball,
-    Step,
-    check_descent,
-    check_step,
-    descend,
-    federated_quantiles,
-)
 from fedwqcp.methods._search import (
     ANSWER_SIZE,
     LARGEST_ANSWER,
@@ -67,13 +57,9 @@ from fedwqcp.wire.messages import (
     Summary,
     Target,
     check_increasing,
-    check_score,
     check_scores,
 )
 from fedwqcp.wire.release import Guarantee
-
-_LARGEST_QUANTILE = NUMBER.most / 10
-"""Descent starts at a mean of quantiles: rounding must not take it past what a question holds."""
 
 _WEIGHTS = f"must be one number from 0 to {NUMBER.most:g} for each score"
 
@@ -100,38 +86,17 @@ class SumsAt(Question):
         check_increasing(self.probes, "probes")
 
 
-class DescendToward(Question):
-    """Where an agent gets to from q, one number for each target, by its local steps."""
-
-    q: tuple[float, ...]
-    densities: FeatureDensities
-
-    def __post_init__(self) -> None:
-        if not all(abs(q) <= NUMBER.most for q in self.q):
-            raise InputError(f"must hold numbers of at most {NUMBER.most:g}", field="q")
-
-
 class Weighed(Summary):
     """Sums of an agent's weights and of their squares at each target."""
 
     totals: tuple[float, ...]
     squares: tuple[float, ...]
-    quantiles: tuple[Real, ...] = ()  # its own weighted ones, where the descent starts from them
 
     def __post_init__(self) -> None:
         if len(self.totals) != len(self.squares):
             raise InputError("must be as many as totals", field="squares")
         if not all(0 <= value <= NUMBER.most for value in (*self.totals, *self.squares)):
             raise InputError(f"must be from 0 to {NUMBER.most:g}, as squares must", field="totals")
-        for quantile in self.quantiles:
-            check_score(quantile, "quantiles")
-            if quantile < inf and abs(quantile) > _LARGEST_QUANTILE:
-                raise InputError(
-                    f"must be +inf or numbers of at most {_LARGEST_QUANTILE:g}", field="quantiles"
-                )
-
-    def scores(self) -> tuple[float, ...]:
-        return self.quantiles
 
 
 class WeightedScores(Summary):
@@ -192,17 +157,9 @@ class CPhet(Method[Summary]):
         each agent's own, the agents' mixture, or a density in numbers, as `density_of` fits it.
     scope : {"pooled", "local"}, optional
         Whose scores are used: all agents', or only the agent's own, with weights P*(x) / P_i(x).
-    solver : {"sums", "rounds", "exact"}, optional
-        A search on sums of weights, which ends at the exact quantile; federated averaging on the
-        smoothed pinball loss; or one upload of all scores and weights.
-    rounds, local_steps : int, optional
-        T and K of the solver ``rounds``.
-    step_size, smoothing : float, optional
-        Eta and gamma, in units of the score.
-    start : float, optional
-        q_0; by default the weighted mean of the agents' own weighted quantiles.
-    average : {"last", "half", "all"}, optional
-        What is returned: q_T, the mean over the last half of the rounds, or over all.
+    solver : {"sums", "exact"}, optional
+        A search on sums of weights, which ends at the exact quantile; or one upload of all scores
+        and weights.
     clip_weights : float, optional
         Each agent cuts its weights at this quantile of its own; 1 cuts none.
 
@@ -228,7 +185,7 @@ class CPhet(Method[Summary]):
 
     **Cost**: 1 + d + d (d + 1) / 2 floats per label once; every later question repeats all agents'
     densities. Then about 10 to 20 rounds of some 500 sums (fewer rounds of more sums, where the
-    densities are long), or 2 floats per target and round. Outcomes state the effective sample size
+    densities are long). Outcomes state the effective sample size
     (sum w)^2 / sum w^2.
 
     **Fails**: where Y given X differs between agents, or the densities are wrong: here they are
@@ -250,17 +207,11 @@ class CPhet(Method[Summary]):
 
     target: Target = field(default="own", metadata=TERM)
     scope: Literal["pooled", "local"] = "pooled"
-    solver: Literal["sums", "rounds", "exact"] = "sums"
-    rounds: int = 200
-    local_steps: int = 20
-    step_size: float = 1e-3
-    smoothing: float = 1e-6
-    start: float | None = None
-    average: Average = "half"
+    solver: Literal["sums", "exact"] = "sums"
     clip_weights: float = 0.995
 
-    summaries = (FittedDensity, Weighed, WeightedScores, Sums, Step)
-    questions = (Begin, Weigh, SumsAt, DescendToward)
+    summaries = (FittedDensity, Weighed, WeightedScores, Sums)
+    questions = (Begin, Weigh, SumsAt)
     outcomes = (
         ReweightedSharedThreshold,
         ReweightedPerAgentThresholds,
@@ -278,12 +229,9 @@ class CPhet(Method[Summary]):
         check_target(self.target)
         if not 0 < self.clip_weights <= 1:
             raise InputError(f"clip_weights must be above 0 and at most 1, got {self.clip_weights}")
-        if self.start is not None and not -inf < self.start < inf:
-            raise InputError(f"start must be a finite number, got {self.start!r}")
-        check_descent(self.rounds, self.local_steps, self.step_size, self.smoothing)
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        if not isinstance(question, Weigh | SumsAt | DescendToward):
+        if not isinstance(question, Weigh | SumsAt):
             density = self._density(cal)
             return FittedDensity(cal.n, density.numbers() if density else ())
         w = self._weights(cal, question.densities)
@@ -291,20 +239,9 @@ class CPhet(Method[Summary]):
         if isinstance(question, SumsAt):
             check_probes(len(question.probes), most_probes(T, T, _answer_size(question.densities)))
             return Sums(tuple(sums_at(question.probes, cal.scores, w).ravel().tolist()))
-        if isinstance(question, DescendToward):
-            if len(question.q) != T:
-                raise InputError(f"the server must ask from {T} numbers, one for each target")
-            loss = SmoothedPinball(cal.scores, w, np.zeros(T), alpha=alpha, gamma=self.smoothing)
-            q, K, eta = np.array(question.q), self.local_steps, self.step_size
-            return descend(loss, q, rng, steps=K, step_size=eta, noise=0.0)
         if self._sends_samples:
             return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
-        starts = self.solver == "rounds" and self.start is None
-        return Weighed(
-            totals=tuple(w.sum(axis=1).tolist()),
-            squares=tuple(np.square(w).sum(axis=1).tolist()),
-            quantiles=tuple(weighted_quantile(cal.scores, row, alpha) for row in w if starts),
-        )
+        return Weighed(tuple(w.sum(axis=1).tolist()), tuple(np.square(w).sum(axis=1).tolist()))
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         if self.scope == "local" and self.target != "mixture":
@@ -322,14 +259,9 @@ class CPhet(Method[Summary]):
             q = np.array([weighted_quantile(v, row, alpha) for row in w])
         else:
             sums = of_kind(answers, Weighed)
-            local = stacked([answer.totals for answer in sums], T)
-            totals = summed(local)  # sum_j Lambda_j
+            totals = summed(stacked([answer.totals for answer in sums], T))  # sum_j Lambda_j
             squares = summed(stacked([answer.squares for answer in sums], T))
-            if self.solver == "rounds":
-                shares = local / np.where(totals > 0, totals, 1.0)
-                q = yield from self._descent(sums, shares, densities)
-            else:
-                q = yield from self._search(totals, densities, alpha)
+            q = yield from self._search(totals, densities, alpha)
         values = np.where(totals > 0, q, inf).tolist()  # without weight a threshold is +inf
         effective = _effective_sizes(totals, squares)
         if self.target == "own":
@@ -363,10 +295,6 @@ class CPhet(Method[Summary]):
         if isinstance(question, SumsAt):
             n, claims = earlier
             return n, claims.extended(question.probes, expect(answer, Sums))
-        if isinstance(question, DescendToward):
-            step, K, eta = expect(answer, Step), self.local_steps, self.step_size
-            check_step(step, question.q, terms.alpha, steps=K, step_size=eta, noise=0.0)
-            return earlier
         fitted = expect(answer, FittedDensity)
         if fitted.n < MIN_POINTS and fitted.density:
             raise InputError(f"must be empty with fewer than {MIN_POINTS} points", field="density")
@@ -378,9 +306,7 @@ class CPhet(Method[Summary]):
         if self._sends_samples:
             return ((Begin, 1), (Weigh, 1))
         targets = agents if self.target == "own" else 1
-        later = (SumsAt, most_steps(targets, targets))
-        rounds = (DescendToward, self.rounds)
-        return ((Begin, 1), (Weigh, 1), rounds if self.solver == "rounds" else later)
+        return ((Begin, 1), (Weigh, 1), (SumsAt, most_steps(targets, targets)))
 
     @property
     def traits(self) -> Traits:
@@ -452,22 +378,6 @@ class CPhet(Method[Summary]):
         )
         return (yield from found)
 
-    def _descent(
-        self, answers: Sequence[Weighed], shares: Floats, densities: FeatureDensities
-    ) -> Exchange[Summary, Floats]:
-        """Descend from ``start``, or the mean of the agents' own quantiles, +inf counted as 0."""
-        T = shares.shape[1]
-        if self.start is None:
-            local = stacked([answer.quantiles for answer in answers], T)
-            start = summed(shares * np.where(np.isfinite(local), local, 0.0))
-        else:
-            start = np.full(T, self.start)
-
-        def ask(q: Floats) -> Question:
-            return DescendToward(tuple(q.tolist()), densities)
-
-        return (yield from federated_quantiles(ask, start, shares, self.rounds, self.average))
-
 
 def _check_weights(
     sent: Weighed | WeightedScores, n: int, largest: Floats, *, exact: bool
@@ -494,10 +404,8 @@ def _check_weights(
                 "must not pass the largest that the round's densities allow", field="weights"
             )
     else:
-        if len(sent.totals) != T or len(sent.quantiles) not in (0, T):
-            raise InputError(
-                f"must be {T}, one per target, as quantiles where asked for", field="totals"
-            )
+        if len(sent.totals) != T:
+            raise InputError(f"must be {T}, one per target", field="totals")
         totals, squares = np.array(sent.totals), np.array(sent.squares)
     if (totals > n * largest * most).any() or (exact and (totals != n * largest).any()):
         raise InputError(f"must not pass n = {n} times the largest weight", field="totals")
