@@ -7,8 +7,11 @@ FAST   := src/fedwqcp/kernels/_fast.cpp hatch_build.py  # compiled when the pack
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE  # tests start many processes; each would compile the package anew
 
-.PHONY: demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-nvflare-oldest test-browser test-docs docs nightly fuzz check slow fast kernels sanitize paper bench-peers clean
+.PHONY: help demo test test-lowest test-torch test-flower test-flower-oldest test-nvflare test-nvflare-oldest test-browser test-docs docs nightly fuzz check slow fast kernels sanitize paper bench-peers clean
 .DEFAULT_GOAL := demo
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | sort | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
 
 demo: $(VENV)/.demo  ## the main job, on data that needs no download
 	$(BIN)/fedwqcp demo --out out
@@ -71,6 +74,7 @@ test-browser: $(VENV)/.browser docs  ## the report, and the search of the docs, 
 docs: $(VENV)/.docs  ## the site; warnings are errors
 	rm -rf docs/reference/generated/api  # of names that are gone
 	$(BIN)/sphinx-build -E -W --keep-going -q -c docs . build/docs  # -E: a partial build loses search entries
+	@echo "the site: $(CURDIR)/build/docs/index.html"
 
 test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost, Flower, Dask or what serves models
 	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or dask or serve or onnx or mlflow or hugging or monai"
@@ -147,7 +151,7 @@ sanitize: $(VENV)/.dev  ## the same under the address and undefined-behaviour sa
 bench-peers:  ## times beside other libraries, in an environment of their own
 	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page
 
-clean:
+clean:  ## removes environments and what was built
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-flower out dist build
 
 $(VENV)/bin/python:

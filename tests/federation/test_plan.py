@@ -13,9 +13,10 @@ import fedwqcp as fw
 from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.plan import Plan, Roster, load_roster
+from fedwqcp.federation.plan import Plan, Roster, load_roster, new_round
 from fedwqcp.federation.predict import predictor_of, thresholds
 from fedwqcp.federation.server import Server
+from fedwqcp.federation.transport.settings import round_of
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.wire.codec import brief, decode, encode
@@ -308,3 +309,11 @@ def test_a_target_of_the_method_alone_is_refused():
     given = fw.calibrate(HAND, method=method, target="mixture", alpha=0.4)
     assert given.round.target == "mixture"
     assert "target" not in given.round.method.settings
+
+
+@pytest.mark.parametrize(("sites", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (50, 49)])
+def test_of_three_or_more_sites_one_may_be_absent_by_default(sites, quorum):
+    names = tuple(f"s{k}" for k in range(sites))
+    assert new_round(names, "auto", "aps", (0.1,)).quorum == quorum
+    config = {"agents": ",".join(names), "secure": True, "method": "fedwq-cp"}
+    assert round_of(config).quorum == min(sites, max(3, quorum))

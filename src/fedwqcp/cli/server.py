@@ -118,7 +118,10 @@ def open_(
         ),
     ] = "own",
     quorum: Annotated[
-        int | None, typer.Option(help="Number of valid answers that a release needs.")
+        int | None,
+        typer.Option(
+            help="Valid answers that a release needs; by default all but one, of two sites both."
+        ),
     ] = None,
     require_signatures: Annotated[
         bool,

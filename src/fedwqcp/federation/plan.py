@@ -287,7 +287,7 @@ def new_round(
         score=choose_score(score),
         alphas=tuple(alphas),
         agents=tuple(agents),
-        quorum=len(agents) if quorum is None else quorum,
+        quorum=usual_quorum(len(agents)) if quorum is None else quorum,
         rule=set_rule(rule, allow_empty),
         key=shared_key(agents) if key is None else key,
         classes=names,
@@ -295,6 +295,11 @@ def new_round(
         provenance=stamp(),
         **terms,
     )
+
+
+def usual_quorum(agents: int) -> int:
+    """Return how many answers a release needs where nobody said: of three or more, one may lack."""
+    return agents - (agents > 2)
 
 
 def stamp() -> dict[str, str]:
@@ -472,7 +477,7 @@ def target_line(target: Target, method: Method[Any], name: str) -> str:
 
 
 class Roster(msgspec.Struct, frozen=True):
-    """Who takes part, and what is asked of them; a quorum that is not given is all of them."""
+    """Who takes part, and what is asked of them; `usual_quorum` unless stated."""
 
     agents: Annotated[tuple[str, ...], Meta(description="a list of names")] = ()
     quorum: Annotated[int | None, Meta(description="an integer")] = None

@@ -92,6 +92,7 @@ def one_round(
         method,
         score,
         alphas,
+        quorum=len(cals),
         max_n=max(cal.n for cal in cals.values()) or 1,
         n_classes=first.n_classes,
         classes=first.classes,
