@@ -99,18 +99,13 @@ class Borrowed(Outcome):
         One for each agent; +inf where there is nothing to borrow.
     pooled : float
         For an agent that is none of them.
-    unseen : tuple of float
-        Share of each agent's labels in classes of which no agent sent a score.
     """
 
     values: tuple[Real, ...]
     pooled: Real
-    unseen: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_scores((*self.values, self.pooled), "values")
-        if self.unseen and len(self.unseen) != len(self.values):
-            raise InputError("must be one for each threshold", field="unseen")
 
 
 @dataclass(frozen=True)
@@ -280,12 +275,12 @@ class Auto(OneShot[PartSketches]):
             if sum(some) > 1:
                 return Proposal(pooled)
             return Borrowed(tuple(inf if own else pooled for own in some), pooled)
-        values, unseen = self._by_class(summaries, agents, pool, sum(some), alpha)
+        values = self._by_class(summaries, agents, pool, sum(some), alpha)
         if not isinstance(self.target, str):
             return PerAgentThresholds(values)
         alone = sum(some) == 1
         values = tuple(inf if alone and own else v for v, own in zip(values, some, strict=True))
-        return Borrowed(values, pooled, unseen)
+        return Borrowed(values, pooled)
 
     def _by_class(
         self,
@@ -294,8 +289,8 @@ class Auto(OneShot[PartSketches]):
         pool: Pool,
         sites: int,
         alpha: float,
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return each agent's borrowed threshold, and the share of its labels that none sent."""
+    ) -> tuple[float, ...]:
+        """Return each agent's borrowed threshold; of a class that nobody sent all scores count."""
         C = most_common(len(s.counts) for s in summaries if s.counts)
         empty = Cell(np.zeros(0), np.zeros(0, dtype=np.int64))
         counts, cells = np.zeros((len(agents), C)), []
@@ -308,15 +303,13 @@ class Auto(OneShot[PartSketches]):
         known = np.array([[cell.n for cell in row] for row in cells], dtype=np.float64)
         _, n0 = shrunk_thresholds(cells, pi, REFERENCE, None)
         grid = grid_of(agents)
-        seen = known.any(axis=0)
         low = float(grid[0])
         F = np.array([[c.about(grid, low) / max(c.n, 1) for c in row] for row in cells])
         level = Shrinkage(known, n0).mixed(F, pi)
-        unseen = 1 - (pi * seen).sum(axis=1)
         if self.target == "own":
+            unseen = 1 - (pi * known.any(axis=0)).sum(axis=1)
             level += unseen[:, None] * (pool.count(grid) / (pool.n + sites))
-        found = tuple(first_reaching(grid, row, alpha) for row in level)
-        return found, tuple(np.clip(unseen, 0, 1).tolist())
+        return tuple(first_reaching(grid, row, alpha) for row in level)
 
     # ---- what it promises
 
