@@ -33,9 +33,6 @@ def report(
     calibration: Annotated[
         Path | None, typer.Option(help="The agent's calibration outputs, for what they prove.")
     ] = None,
-    examples: Annotated[
-        int, typer.Option(help="Show this many single rows; only for the owner of the data.")
-    ] = 0,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +41,7 @@ def report(
 
     keep_apart(out, source, outputs, labels, calibration)
     agent = None if agent is None else unicodedata.normalize("NFC", agent)
-    options = pages.ReportOptions(examples, agent, outputs, labels, calibration, title)
+    options = pages.ReportOptions(agent, outputs, labels, calibration, title)
     made = pages.load_page(source, options)
     notes = list(dict.fromkeys(note for view in made.views for note in view.notes))
     written = pages.save(made, out)

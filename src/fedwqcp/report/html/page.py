@@ -27,8 +27,6 @@ class ReportOptions:
 
     Parameters
     ----------
-    examples : int, optional
-        How many single points to show with their sets, the hardest first; by default none.
     agent : str, optional
         Whose own report of a round it is.
     outputs, labels : Path, optional
@@ -41,11 +39,9 @@ class ReportOptions:
     Raises
     ------
     InputError
-        If the number is negative, data come without the agent they belong to, or labels without
-        outputs.
+        If data come without the agent they belong to, or labels without outputs.
     """
 
-    examples: int = 0
     agent: str | None = None
     outputs: Path | None = None
     labels: Path | None = None
@@ -53,8 +49,6 @@ class ReportOptions:
     title: str = ""
 
     def __post_init__(self) -> None:
-        if self.examples < 0:
-            raise InputError(f"examples must be at least 0, got {self.examples}")
         if self.agent is None and (self.outputs or self.calibration):
             raise InputError("say whose outputs these are with --agent")
         if self.labels and not self.outputs:
@@ -62,7 +56,7 @@ class ReportOptions:
 
     def refuse_data(self, what: str) -> None:
         """Refuse what belongs to an agent's report of a round, where the report is another."""
-        data = ("outputs", "labels", "calibration", "examples")
+        data = ("outputs", "labels", "calibration")
         if given := [f"--{name}" for name in data if getattr(self, name)]:
             raise InputError(
                 f"the report of {what} takes no data of an agent: leave {' and '.join(given)} out"

@@ -191,10 +191,6 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
             ),
         )
     if agent is None:
-        if options.examples:
-            raise InputError(
-                "--examples are for an agent's own report: pass --agent and --outputs too"
-            )
         views = [_view(release, alpha, []) for alpha in round.alphas]
         return _page(release, "the server's report", views, options.title)
     if options.outputs is None:
@@ -203,8 +199,8 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
     _check_test(test, "--outputs")
     again = options.calibration and load_outputs(options.calibration, classes=round.classes)
     cases = [_case(release, agent, test, alpha, again or None) for alpha in round.alphas]
-    views = [_own_view(case, options.examples) for case in cases]
-    return _page(release, f"{agent}'s own report", views, options.title)
+    views = [_own_view(case) for case in cases]
+    return _page(release, f"{agent}'s own report", views, options.title, agent)
 
 
 def release_page(release: Release, tests: Mapping[str, Outputs], title: str = "") -> Page:
@@ -229,7 +225,9 @@ def _check_test(test: Outputs, what: str) -> None:
         raise InputError(f"{what} must have at least one row, got none")
 
 
-def _page(release: Release, whose: str, views: Sequence[View], title: str) -> Page:
+def _page(
+    release: Release, whose: str, views: Sequence[View], title: str, agent: str | None = None
+) -> Page:
     """Return a page that says which round it is of."""
     round = release.round
     return Page(
@@ -241,7 +239,7 @@ def _page(release: Release, whose: str, views: Sequence[View], title: str) -> Pa
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
-            ("Guarantee", promise(release)),
+            ("Guarantee", sentence(promise(release, agent))),
         ),
         views=list(views),
     )
@@ -373,11 +371,6 @@ class _Case:
         """The true labels: test points without them were refused before."""
         return np.asarray(self.test.labels)
 
-    @property
-    def size(self) -> str:
-        """What the size of a set is."""
-        return "labels in a set" if isinstance(self.sets, LabelSets) else "length of the interval"
-
 
 def _case(
     release: Release, agent: str, test: Outputs, alpha: float, again: Outputs | None = None
@@ -400,12 +393,9 @@ def _case(
     return _Case(release, agent, alpha, test, sets, threshold, cal, findings)
 
 
-def _own_view(case: _Case, examples: int) -> View:
+def _own_view(case: _Case) -> View:
     """Return what an agent knows at one level: coverage on its own labelled test points."""
     verdict, sections = _coverage_sections([case])
-    if examples:
-        sections.append(_examples_section(case, examples))
-    sections.append(_sizes_section(case))
     record, method = case.release.record(case.agent), case.release.round.method.name
     sent = f"{record.bytes_up:,} bytes sent by the agent, {record.bytes_down:,} sent to it."
     if not case.release.rounds:
@@ -422,8 +412,9 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     parts = _parts(cases)
     verdict = _judged(found, cases, parts)
     lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
-    lead = " ".join([lead, *(note for case in cases for note in case.notes)])
     sections = [coverage_cards(found, nominal, lead), _meaning(first)]
+    if notes := [note for case in cases for note in case.notes]:
+        sections.insert(1, Section("notes", "What to look at", "", [Text(notes, "caution")]))
     sections += _groups_section(cases) + _classes_section(cases)
     steps = [_NEXT[verdict.tone if verdict.tone != "plain" else verdict.word[:5]]]
     steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
@@ -502,6 +493,8 @@ def _coverage(case: _Case) -> AgentCoverage:
     points = own.n if own else points_of(release, case.agent)
     floor = proved_at(release.round, own, case.alpha) or release.proved(case.agent, case.alpha)
     flat = np.unique(case.threshold).tolist()
+    labels = isinstance(case.sets, LabelSets)
+    one = float(np.mean(case.sets.sizes() == 1)) if labels else None
     return AgentCoverage(
         method=release.round.method.name,
         agent=case.agent,
@@ -511,6 +504,7 @@ def _coverage(case: _Case) -> AgentCoverage:
         interval=interval(found),
         facts=(
             ("mean size", number(found.size)),
+            *((("sets of one label", f"{one:.1%}"),) if one is not None else ()),
             ("empty sets", f"{found.empty:.1%}"),
             ("test points", f"{found.n:,}"),
             *(() if points is None else (("calibration points", f"{points:,}"),)),
@@ -651,84 +645,6 @@ def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
     if few:
         lines.append((name_list(few), Rate(n=n, hits=hits)))
     return sorted(lines, key=lambda line: line[1].coverage)
-
-
-def _sizes_section(case: _Case) -> Section:
-    """Return how large the sets are, in groups of at least ten people."""
-    rows = [
-        (said, f"{people:,}", f"{people / len(case.sets):.1%}")
-        for said, people in _groups(case.sets)
-    ]
-    return Section(
-        "sizes",
-        "How large the sets are",
-        "Every line stands for at least ten people; smaller groups are merged.",
-        [Table("sizes", f"Sets by {case.size}", ("size", "people", "share"), rows)],
-    )
-
-
-def _groups(sets: LabelSets | Intervals) -> list[tuple[str, int]]:
-    """Count sets by size, in groups of at least ten people."""
-    if isinstance(sets, Intervals):
-        return _length_groups(sets.sizes())
-    found: list[tuple[str, int]] = []
-    first, held = 0, 0
-    counts = np.bincount(sets.sizes()).tolist()
-    for size, count in enumerate(counts):
-        held += count
-        if held >= MIN_COUNT and (sum(counts[size + 1 :]) >= MIN_COUNT or size + 1 == len(counts)):
-            only = held == max(counts[first : size + 1])  # all of them in one size
-            at = first + counts[first : size + 1].index(held) if only else size
-            found.append((str(at) if only else f"{first} to {size}", held))
-            first, held = size + 1, 0
-    return found
-
-
-def _length_groups(lengths: Floats) -> list[tuple[str, int]]:
-    """Count intervals by length, in groups of at least ten people; infinite ones are the last."""
-    finite = lengths[lengths < inf]
-    endless = len(lengths) - len(finite)
-    bars = metrics.histogram(finite, bins=10)  # none where there are few
-    ends = zip(bars.edges[:-1], bars.edges[1:], bars.counts, strict=True)
-    lines = [(f"{number(low)} to {number(high)}", people) for low, high, people in ends]
-    if not endless:
-        return lines
-    if endless >= MIN_COUNT and (lines or not len(finite)):
-        return [*lines, ("infinite", endless)]
-    if lines:  # few are infinite: they join the longest
-        joined = (f"{number(bars.edges[-2])} to infinite", bars.counts[-1] + endless)
-        return [*lines[:-1], joined]
-    return [("finite or infinite", len(lengths))] if len(lengths) >= MIN_COUNT else []
-
-
-def _examples_section(case: _Case, most: int) -> Section:
-    """Return single points, the hardest first, because their owner asked for them."""
-    truth, ids = case.truth, case.test.ids
-    scored = calibration_of(case.release.round, case.test).scores
-    hard = scored if scored.ndim == 1 else scored.max(axis=1)
-    places = np.argsort(-hard, kind="stable")[:most].tolist()
-    covered = case.sets.cover(truth)
-    rows = [
-        (
-            str(row if ids is None else ids[row]),
-            _named(case.sets, float(truth[row])),
-            _members(case.sets, row),
-            "covered" if covered[row] else "missed",
-        )
-        for row in places
-    ]
-    tones: list[Tone] = ["good" if covered[row] else "bad" for row in places]
-    table = Table("examples", "Single cases", ("case", "true answer", "set", "covered"), rows)
-    lead = "Single people, shown because this report was asked for them. Do not pass it on."
-    title = "Examples, the hardest first"
-    return Section("examples", title, lead, [table.toned(tones, "covered")])
-
-
-def _members(sets: LabelSets | Intervals, row: int) -> str:
-    if isinstance(sets, LabelSets):
-        return ", ".join(sets.names(row)) or "empty set"
-    low, high = sets[row]
-    return f"{number(low)} to {number(high)}"
 
 
 def _named(sets: LabelSets | Intervals, truth: float) -> str:
