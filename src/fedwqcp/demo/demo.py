@@ -153,7 +153,8 @@ def screen(
             "1. The promise. With the default (auto) a set holds the truth with probability "
             f"{level} at each hospital whose new patients are like its n calibration patients, "
             f"whatever the others send; n/(n+1) where n is below 9: {FEW}/{FEW + 1} with {FEW}. A "
-            f"hospital sends here at most {sent} bytes: some scores, no patient and no model."
+            f"hospital sends here at most {sent} bytes: some scores, no patient and no model. One "
+            "split of so few patients is mostly chance; the mean of many shows the promise."
         ),
         row("covered, this split", (_percent(here["all", "auto", n].coverage) for n in names)),
         row(f"  mean of {splits}", means("all", "auto", "coverage")),

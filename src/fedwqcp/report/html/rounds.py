@@ -441,14 +441,14 @@ def _meaning(case: _Case) -> Section:
     if isinstance(case.sets, LabelSets):
         lines = (
             "A set holds every label that cannot be ruled out for a case at this level. Over many "
-            f"cases like those of the calibration, {share} sets hold the true label.",
+            f"cases like those of the calibration, {share} sets should hold the true label.",
             "A set of one label is an answer; a set of several says which ones are still open; an "
             "empty one says that no label fits.",
         )
     else:
         lines = (
             "An interval holds every value that cannot be ruled out for a case at this level. "
-            f"Over many cases like those of the calibration, {share} hold the true value.",
+            f"Over many cases like those of the calibration, {share} should hold the true value.",
             "A wide interval says that the model knows little about the case.",
         )
     caution = "It is no statement on a single case, nor on cases of another kind."
