@@ -28,7 +28,7 @@ from fedwqcp_lab.evaluation import (
     probabilities,
     target_of,
 )
-from fedwqcp_lab.experiment import MethodPlan, PresetPlan, paper
+from fedwqcp_lab.experiment import MethodPlan, paper
 from units import AGENTS, experiment, labels_unit, lines_unit
 
 
@@ -124,21 +124,6 @@ def test_methods_have_targets_and_take_the_presets_overflow():
     assert _target("dp-fedcp (own distribution)") == "own"
     assert _target("cphet") == tuple(unit.setting.feature_distribution.tolist())
     assert _distribution("cphet (paper's rows)").scope == "local"
-
-
-def test_normalised_residuals_take_their_spread_from_the_prediction():
-    unit = lines_unit()
-    preset = PresetPlan(
-        name="n", intervals={"name": "normalized-residual"}, spread=(0.5, 1.0), overflow="clip"
-    )
-    scored = prepare(unit, preset)
-    side, part = unit.outputs[1], unit.setting.part(1)
-    f = np.clip(side.calibration, 0, 4)
-    wanted = np.abs(unit.setting.labels[part] - f) / (0.5 + f)
-    assert scored.calibrations["S1"].scores == pytest.approx(wanted)
-    sets = scored.test_sets["S1"].sets(0.8, "leq")
-    g = np.clip(side.test, 0, 4)
-    assert sets.upper == pytest.approx(g + 0.8 * (0.5 + g))
 
 
 NAMES = ("split-cp", "fedwq-cp", "fedls-cp")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
-
 import pytest
 
 from fedwqcp.errors import RecordError
@@ -61,20 +59,3 @@ def test_damage_elsewhere_is_refused(tmp_path, results):
     path.write_bytes(b"\xff\xfe\n")
     with pytest.raises(RecordError):
         journal.read()
-
-
-def test_a_packed_file_is_read_and_appended_to(tmp_path, results):
-    journal = Journal(tmp_path / "r.jsonl", Result)
-    journal.append(results[:2])
-    packed = tmp_path / "r.jsonl.xz"
-    packed.write_bytes(lzma.compress(journal.path.read_bytes()))
-    journal.path.unlink()
-    assert journal.exists
-    assert journal.read() == results[:2]
-    assert not journal.repair()
-    journal.append(results[2:])
-    assert journal.read() == results
-    journal.path.unlink()
-    packed.write_bytes(packed.read_bytes()[:-9])
-    with pytest.raises(RecordError, match="cannot be read"):
-        journal.repair()

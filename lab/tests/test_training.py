@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab import training
 from fedwqcp_lab.datasets import catalog
-from fedwqcp_lab.datasets.loading import Loaded, split
+from fedwqcp_lab.datasets.loading import Loaded
 from fedwqcp_lab.datasets.partition import stream
 from fedwqcp_lab.evaluation import evaluate
 from fedwqcp_lab.experiment import DatasetPlan
@@ -65,28 +63,6 @@ def test_networks_say_something_of_every_point(monkeypatch, name, classes):
     assert not np.array_equal(both[0].outputs[0].test, both[1].outputs[0].test)
     assert not np.array_equal(alone.outputs[0].test, alone.outputs[1].test)
     evaluate(alone, what)
-
-
-def test_what_is_held_out_takes_the_place_of_the_test_data(monkeypatch):
-    pytest.importorskip("torch")
-    pytest.importorskip("sklearn")
-    rng = np.random.default_rng(0)
-    labels = (np.arange(90) % 8).astype(np.uint8)
-    images = rng.integers(0, 255, (90, 8, 8, 3)).astype(np.uint8)
-    loaded = Loaded(
-        catalog.find("bloodmnist"), images, labels, images[:9], labels[:9], "subset", "", "", ""
-    )
-    monkeypatch.setattr(training, "load", lambda dataset, data: loaded)
-    plan = DatasetPlan(name="bloodmnist", components=3, batch=16)
-    what = experiment(datasets=(plan,), strong_epochs=1, held_out=0.25)
-    unit = next(training.train_units(plan, what, (1,), device="cpu", on_progress=quiet))
-    rows = split(90, "bloodmnist", 1, held_out=0.25)
-    assert len(rows.held_out) == 16
-    assert np.array_equal(unit.setting.test_labels, labels[rows.held_out])
-    assert all(side.test.shape == (16, 8) for side in unit.outputs)
-    whole = next(training.train_units(plan, replace(what, held_out=0.0), (1,), on_progress=quiet))
-    assert np.array_equal(whole.setting.owners, unit.setting.owners)
-    assert len(whole.setting.test_labels) == 9
 
 
 def test_missing_data_are_told_before_anything_is_trained(tmp_path, monkeypatch):

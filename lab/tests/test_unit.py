@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedwqcp.errors import RecordError
 from fedwqcp_lab import unit as units
 from units import labels_unit, lines_unit
 
@@ -37,18 +36,3 @@ def test_the_shared_part_is_written_last(tmp_path, monkeypatch):
         units.save(labels_unit(), tmp_path)
     assert (tmp_path / "W2.npz").exists()
     assert not units.found(tmp_path)
-
-
-def test_damage_is_refused(tmp_path):
-    units.save(labels_unit(), tmp_path)
-    whole = (tmp_path / "S1.npz").read_bytes()
-    for damage in (b"x", whole[:200]):
-        (tmp_path / "S1.npz").write_bytes(damage)
-        with pytest.raises(RecordError):
-            units.load(tmp_path)
-    (tmp_path / "S1.npz").unlink()
-    with pytest.raises(RecordError):
-        units.load(tmp_path)
-    (tmp_path / units.SETTING).write_bytes(b"x")
-    with pytest.raises(RecordError):
-        units.load(tmp_path)

@@ -390,3 +390,14 @@ def test_a_site_can_insist_on_a_method(one_agent):
     said = refusal("agent", "calibrate", "--round", "other.json", "--outputs", "cal.npz",
                    "--require", "auto", code=2)  # fmt: skip
     assert "method" in said
+
+
+@pytest.mark.parametrize(("classes", "name"), [((), "2"), (("--classes", "a,b,tag"), "tag")])
+def test_the_classes_with_an_infinite_threshold_are_named(three_sites, classes, name):
+    for site in SITES:
+        with np.load(f"{site}.npz") as data:
+            parts, rows = dict(data), data["labels"] < 2
+        np.savez(f"{site}.npz", **{key: part[rows] for key, part in parts.items()})
+    released("fedwq-cp", "--by", "label", *classes)
+    words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
+    assert findings(*words, "--agent", "st-mary")["infinite-threshold"]["parts"] == [name]

@@ -48,6 +48,7 @@ def test_a_drop_is_told_by_batch_and_ends_with_a_calibration(state):
     found = streams(state)
     assert [key for key, one in found.items() if one["state"] == "alarm"] == [("a", None), ("a", 1)]
     assert found["b", None]["state"] == "too few"
+    assert "week-2" in monitor("show", state, "--agent", "a")
     monitor("show", state, "--check", code=5)
     monitor("recalibrated", state, "--agent", "a", "--calibrated-on", 600)
     assert streams(state)["a", None]["floor"] < 0.89

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from command_line import OPEN, call, call_json
 from fedwqcp import methods
@@ -207,3 +208,10 @@ def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
         assert not runner.run(example).failed, each["name"]
         tried += bool(example.examples)
     assert tried >= 5
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_flags_without_a_type(name):
+    said = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"}).output
+    assert "--json" in said
+    assert "bool" not in said.lower()

@@ -189,3 +189,20 @@ def test_the_last_line_says_what_a_server_can_say(change, tmp_path):
     for changed in (spaced, json.dumps({**json.loads(last), **change}).encode() + b"\n"):
         (tmp_path / "log.jsonl").write_bytes(b"".join([*lines, changed]))
         assert "log.jsonl" in audit(tmp_path).difference
+
+
+def test_an_answer_that_would_be_refused_is_noticed(tmp_path):
+    recorded(tmp_path)
+    path = tmp_path / "answers" / "step-0" / "b.json"
+    path.write_bytes(path.read_bytes().replace(b'"agent":"b"', b'"agent":"a"'))
+    rewritten(tmp_path, lambda entry: entry)
+    assert "b.json" in audit(tmp_path).difference
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "round.json", "record.json"])
+def test_nested_files_are_named_and_not_followed(tmp_path, name):
+    recorded(tmp_path)
+    (tmp_path / name).write_bytes(b"[" * 10**5 + b"]" * 10**5 + b"\n")
+    if name != "log.jsonl":
+        rewritten(tmp_path, lambda entry: entry)
+    assert name in audit(tmp_path).difference

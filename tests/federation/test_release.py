@@ -194,6 +194,26 @@ def test_labels_that_occur_together_have_a_false_negative_rate():
         release.predict_set("a", probs, allow_empty=False)
 
 
+def test_wrong_calls_are_refused():
+    release = fw.calibrate({"a": SITE, "b": SITE}, method="fedwq-cp", alpha=0.2)
+    line = fw.Outputs([1.0, 2.0], [1.0, 2.5])
+    regression = fw.calibrate({"a": line}, method="fedwq-cp", alpha=0.4, score="absolute-residual")
+    for call in (
+        lambda: release.predict_set("st-mary", NEW, ids=NEW_IDS),
+        lambda: release.predict_set("a", NEW[:, :2], ids=NEW_IDS),
+        lambda: release.predict_set("a", 100 * NEW, ids=NEW_IDS),
+        lambda: release.predict_set("a", NEW, ids=NEW_IDS, alpha=0.3),
+        lambda: release.predict_set("a", NEW),
+        lambda: release.predict_interval("a", NEW[:, 0]),
+        lambda: regression.predict_set("a", NEW),
+        lambda: fw.calibrate({"a": (PROBS, LABELS)}, alpha=0.2),
+        lambda: fw.calibrate({"a": fw.Outputs([1.0], [1.0])}, alpha=0.2),
+        lambda: fw.calibrate({"a": fw.Outputs(PROBS, LABELS + 1)}, alpha=0.2),
+    ):
+        with pytest.raises(InputError):
+            call()
+
+
 @pytest.mark.parametrize("ids", [np.arange(60.0), [None] * 60, [True, False] * 30])
 def test_ids_that_name_no_row_are_refused(ids):
     release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=0.2)

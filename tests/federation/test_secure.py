@@ -300,3 +300,12 @@ def test_two_of_three_masked_vectors_tell_nothing_of_their_words():
         view = dict(masked_vectors(agents, ask))
         pairs.append((view["a"][0] + view["b"][0]) % 2**32)
     assert stats.kstest(np.array(pairs) / 2**32, "uniform").pvalue > RARE
+
+
+@pytest.mark.parametrize(
+    "secure", [True, (1, 2), (0,), (0, 1, 2), 1, "yes", (0, "1"), (False, True)]
+)
+def test_what_is_no_range_is_refused(secure):
+    data = {name: [0.1, 0.2, 0.3] for name in "abc"}
+    with pytest.raises(InputError):  # this score has no range of its own
+        fw.calibrate(data, method="fedwq-cp", alpha=0.3, secure=secure)

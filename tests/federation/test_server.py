@@ -151,9 +151,10 @@ def test_a_missed_quorum_says_who():
     server.receive(answer(agent="mallory"), Path("mail.json"))
     server.receive(b"{}", Path("junk.json"))
     server.receive(answer(agent="b", summary=LocalQuantile(0.5, 101)), "b")
+    assert server.receive(answer(), "a") is None  # one of the two that are needed
     with pytest.raises(QuorumError) as error:
         server.close_step()
-    assert all(name in str(error.value) for name in ("b (n: ", "mallory (", "junk.json (", "a, c"))
+    assert all(name in str(error.value) for name in ("b (n: ", "mallory (", "junk.json ("))
     with pytest.raises(QuorumError):
         server.release()
 

@@ -50,3 +50,13 @@ def test_any_sample(values, share: float) -> None:
         weights = np.ones(len(values))
         found = selection.weighted_order_statistic(values, weights, share, 1.0)
         assert found == selection._by_sorting(values, weights, share, 1.0)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("kind", list(SAMPLES))
+def test_weights_are_reached_where_sorting_says(kind: str) -> None:
+    values, weights = SAMPLES[kind], RNG.integers(1, 9, 3000).astype(float)
+    for share in (0.0, 1e-6, 0.1, 0.5, 0.9, 1.0):
+        for beyond in (0.0, 5.0):
+            found = selection.weighted_order_statistic(values, weights, share, beyond)
+            assert found == selection._by_sorting(values, weights, share, beyond)

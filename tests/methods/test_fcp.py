@@ -96,18 +96,6 @@ def test_settings_that_cannot_be(name: str, value: object) -> None:
         FCP(**{name: value})
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        *((CountAt, (values,)) for values in ((), (0.2, 0.1), (0.1, 0.1), (float("nan"),))),
-        *((Counts, odd) for odd in ((-1, ()), (3, (2, 1)), (3, (4,)), (3, (-1,)))),
-    ],
-)
-def test_messages_that_cannot_be(kind: type, fields: tuple) -> None:
-    with pytest.raises(InputError):
-        kind(*fields)
-
-
 @pytest.mark.guarantee(
     "SECURITY.md", "An agent refuses questions that its method's dialogue does not ask in that step"
 )

@@ -59,3 +59,18 @@ def test_what_a_mask_would_hide_is_refused_before(weight, value, why):
     with pytest.raises(InputError, match=why) as caught:
         FixedPoint(0.0, 1.0, 10, 3).word(weight, value)
     assert "1.1" not in str(caught.value), "the agent's own number stays out of the message"
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        (0.0, inf, 10, 3),
+        (1.0, 1.0, 10, 3),
+        (0.0, 1.0, 10, 2),
+        (0.0, 1.0, 0, 3),
+        (0.0, 1.0, 2**30, 3),
+    ],
+)
+def test_a_scale_that_cannot_be_is_refused(terms):
+    with pytest.raises(InputError):
+        FixedPoint(*terms)

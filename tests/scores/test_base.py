@@ -41,6 +41,7 @@ def test_thresholds_per_label_and_per_row() -> None:
         lambda: APS().invert(P, 0.5),
         lambda: WHOLE.of(P, [0, 0], u=[0.5, 0.5]),
         lambda: APS().of(P, [0, 0], u=[0.5]),
+        lambda: APS().of(P, [0, 0], u=[0.5, 2.0]),
     ],
 )
 def test_what_does_not_fit_is_refused(call) -> None:

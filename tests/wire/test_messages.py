@@ -15,6 +15,16 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import kinds_of
 from fedwqcp.federation.server import Server
+from fedwqcp.methods._sketches import WeightedPoints
+from fedwqcp.methods.cphet import FittedDensity, Weighed, WeightedScores
+from fedwqcp.methods.cphet.densities import FeatureDensities
+from fedwqcp.methods.dp_fedcp import DescendFrom, LabelCounts, Step, Sums
+from fedwqcp.methods.fcp import CountAt, Counts
+from fedwqcp.methods.fed_crc import LossCurve
+from fedwqcp.methods.fedcp_qq import QuantileOfQuantiles, RankOf, SampleSize
+from fedwqcp.methods.fedls_cp import ClassSketches, LabelShifted
+from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
+from fedwqcp.methods.rob_fcp import RobustThreshold, Span
 from fedwqcp.wire.codec import brief, decode, encode, terms
 from fedwqcp.wire.messages import (
     LONG_ROSTER,
@@ -161,3 +171,38 @@ def test_no_two_names_are_mapped_to_one(names):
     except InputError:
         reject()
     assert len(set(map(ascii_name, names))) == 2
+
+
+NAN = float("nan")
+IMPOSSIBLE = [
+    (CountAt, [(), (0.2, 0.1), (0.1, 0.1), (NAN,)], ()),
+    (Counts, [-1], ((),)),
+    (Counts, [3], ((2, 1),)),
+    (RankOf, [0, 6], (5,)),
+    (SampleSize, [-1], ()),
+    (Span, [0.9, NAN], (0.4, 3)),
+    (LossCurve, [(1.0, 2.0), (4.0, 2.0), (1.0, -1.0), (NAN,)], (3,)),
+    (ClassSketches, [(-1,), (0,)], (((0.5,),),)),
+    (LabelCounts, [(1, -1)], ()),
+    (Sums, [(1.0, -0.5), (inf,)], ()),
+    (Step, [(1.0, 2.0), (inf,)], ((0.0,),)),
+    (DescendFrom, [(inf,), (0.2, 0.3)], ((1.0,), 0.5)),
+    (FittedDensity, [-1], ((),)),
+    (FeatureDensities, [(), (-1,), (1, 2)], (((),),)),
+    (Weighed, [(-1.0,), (1.0, 1.0)], ((1.0,),)),
+    (WeightedScores, [(NAN,), (0.5, 0.6)], (((1.0,),),)),
+    (PrivateQuantile, [NAN], (10, 1.0, 0.0, REPLACED)),
+    (PrivateQuantile, [0.9], (10, 0.0, 0.0, REPLACED)),
+    (PrivateQuantile, [0.9], (10, 1.0, 1.0, REPLACED)),
+    (WeightedPoints, [(0.2, 0.1), (NAN, 1.0)], ((1, 2), 3)),
+    (QuantileOfQuantiles, [0.1], (1, -1, 0.9)),
+    (RobustThreshold, [0.5], ((-1,), 0.2)),
+    (LabelShifted, [(0.5,)], ((0.1, 0.2), (0.0,), (0.0,), (9.0,), 1.0)),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "rest"), IMPOSSIBLE)
+def test_no_method_s_payload_can_contradict_itself(kind, values, rest):
+    for value in values:
+        with pytest.raises(InputError):
+            kind(value, *rest)
