@@ -19,29 +19,13 @@ LABELS = ("mnist", "fashionmnist", "cifar10", "dermamnist", "bloodmnist", "tissu
 RECIPE = ("paper", "fedwq-cp")
 LEAD = ("randomised APS", "fedls-cp")
 SUMMARISED = (RECIPE, ("randomised APS", "fcp"), LEAD)
-OTHERS = ("split-cp", "fedwq-cp", "fcp", "fedcp-qq", "dp-fedcp")
-SHOWN = (
-    RECIPE,
-    *(("randomised APS", method) for method in OTHERS),
-    LEAD,
-    ("LAC", "fedwq-cp"),
-    ("LAC", "fedls-cp"),
-)
-MATCHED = (
-    RECIPE,
-    *(("randomised APS", method) for method in OTHERS),
-    LEAD,
-)
 
 
 def tables() -> Iterator[tuple[str, str]]:
     """Yield each table with its name; the last is for the page on label shift."""
     results = read_results(RESULTS)
     stressed = journal_of(ROOT / "results" / "stress").read()
-    yield "summary", markdown_table(_summary(results))
-    yield "matched", markdown_table(_matched(stressed))
-    yield "methods", markdown_table(_methods(results))
-    yield "failures", markdown_table(_failures(stressed))
+    yield "summary", markdown_table(_summary(results, stressed))
     yield "tuning", markdown_table(_tuning())
 
 
@@ -94,8 +78,8 @@ def _rows(results: Sequence[Result], dataset: str, row: tuple[str, str]) -> list
     ]
 
 
-def _summary(results: Sequence[Result]) -> Iterator[list[str]]:
-    """Set the recipe beside three other rows, over- and under-coverage apart."""
+def _summary(results: Sequence[Result], stressed: Sequence[StressResult]) -> Iterator[list[str]]:
+    """Set the recipe beside two other rows, over- and under-coverage apart."""
     yield ["", *(f"{preset}, {method}" for preset, method in SUMMARISED), "goal"]
     found = [summary(results, row) for row in SUMMARISED]
     own = [[r for name in LABELS for r in _rows(results, name, row)] for row in SUMMARISED]
@@ -111,24 +95,19 @@ def _summary(results: Sequence[Result]) -> Iterator[list[str]]:
     least = (f"{worst:.3f}" for *_, worst, _ in found)
     yield ["worst agent, median over seeds, worst dataset", *least, "0.942"]
     yield ["size beside the recipe's", *(f"{ratio:.3f}" for *_, ratio in found), "0.68"]
+    yield ["the same where worst agents cover alike", *map(str, _matched(stressed)), ""]
     yield ["bytes sent by an agent, at most", *(f"{max(r.bytes_up for r in o):,}" for o in own), ""]
 
 
-def _matched(stressed: Sequence[StressResult]) -> Iterator[list[str]]:
+def _matched(stressed: Sequence[StressResult]) -> Iterator[str]:
     """Compare sizes where every row's worst agent covers as often as the recipe's does."""
     own = [line for line in stressed if line.factor == "alpha"]
     names = list(dict.fromkeys(line.dataset for line in own))
-    points = {(name, row): _levels(own, name, row) for name in names for row in MATCHED}
-    recipe = {name: points[name, RECIPE][0.05] for name in names}  # miscoverage and size
-    heads = (f"{_title(own, name)}: worst {1 - recipe[name][0]:.3f}" for name in names)
-    yield ["score", "method", *heads, "size ratio", "size ratio at alpha = 0.05"]
-    for row in MATCHED:
-        sizes = [size_at(points[name, row], recipe[name][0]) for name in names]
-        cells = ["none" if x is None else f"{x:.2f}" for x in sizes]
+    recipe = {name: _levels(own, name, RECIPE)[0.05] for name in names}  # miscoverage and size
+    for row in SUMMARISED:
+        sizes = [size_at(_levels(own, name, row), recipe[name][0]) for name in names]
         ratios = [x / recipe[name][1] for name, x in zip(names, sizes, strict=True) if x]
-        matched = f"{geometric_mean(ratios):.3f}" if len(ratios) == len(names) else "none"
-        plain = geometric_mean(points[name, row][0.05][1] / recipe[name][1] for name in names)
-        yield [*row, *cells, matched, f"{plain:.3f}"]
+        yield f"{geometric_mean(ratios):.3f}" if len(ratios) == len(names) else "none"
 
 
 def _levels(
@@ -141,38 +120,3 @@ def _levels(
         here = [x for x in lines if x.alpha == alpha]
         found[alpha] = 1 - median(x.worst for x in here), median(x.size for x in here)
     return found
-
-
-def _failures(stressed: Sequence[StressResult]) -> Iterator[list[str]]:
-    """Show where the worst agent of each method on randomised APS lacks most."""
-    yield ["method", "lacks at most", "dataset", "where"]
-    groups: dict[tuple[str, str, str, float], list[StressResult]] = {}
-    for x in stressed:
-        if x.preset == "randomised APS":
-            groups.setdefault((x.method, x.dataset, x.factor, x.value), []).append(x)
-    lacks = {key: median(1 - x.alpha - x.worst for x in own) for key, own in groups.items()}
-    most = {name: max((v, k) for k, v in lacks.items() if k[0] == name) for name, *_ in lacks}
-    for lack, (method, dataset, factor, value) in sorted(most.values()):
-        title = _title(stressed, dataset)
-        yield [method, f"{lack:.3f}", title, f"{factor} = {value:g}"]
-
-
-def _methods(results: Sequence[Result]) -> Iterator[list[str]]:
-    """Show every shown row over the six datasets."""
-    yield ["score", "method", "gap", "short", "worst agent", "worst class", "size ratio"]
-    for row in SHOWN:
-        gaps, lacks, least, ratio = summary(results, row)
-        figures = f"{gaps:.4f}", f"{lacks:.4f}", f"{least:.3f}", f"{_class(results, row):.3f}"
-        yield [*row, *figures, f"{ratio:.3f}"]
-
-
-def _class(results: Sequence[Result], row: tuple[str, str]) -> float:
-    """Return the worst class's coverage, mean over seeds, agents and datasets."""
-    own = [r.worst_class for name in LABELS for r in _rows(results, name, row)]
-    return fmean(worst for worst in own if worst is not None)
-
-
-def _title(results: Sequence[Result] | Sequence[StressResult], name: str) -> str:
-    """Return a dataset as tables show it."""
-    first = next(r for r in results if r.dataset == name)
-    return first.display_title

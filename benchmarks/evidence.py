@@ -14,15 +14,7 @@ from fedwqcp_lab.studies import byzantine, own, scale, stress
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 METHODS = ("split-cp", "fedls-cp (own)", "fcp", "fedcp-qq", "fedwq-cp", "fedavgq-cp", "max-cp")
 ROBUST = ("split-cp", "guarded-median-cp", "rob-fcp", "fcp", "fedls-cp", "fedwq-cp")
-TIMED = (
-    "reproduce",
-    "weighting",
-    "beyond",
-    "reproduce: quick",
-    "own: quick",
-    "scale: quick",
-    "tabular",
-)
+TIMED = ("reproduce", "beyond", "reproduce: quick", "own: quick", "tabular")
 VARIED = (
     *(f"agents = {n}" for n in (6, 20, 100, 1000)),
     *(f"points = {n}" for n in (20, 50, 1000, 5000)),
@@ -50,18 +42,10 @@ def tables() -> Iterator[tuple[str, str]]:
         f"{m}: own, shared, size" for m in ("split-cp", "fedls-cp (own)", "fedwq-cp", "fcp")
     )
     yield "scale", chosen(scaled["coverage"], VARIED, ("datasets", "exact", *heads))
-    by = [row for row in parsed(scaled["datasets"]) if row["varied"] == "agents = 1000"]
-    heads = tuple(f"{m}: worst, size" for m in ("split-cp", "fedls-cp (own)", "fedwq-cp", "fcp"))
-    yield "scale, 1000 agents", shown(by, ("dataset", "points", *heads))
-    tabular = dict(scale.tables(stress.journal_of(RESULTS / "tabular").read()))["datasets"]
-    yield "scale, tables", shown(parsed(tabular), ("dataset", "varied", "points", *heads))
 
     records = byzantine.journal_of(RESULTS / "byzantine").read()
     attacks = ("too low", "huge n", "huge n, max_n set", "colluding", "copying")
     yield "byzantine, two", chosen(byzantine.effect(records, "sound", 2), ROBUST, attacks)
-    yield "byzantine, three", chosen(byzantine.effect(records, "sound", 3), ROBUST, attacks)
-    cost = byzantine.cost(records, "sound")
-    yield "byzantine, cost", chosen(cost, ROBUST, tuple(parsed(cost)[0])[1:5])
 
     yield "run times", markdown_table(_run_times())
     yield "checksum", f"`{hashlib.sha256((RESULTS / 'SHA256SUMS').read_bytes()).hexdigest()}`"

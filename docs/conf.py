@@ -13,7 +13,6 @@ from pathlib import Path
 
 from docutils import nodes
 from latex2mathml.converter import convert
-from pygments.lexers import TextLexer
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
@@ -199,6 +198,5 @@ def _mathml(formula: str, display: str) -> str:
 def setup(app: Sphinx) -> None:
     """Connect the hooks."""
     app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
-    app.add_lexer("mermaid", TextLexer)  # code hosts draw it; the site shows its text
     app.connect("source-read", complete)
     app.connect("autodoc-skip-member", skip)

@@ -210,7 +210,7 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "auto": (
         "an honest threshold is never below its own agent's, nor above its largest score where its "
         "points suffice for one",
-        "every agent's borrowed threshold, and which share of its labels nobody has seen",
+        "every agent's borrowed threshold",
         (
             "statistical/test_floor.py::test_no_release_lowers_the_floor_or_blows_up_a_finite_threshold",
         ),

@@ -2,7 +2,7 @@
 
 Prints the price table (with ``--base`` before and after), then for each subpackage files, lines of
 code, docstring lines, public module-level names, and modules that exactly one other module imports.
-``--write`` puts the prices into CONTRIBUTING.md; ``--walks`` follows some calls through the files.
+``--walks`` follows some calls through the files.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
-
-from page_parts import put
 
 HEADER = f"{'package':34}{'files':>7}{'code':>8}{'doc':>8}{'public':>8}{'solo':>6}"
 
@@ -113,29 +111,6 @@ def table(modules: list[Module]) -> str:
     rows = [row(name, group) for name, group in sorted(packages.items())]
     median = statistics.median(module.code for module in modules)
     return "\n".join([HEADER, *rows, row("all", modules), f"median file: {median:g} lines of code"])
-
-
-def graph(modules: list[Module]) -> str:
-    """Return the imports between packages as a Mermaid diagram, without those implied by others."""
-    known = {module.name for module in modules}
-    edges: dict[str, set[str]] = defaultdict(set)
-    for module in modules:
-        for name in module.imports & known:
-            package = ".".join(name.split(".")[:2])
-            if package not in (module.package, "fedwqcp") and module.package != "fedwqcp":
-                edges[module.package].add(package)
-
-    def reaches(start: str, end: str, seen: set[str]) -> bool:
-        below = edges[start] - seen
-        seen |= below
-        return end in below or any(reaches(each, end, seen) for each in below)
-
-    lines = ["graph TD"]
-    for package in sorted(edges):
-        for other in sorted(edges[package]):
-            if not any(reaches(mid, other, set()) for mid in edges[package] - {other}):
-                lines.append(f"  {package.split('.')[-1]} --> {other.split('.')[-1]}")
-    return "\n".join(lines)
 
 
 GOALS = {
@@ -331,22 +306,13 @@ def round_by_files() -> None:
             raise SystemExit("the round by files wrote no sets")
 
 
-def tables() -> dict[str, str]:
-    """Return what CONTRIBUTING.md shows."""
-    drawn = graph(read(Path(__file__).parents[1] / "src" / "fedwqcp"))
-    return {"import graph": f"```mermaid\n{drawn}\n```"}
-
-
 def main() -> None:
     """Print what was asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--base", help="a revision to compare with")
-    parser.add_argument("--write", action="store_true", help="put the prices into CONTRIBUTING.md")
     parser.add_argument("--walks", action="store_true", help="count files per walk")
     given = parser.parse_args()
     print(price_table(given.base), end="\n\n")
-    if given.write:
-        put(TOP / "CONTRIBUTING.md", "prices", price_table() + "\n")
     print(table(read(TOP / "src" / "fedwqcp")))
     for name, files, changes in walks() if given.walks else ():
         print(f"{name:28} {files:3} files, {changes:4} changes of file")

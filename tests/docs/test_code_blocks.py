@@ -33,7 +33,7 @@ PRINTS = re.compile(
 )
 NUMBERS = re.compile(r"[0-9a-f]{16}|\d+(?:\.\d+)?(?: \d+)*")
 RUN = ("python", "bash")
-SHOWN = ("console", "toml", "json", "text")
+SHOWN = ("console", "toml", "yaml", "json", "text")
 GALLERY = sorted((ROOT / "docs/gallery").glob("*.py"))
 
 
@@ -107,11 +107,11 @@ def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
 def test_an_output_that_is_not_as_shown_is_found():
     page = "```python\n```\n\nIt prints{}\n\n```text\nround {} ...\n```\n"
     end = page.index("\n\nIt")
-    assert not differs(page.format("", 7), end, "round 7 9\n")
-    assert differs(page.format("", 7), end, "round 8 9\n")
+    assert not differs(page.format("", 7), end, "round 7 ends\n")
+    assert differs(page.format("", 7), end, "round 8 ends\n")
     loose = page.format(", with other numbers in every run", 7)
-    assert not differs(loose, end, "round 8 9\n")
-    assert differs(loose, end, "step 8 9\n")
+    assert not differs(loose, end, "round 8 ends\n")
+    assert differs(loose, end, "step 8 ends\n")
 
 
 @pytest.mark.parametrize("example", GALLERY, ids=lambda example: example.stem)

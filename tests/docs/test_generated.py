@@ -14,7 +14,7 @@ def test_generated_parts_are_current(page):
 
 
 def test_a_stale_part_is_found():
-    stale = "<!-- tools/structure.py: import graph -->\nold\n<!-- end -->"
-    assert "graph TD" in filled(stale)
+    stale = "<!-- benchmarks/privacy.py: published -->\nold\n<!-- end -->"
+    assert "| epsilon |" in filled(stale)
     with pytest.raises(KeyError):
-        filled(stale.replace("graph", "table"))
+        filled(stale.replace("published", "median"))
