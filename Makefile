@@ -97,7 +97,7 @@ $(VENV)/.flower: $(VENV)/.dev
 $(VENV)/.flower-oldest: $(VENV)/bin/python pyproject.toml
 	$(PYTHON) -m venv $(VENV)-flower
 	$(VENV)-flower/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(VENV)-flower/bin/python -m pip install --quiet -e ".[flower,sign]" "flwr==1.32.0" --group test
+	$(VENV)-flower/bin/python -m pip install --quiet -e ".[flower,sign]" "flwr==1.40.0" --group test
 	touch $@
 
 $(VENV)/.nvflare: $(VENV)/.dev

@@ -7,17 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
 
 from fedwqcp.federation.transport.flower import client_app
 from fedwqcp.federation.transport.processes import make_named_folder
-
-try:
-    from flwr.supercore.task_identity import TaskIdentity
-except ModuleNotFoundError:  # before 1.39 a message needs none
-
-    class TaskIdentity:
-        """Takes what nobody asks for."""
-
 
 Tamper = Callable[[int, Message, Message], list[Message]]
 """From a node, a question and the true reply to what the grid delivers instead."""

@@ -70,7 +70,7 @@ def test_an_app_for_five_sites(tmp_path):
     table = tomllib.loads((tmp_path / "five-sites" / "pyproject.toml").read_text())
     round = round_of(table["tool"]["flwr"]["app"]["config"])
     assert round.agents == tuple(f"agent-{at}" for at in range(5))
-    assert round.quorum == 5
+    assert round.quorum == 4
     assert '"num-supernodes=5"' in (tmp_path / "five-sites" / "README.md").read_text()
     with pytest.raises(InputError):
         new_app(tmp_path / "none", 0)

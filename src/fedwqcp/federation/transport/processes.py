@@ -15,7 +15,6 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -31,11 +30,9 @@ from fedwqcp._io import (
     read,
     write_atomic,
 )
-from fedwqcp.errors import InputError, QuorumError
-from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load_release
-from fedwqcp.federation.release import Release
+from fedwqcp.errors import InputError
+from fedwqcp.federation.record import LOG, Failed, LogLine, Stored
 from fedwqcp.federation.site_folder import make_site_folder
-from fedwqcp.readers import load_outputs
 
 PROGRAMS = Path(sys.executable).parent
 """Where the engines' programs are, in the environment of this Python."""
@@ -287,85 +284,11 @@ def descendants(root: int) -> dict[int, str]:
         found |= {pid: stats[pid][19] for pid in more}
 
 
-@dataclass(frozen=True)
-class SiteResult:
-    """What one site has after a round; coverage and mean set size are NaN without a release."""
-
-    agent: str
-    status: str
-    reason: str
-    bytes_up: int
-    bytes_down: int
-    stored: bool
-    coverage: float = float("nan")
-    size: float = float("nan")
-
-
-@dataclass(frozen=True)
-class DemoResult:
-    """What a demonstration ended with: the server's release and record, and each site's result."""
-
-    release: Release
-    sites: tuple[SiteResult, ...]
-    record: Path
-    seconds: dict[str, float]
-
-
 def round_ended(records: Path) -> bool:
     """Tell whether a round with its record in this folder was handed over, or failed."""
     logs = (path for folder in in_folder(records) if is_file(path := folder / LOG))
     lines = (line for path in logs for line in read(path, LOG_BYTES).splitlines())
     return any(isinstance(from_json(line, LogLine), Stored | Failed) for line in lines)  # type: ignore[arg-type]  # a union
-
-
-def run_demo(
-    engine: type[Deployment],
-    folder: Path,
-    sites: Sequence[str],
-    terms: Mapping[str, object],
-    on_step: Callable[[str], None] = lambda _: None,
-) -> DemoResult:
-    """Start an engine and a process for each site, run one round, and stop everything.
-
-    The folder holds ``sites/NAME/cal.npz`` and ``sites/NAME/test.npz``; all else is written there
-    too. `terms` is the run configuration besides ``agents`` and ``records``.
-    """
-    folder = folder.resolve()
-    records = folder / "records"
-    clock, seconds = time.monotonic(), {}
-    on_step(engine.starting)
-    with engine(folder / "federation", sites) as federation:
-        on_step(f"starting {len(sites)} {engine.sites_run}")
-        for name in sites:
-            home = folder / "sites" / name
-            federation.start_site(name, {"outputs": home / "cal.npz", "folder": home / "kept"})
-        federation.wait_online(len(sites))
-        seconds["start"] = time.monotonic() - clock
-        on_step("calibrating; then handing over the release")
-        clock = time.monotonic()
-        config = {**terms, "agents": ",".join(sites), "records": str(records)}
-        run = federation.submit_round(folder, config)
-        status = federation.wait(run, 180.0, lambda: round_ended(records))
-        seconds["run"] = time.monotonic() - clock
-        on_step("stopping every process")
-    found = sorted(records.glob("*/record.json"))
-    if status.lower() != "finished:completed" or not found:
-        raise QuorumError(f"the run ended as {status}; see {folder / 'federation' / 'logs'}")
-    release = load_release(found[0])
-    results = tuple(_site_result(release, name, folder / "sites" / name) for name in sites)
-    return DemoResult(release, results, found[0].parent, seconds)
-
-
-def _site_result(release: Release, name: str, home: Path) -> SiteResult:
-    """Measure the release that a site stored, on the site's test outputs."""
-    record = next(agent for agent in release.agents if agent.name == name)
-    plain = (name, record.status, record.reason, record.bytes_up, record.bytes_down)
-    path = home / "kept" / "release.json"
-    if not exists(path):
-        return SiteResult(*plain, stored=False)
-    own = load_outputs(home / "cal.npz")
-    found = load_release(path).measure(name, load_outputs(home / "test.npz"), calibration=own)
-    return SiteResult(*plain, True, found.coverage, found.size)
 
 
 def _stat(pid: int) -> list[str]:

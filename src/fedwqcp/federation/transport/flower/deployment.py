@@ -21,7 +21,6 @@ from fedwqcp.federation.transport.processes import (
     Deployment,
     free_ports,
     json_of,
-    listens,
     make_named_folder,
     template,
     wait_until,
@@ -38,7 +37,6 @@ _ENVIRONMENT = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "GRPC_ENABLE_FORK_SUPPORT": "0",  # or the watchdog's child may die, with Flower before 1.37
 }
 _FILES = {
     "init.py.in": "@package@/__init__.py",
@@ -52,7 +50,7 @@ _FILES = {
 }
 
 
-TESTED = "1.32 to 1.41"
+TESTED = "1.40 to 1.41"
 """The oldest and the newest Flower that the tests ran on."""
 
 
@@ -110,15 +108,13 @@ class LocalFederation(Deployment):
 
     def __init__(self, folder: Path, agents: Sequence[str]) -> None:
         super().__init__(folder, agents)
-        self.port, self._control, self._runtime = free_ports(3)
-        if _one_port():
-            self._control = self.port
+        (self.port,) = free_ports(1)
         from fedwqcp.federation.certs import make_certs
 
         make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
         make_folder(self.folder / "flwr")
         authority = to_toml(self.folder / "certs" / "ca.crt")
-        address = f"{HOST}:{self._control}"
+        address = f"{HOST}:{self.port}"
         config = template(__package__, "config.toml.in", address=address, authority=authority)
         write_atomic(self.folder / "flwr" / "config.toml", config.encode(), shared=True)
 
@@ -135,7 +131,7 @@ class LocalFederation(Deployment):
         """Start the SuperLink, and wait until it answers."""
         certs = self.folder / "certs"
         command: tuple[str | Path, ...] = (
-            *("flower-superlink", *self._addresses()),
+            *("flower-superlink", "--host", HOST, "--port", str(self.port)),
             *("--disable-runtime-dependency-installation", "--enable-supernode-auth"),
             *("--database", self.folder / "state.db", "--ssl-ca-certfile", certs / "ca.crt"),
             *("--ssl-certfile", certs / "server.pem", "--ssl-keyfile", certs / "server.key"),
@@ -147,8 +143,6 @@ class LocalFederation(Deployment):
             """Tell whether it answers; a process that ended never will."""
             if not self.processes.alive("superlink"):
                 raise InputError(f"the SuperLink ended: see {self.folder / 'logs'}")
-            if not _one_port():
-                return all(listens(port) for port in (self.port, self._control, self._runtime))
             try:
                 url = f"https://{HOST}:{self.port}/health"
                 with urllib.request.urlopen(url, timeout=2, context=trust) as reply:
@@ -157,16 +151,6 @@ class LocalFederation(Deployment):
                 return False
 
         wait_until(_answers, 60, "the SuperLink's first answer")
-
-    def _addresses(self) -> tuple[str, ...]:
-        """Return where the SuperLink listens, as its command line says it."""
-        if _one_port():
-            return ("--host", HOST, "--port", str(self.port))
-        return (
-            *("--fleet-api-address", f"{HOST}:{self.port}"),
-            *("--control-api-address", f"{HOST}:{self._control}"),
-            *("--serverappio-api-address", f"{HOST}:{self._runtime}"),
-        )
 
     def start_site(
         self,
@@ -185,7 +169,7 @@ class LocalFederation(Deployment):
         (own,) = free_ports(1)
         command: tuple[str | Path, ...] = (
             *("flower-supernode", "--superlink", f"{HOST}:{port or self.port}"),
-            *_own_address(own),
+            *("--host", HOST, "--port", str(own)),
             *("--node-config", _stated({"agent": agent, **settings})),
             *("--root-certificates", ca or certs / "ca.crt"),
             *("--auth-supernode-private-key", key or certs / "keys" / agent),
@@ -232,16 +216,3 @@ class LocalFederation(Deployment):
 def _stated(config: Mapping[str, object]) -> str:
     """Return a configuration as Flower's command line says it."""
     return " ".join(f"{name}={to_toml(value)}" for name, value in config.items())
-
-
-def _one_port() -> bool:
-    """Tell whether this Flower speaks HTTP on one port, as from 1.40 on, or gRPC on three."""
-    major, minor = version("flwr").split(".")[:2]
-    return (int(major), int(minor)) >= (1, 40)
-
-
-def _own_address(port: int) -> tuple[str, ...]:
-    """Return where a SuperNode listens for its own apps, as its command line says it."""
-    if _one_port():
-        return ("--host", HOST, "--port", str(port))
-    return ("--clientappio-api-address", f"{HOST}:{port}")

@@ -238,35 +238,11 @@ class FlareFederation(Deployment):
 
     def _provision(self) -> None:
         """Let FLARE make certificates and startup kits, and lock them."""
-        project = {
-            "api_version": 3,
-            "name": "fedwqcp",
-            "participants": [
-                {
-                    "name": SERVER,
-                    "type": "server",
-                    "org": "fedwqcp",
-                    "default_host": HOST,
-                    "fed_learn_port": self.port,
-                },
-                *({"name": n, "type": "client", "org": "fedwqcp"} for n in self.agents),
-                {"name": ADMIN, "type": "admin", "org": "fedwqcp", "role": "lead"},
-            ],
-            "builders": [
-                {
-                    "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
-                    "args": {"template_file": ["master_template.yml"]},
-                },
-                {
-                    "path": "nvflare.lighter.impl.static_file.StaticFileBuilder",
-                    "args": {"config_folder": "config"},
-                },
-                {"path": "nvflare.lighter.impl.cert.CertBuilder"},
-                {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
-            ],
-        }
-        as_yaml = to_json(project, indent=2)  # JSON is YAML too
-        write_atomic(self.folder / "project.yml", as_yaml, shared=True)
+        line = '  - {name: "%s", type: client, org: fedwqcp}'
+        words = {"server": SERVER, "host": HOST, "port": str(self.port), "admin": ADMIN}
+        words["clients"] = "\n".join(line % name for name in self.agents)
+        project = template(__package__, "project.yml.in", **words)
+        write_atomic(self.folder / "project.yml", project.encode(), shared=True)
         reply = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
         if not is_folder(self.kits):
             raise InputError(f"the startup kits could not be made: {reply}")
