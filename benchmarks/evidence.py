@@ -1,4 +1,4 @@
-"""Short tables of the pages on own distributions, scale and Byzantine agents, from results/."""
+"""Short tables of the pages on own distributions and scale, from results/."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fedwqcp_lab.comparison import markdown_table
-from fedwqcp_lab.studies import byzantine, own, scale, stress
+from fedwqcp_lab.studies import own, scale, stress
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 METHODS = ("split-cp", "fedls-cp (own)", "fcp", "fedcp-qq", "fedwq-cp", "fedavgq-cp", "max-cp")
-ROBUST = ("split-cp", "guarded-median-cp", "rob-fcp", "fcp", "fedls-cp", "fedwq-cp")
 TIMED = ("reproduce", "beyond", "reproduce: quick", "own: quick", "tabular")
 VARIED = (
     *(f"agents = {n}" for n in (6, 20, 100, 1000)),
@@ -42,10 +41,6 @@ def tables() -> Iterator[tuple[str, str]]:
         f"{m}: own, shared, size" for m in ("split-cp", "fedls-cp (own)", "fedwq-cp", "fcp")
     )
     yield "scale", chosen(scaled["coverage"], VARIED, ("datasets", "exact", *heads))
-
-    records = byzantine.journal_of(RESULTS / "byzantine").read()
-    attacks = ("too low", "huge n", "huge n, max_n set", "colluding", "copying")
-    yield "byzantine, two", chosen(byzantine.effect(records, "sound", 2), ROBUST, attacks)
 
     yield "run times", markdown_table(_run_times())
     yield "checksum", f"`{hashlib.sha256((RESULTS / 'SHA256SUMS').read_bytes()).hexdigest()}`"

@@ -148,16 +148,12 @@ def tables() -> list[tuple[str, str]]:
     """Return the tables of the page, from the records alone."""
     records = [json.loads(line) for line in RECORDS.read_text().splitlines()]
     agent = {(r["n"], r["epsilon"], r["form"]): r for r in records if r["kind"] == "agent"}
-    mean = {(r["epsilon"], r["form"]): r for r in records if r["kind"] == "mean"}
     head = ["epsilon", *(f"n = {n}" for n in SIZES)]
     plain = ["none", *(shown(agent[n, None, None]) for n in SIZES)]
     found = []
     for form in FORMS:
         rows = [[f"{e:g}", *(shown(agent[n, e, form]) for n in SIZES)] for e in EPSILONS]
         found.append((form, markdown_table([head, plain, *rows])))
-    rows = [[f"{e:g}", *(shown_mean(mean[e, form]) for form in FORMS)] for e in EPSILONS]
-    both = ["none", *(shown_mean(mean[None, form]) for form in FORMS)]
-    found.append(("mean", markdown_table([["epsilon", *FORMS], both, *rows])))
     return found
 
 
@@ -166,13 +162,6 @@ def shown(record: dict[str, float]) -> str:
     if not record["finite"]:
         return "+inf"
     return f"{record['size']:.2f} ({record['coverage']:.3f})"
-
-
-def shown_mean(record: dict[str, float]) -> str:
-    """Write size and coverage, and how many agents had enough points."""
-    if not record["used"]:
-        return "+inf (0 of 6)"
-    return f"{record['size']:.2f} ({record['coverage']:.3f}), {record['used']} of 6"
 
 
 def main() -> None:
