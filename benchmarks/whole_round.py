@@ -124,7 +124,7 @@ def parts() -> dict[tuple[str, str], str]:
         LabelScore.invert: "sets",
         LabelScore.measure: "coverage and sizes",
         sets.as_csv: "the table of sets as text",
-        agent._rates: "coverage and its interval",
+        agent._measured: "coverage and its interval",
     }
     codes = {function.__code__: part for function, part in functions.items()}
     return {(code.co_filename, code.co_name): part for code, part in codes.items()}

@@ -404,20 +404,15 @@ def as_alpha(alpha: object) -> float:
     return value
 
 
-ALLOW_LARGE = ("allow_large_alpha=True", "--allow-large-alpha")
-"""How a level above 0.5 is allowed, in Python and at the command line."""
-
-
 def as_usual_alpha(
-    alpha: object, *, allow_large: bool = False, allowed_by: tuple[str, str] = ALLOW_LARGE
+    alpha: object, *, allow_large: bool = False, allowed_by: str = "allow_large_alpha=True"
 ) -> float:
     """Return a miscoverage level; one above 0.5 is most likely a coverage, and refused."""
     value = as_alpha(alpha)
     if value > 0.5 and not allow_large:
-        python, files = (f"for {100 - 100 * value:g} % coverage pass {how}" for how in allowed_by)
         raise InputError(
             f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)})",
-            cure=(python, files),
+            cure=(f"for {100 - 100 * value:g} % coverage pass {allowed_by}", ""),
         )
     return value
 

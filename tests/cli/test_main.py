@@ -21,15 +21,6 @@ def options(command):
         yield parameter.name, getattr(parameter, "help", None) or ""
 
 
-def test_no_words_of_an_option_are_taken_for_markup_and_dropped():
-    found = list(options(get_command(app)))
-    assert len(found) > 50
-    assert [name for name, text in found if "[" in text] == []
-
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md"
-
-
 def commands(command, words=()):
     """Yield every command of the program by its words."""
     below = getattr(command, "commands", None)
@@ -38,6 +29,27 @@ def commands(command, words=()):
         return
     for name, each in below.items():
         yield from commands(each, (*words, name))
+
+
+COMMANDS = tuple(commands(get_command(app)))
+
+
+def test_no_words_of_an_option_are_taken_for_markup_and_dropped():
+    found = list(options(get_command(app)))
+    assert len(found) > 50
+    assert [name for name, text in found if "[" in text] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_every_command_fits_80_columns_uncut(name):
+    for words in (name.split(), name.split()[:-1]):
+        said = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).output
+        assert max(map(len, said.splitlines())) <= 80
+        assert "..." not in said.partition("\n")[2].replace("...  ", "")
+        assert "\\" not in said
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md"
 
 
 def tabled(heading, known):
@@ -53,7 +65,7 @@ def tabled(heading, known):
 
 
 def test_the_reference_names_the_json_of_every_command():
-    known = set(commands(get_command(app)))
+    known = set(COMMANDS)
     found = tabled("| command | fields beside", known)
     assert len(found) > 15
     assert sorted(found) == sorted(known)

@@ -100,7 +100,7 @@ def test_a_round(folder):
                 "--agent", "b")  # fmt: skip
     (found,) = sets["measured"]
     assert sets["n"] == found["n"] == 60
-    assert found["low"] <= found["rate"] <= found["high"]
+    assert found["low"] <= found["coverage"] <= found["high"]
     assert len((folder / sets["sets"]).read_text().splitlines()) == 61
     own = call_json("agent", "predictor", "--release", "release.json", "--round", "round.json",
                     "--agent", "b", "--calibration", "b.npz", "--out", "own.json")  # fmt: skip

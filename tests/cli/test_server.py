@@ -139,10 +139,12 @@ def test_several_records_and_folders_of_them(tmp_path):
 
 
 def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
+    with open("roster.toml", "a") as file:
+        file.write("quorum = 2\n")
     ids = []
     for _ in range(2):
         facts = call_json(*OPEN, "--agents", "roster.toml", "--score", "lac",
-                          "--alpha", 0.1, "--quorum", 2, plain=False)  # fmt: skip
+                          "--alpha", 0.1, plain=False)  # fmt: skip
         ids.append(facts["round"])
         assert facts["file"] == f"round-{ids[-1]}.json"
     (folder / "answers").mkdir()

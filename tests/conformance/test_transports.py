@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -206,10 +208,13 @@ def test_overlapping_groups_are_the_same_over_every_transport(carry, tmp_path):
 @pytest.mark.parametrize("kind", ["csv", "npz"])
 def test_overlapping_groups_by_commands_under_every_sites_usual_limit(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sites, given = overlapping(), [f"--group={name}" for name in NAMED]
-    (tmp_path / "roster.toml").write_text('agents = ["few", "some", "many"]\nn_classes = 3\n')
+    sites = overlapping()
+    (tmp_path / "roster.toml").write_text(
+        'agents = ["few", "some", "many"]\nn_classes = 3\nmax_groups = 2\n'
+        f"groups = {json.dumps(NAMED)}\n"
+    )
     call("server", "open", "--agents", "roster.toml", "--alpha", 0.1, "--out", "round.json",
-         "--by", "group", *given, "--max-groups", 2)  # fmt: skip
+         "--by", "group")  # fmt: skip
     round = folder.read_round(tmp_path / "round.json")
     for name, n in (("few", 20), ("some", 150), ("many", 700)):
         probs, labels, ids, columns = in_groups(n, n)

@@ -170,7 +170,7 @@ def test_errors_have_their_exit_codes(closed, tmp_path):
     assert "5.0" in said
     assert "0.05" in said
     for wrong, cure in (
-        (["--alpha", 0.9], "--allow-large-alpha"),
+        (["--alpha", 0.9], "write 0.1"),
         (["--alpha", 0.1, "--method", "FedWQ-CP"], "did you mean 'fedwq-cp'?"),
     ):
         bad = ["--agents", "roster.toml", "--out", "bad.json", *wrong]

@@ -34,7 +34,7 @@ METHODS = {
 PARTS = {
     "": [],
     "by label": ["--by", "label"],
-    "by group": ["--by", "group", "--group", "f", "--group", "m"],
+    "by group": ["--by", "group"],
 }
 NOT_BY = {"fed-crc": ("by label",), "cqr": ("by label",)}
 """Sets of several labels and intervals have no threshold by label."""
@@ -105,7 +105,9 @@ def kept(path, data):
 def round_by_files(folder, method, part, cal):
     """Hold a round, and write the predictor of one site."""
     classes = "" if method in ("cqr", "fed-crc") else f"classes = {json.dumps(CLASSES)}"
-    (folder / "roster.toml").write_text(f"agents = {json.dumps(SITES)}\n{classes}\n")
+    (folder / "roster.toml").write_text(
+        f"agents = {json.dumps(SITES)}\n{classes}\ngroups = ['f', 'm']\n"
+    )
     levels = [word for alpha in ALPHAS for word in ("--alpha", alpha)]
     terms = ("--agents", "roster.toml", *levels, "--method", *METHODS[method], *PARTS[part])
     call_process(folder, "server", "open", *terms)

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from fedwqcp.files import to_csv, write_atomic
-from fedwqcp.report.terminal import scale
 from fedwqcp_lab.comparison import (
     ALL,
     AVERAGE,
@@ -32,6 +31,7 @@ from fedwqcp_lab.comparison import (
 )
 from fedwqcp_lab.figures import draw_ablation, draw_partition
 from fedwqcp_lab.results import AgentPartition, Journal, make_out, read_results
+from fedwqcp_lab.terminal import scale
 
 COLUMNS = (
     "preset",

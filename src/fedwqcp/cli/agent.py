@@ -5,11 +5,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import typer
@@ -43,16 +42,15 @@ from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.readers import load_outputs
 from fedwqcp.readers.batches import OutputBatches, batched
-from fedwqcp.report.terminal import scale
-from fedwqcp.scores import Score
 from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
-from fedwqcp.serve import Level, Predictor, parse
+from fedwqcp.serve import Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
-from fedwqcp.wire.messages import Local, Round, unknown_agent
-from fedwqcp.wire.release import ReleaseRecord
+from fedwqcp.wire.messages import Round, unknown_agent
 
 app = typer.Typer(no_args_is_help=True)
+
+Measured: TypeAlias = metrics.AgentMetrics | metrics.AgentRisk
 
 LONGEST = 2000
 """Characters of an answer that are printed."""
@@ -116,15 +114,11 @@ def calibrate(
             help="Epsilon that these outputs may spend over all rounds.",
         ),
     ] = None,
-    privacy_folder: Annotated[
-        Path | None,
-        typer.Option(help="Folder that records what was spent; by default OUTPUTS.privacy."),
-    ] = None,
     data_set: Annotated[
         str | None,
         typer.Option(
-            help="Name of the people in these outputs; by default the file's. What all rounds were "
-            "told of them is kept beside it in NAME.ledger."
+            help="Name of the people in these outputs, by default the file's: NAME.ledger and "
+            "NAME.privacy beside it keep what all rounds were told of them."
         ),
     ] = None,
     temperature_share: Annotated[
@@ -144,14 +138,14 @@ def calibrate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score the calibration points and write the answer to a file, to read before it is sent."""
+    """Score the calibration points, and write the answer to a file."""
     terms, output = _required(folder.read_round(round), require), Output(as_json)
     name, source = _name(agent, terms), outputs if scores is None else scores
     if source is None or None not in (outputs, scores):
         raise InputError("must be given, or --scores in its place", field="--outputs")
     kept = temperature_file or folder.default_name(terms, name, end=".temperature")
     here = Path(source) if "://" not in source else Path(source.rstrip("/").rsplit("/", 1)[-1])
-    budget = _budget(privacy_budget, privacy_folder, here)
+    budget = _budget(privacy_budget, _beside(here, ".privacy", data_set))
     with ExitStack() as opened:
         batches = batched(source, labels, scores=scores is not None)
         if batches is None:
@@ -224,7 +218,7 @@ def ledger(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how many people's scores a site has sent, and how many more it may send."""
+    """Show how many people's scores were sent, and how many may be."""
     if is_file(folder):
         folder = _beside(folder, ".ledger")
     elif not exists(folder):
@@ -253,7 +247,7 @@ def approve(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the rounds that wait for approval, or approve one; it is then answered once."""
+    """List the rounds that wait for approval, or approve one."""
     output = Output(as_json)
     if round is not None:
         approval.approve(folder, round)
@@ -274,7 +268,7 @@ def new_folder(
     folder: Annotated[Path, typer.Argument(help="Where the site is to keep what it sends.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make the folder of a site over Flower or FLARE, or begin a new one after a loss."""
+    """Make the folder of a site over Flower or FLARE."""
     output, new = Output(as_json), make_site_folder(folder)
     output.say(
         f"{folder} "
@@ -316,7 +310,7 @@ def predictor(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write what this site predicts with to a file of its own: it holds no row, and stays here."""
+    """Write what this site predicts with to one file that stays here."""
     terms, who = _release_of(
         context, release, agent, round, require, new_site=new_site, named=new_site
     )
@@ -353,7 +347,7 @@ def predictor(
     )
     output.tell(findings)
     if not new_site:
-        output.say(f"guarantee: {promise(terms, who, level.alpha, level.proved)}")
+        output.say(f"guarantee: {promise(found, who, level.alpha, level.proved)}")
     output.done(
         agent=name,
         predictor=out,
@@ -400,7 +394,7 @@ def predict(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Turn model outputs into prediction sets; with labels, also print their coverage."""
+    """Turn model outputs into prediction sets, and measure them."""
     output, terms, who, cal, again = Output(as_json), None, None, None, None
     if predictor is not None:
         if release or calibration or round:
@@ -432,7 +426,7 @@ def predict(
             terms, who, cal, temperature=None if fitted is None else fitted.temperature
         )
     level = own.level(alpha)
-    promised = _promised(own, level, terms, who)
+    promised = promise(own, own.agent, level.alpha, level.proved)
     if new is None:
         masks.predict(
             partial(own.predict_mask, alpha=alpha, model=model or model_name),
@@ -449,7 +443,7 @@ def predict(
         ready = temperature.for_predictor(own, new)
         sets = own.apply(ready, alpha, allow_empty)
     with in_file(outputs, labels):
-        found = _rates(own, own.score_object, sets, new)
+        found = _measured(own, sets, new)
     rows = calibration_rows(terms.round, ready, again) if terms and found else None
     out = out or Path(f"sets-{name}-{own.round}.csv")
     keep_apart(out, release, outputs, _path(calibration), calibration_labels, round, labels, kept)
@@ -457,18 +451,14 @@ def predict(
     write_atomic(out, as_csv(sets, new.ids).encode())
     empty = float(sets.empty().mean()) if len(sets) else None
     size = float(sets.sizes().mean()) if len(sets) else None
-    output.say(
-        f"{len(sets)} sets in {out}"
-        + (f"; mean size {size:.4g}, {empty:.1%} empty" if len(sets) else "")
-    )
     group = new.groups if own.by == "group" else None
     threshold = np.atleast_1d(own.thresholds_of(group, alpha, len(sets)))
-    if threshold.size:
-        source = "from the predictor" if terms is None else _source(terms, calibration, cal)
-        output.say(f"threshold {_span(threshold)}, {source}")
+    more = f", mean size {size:.4g}, threshold {_span(threshold)}" if threshold.size else ""
+    output.say(f"{len(sets)} sets in {out}{more}")
     if not new_site:
         output.say(f"guarantee: {promised}")
-    _say_rates(found, level.alpha, output)
+    for one in found:
+        output.say(one)
     findings = [
         *([promised_to_new_site(terms, level.alpha)] if terms and new_site else ()),
         *([Finding.of("replaced", file=out)] if replaced else ()),
@@ -490,14 +480,6 @@ def predict(
         measured=found,
         like_calibration=rows["rows"] if rows else 0,
     )
-
-
-def _promised(own: Predictor, level: Level, terms: Release | None, who: str | None) -> str:
-    """Say what is proved, from a release or from a predictor alone."""
-    if terms is not None:
-        return promise(terms, who, level.alpha, level.proved)
-    here = "" if level.proved is None else f"; proved here: at least {level.proved:.3g}"
-    return f"{own.promise}{here}"
 
 
 def _of_release(
@@ -572,18 +554,6 @@ def _span(threshold: Floats) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _source(release: ReleaseRecord, path: str | None, cal: Calibration | None) -> str:
-    """Say what the threshold of an agent was found with."""
-    if (
-        path is None
-        or cal is None
-        or not Plan.of(release.round).method.traits.predicts_from_own_data
-    ):
-        return "from the release"
-    alone = all(isinstance(outcome, Local) for outcome in release.outcomes)
-    return f"found with {'' if alone else 'the release and '}the {cal.n} points of {path}"
-
-
 def _path(source: str | None) -> Path | None:
     return None if source is None or "://" in source else Path(source)
 
@@ -625,12 +595,11 @@ def _calibrated_with(
         return outputs, prediction.calibration_of(round, outputs)
 
 
-def _budget(total: float | None, where: Path | None, outputs: Path) -> Budget | None:
-    """Return the privacy budget of a file of outputs, kept beside the file that a link leads to."""
-    kept = where or _beside(outputs, ".privacy")
+def _budget(total: float | None, kept: Path) -> Budget | None:
+    """Return the privacy budget of a file of outputs."""
     if total is not None:
         return Budget(kept, total)
-    if where is not None or exists(kept):
+    if exists(kept):
         raise InputError(f"{kept} keeps a privacy budget: say how much with --privacy-budget")
     return None
 
@@ -661,79 +630,38 @@ def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
     return agent
 
 
-@dataclass(frozen=True)
-class SetRate:
-    """A rate among some rows and its 95 % interval; ``group`` None for all rows.
-
-    Exact (Clopper-Pearson) for a coverage, Chernoff's for a false-negative rate.
-    """
-
-    group: str | None
-    what: str
-    n: int
-    rate: float
-    low: float
-    high: float
-    size: float
-    empty: float
-
-
 @named_by_line
-def _rates(
-    terms: Round | Predictor, score: Score, sets: LabelSets | Intervals, new: Outputs
-) -> tuple[SetRate, ...]:
-    """Return how many sets hold their label, or how many labels they miss; also in each group."""
-    if new.labels is None or not len(sets):
-        return ()
-    groups = new.groups if terms.by == "group" else None
-    if terms.by == "label":
-        groups = as_labels(new.labels, len(sets), None)
-    parts: list[tuple[str | None, Bools | slice]] = [(None, slice(None))]
-    if groups is not None:
-        names = as_groups(groups, len(sets))
-        shown = dict(enumerate(terms.classes)) if terms.by == "label" else {}
-        parts += [
-            (f"{terms.by} {shown.get(int(name), name) if shown else name}", in_group(names, name))
+def _measured(own: Predictor, sets: LabelSets | Intervals, new: Outputs) -> list[Measured]:
+    """Measure all rows, and those of each label or group that has a threshold of its own."""
+    truth, score = new.labels, own.score_object
+    if truth is None or not len(sets):
+        return []
+
+    def _of(name: str, rows: Bools | slice) -> Measured:
+        if isinstance(score, MultiLabel) and isinstance(sets, LabelSets):
+            return metrics.measure_risk(name, sets[rows], truth[rows])
+        return metrics.measure(name, sets[rows], truth[rows])
+
+    found = [_of(own.agent or "new site", slice(None))]
+    parts = as_labels(truth, len(sets), None) if own.by == "label" else new.groups
+    if own.by is not None and parts is not None:
+        names = as_groups(parts, len(sets))
+        classes = own.classes if own.by == "label" else ()
+        shown = {str(label): name for label, name in enumerate(classes)}
+        found += [
+            _of(f"{own.by} {shown.get(name, name)}", in_group(names, name))
             for name in group_names(names)
         ]
-    found = []
-    for name, rows in parts:
-        own, y = sets[rows], new.labels[rows]
-        size = float(own.sizes().mean())
-        if isinstance(score, MultiLabel) and isinstance(own, LabelSets):
-            risk = metrics.measure_risk("", own, y)
-            what, rates = "false-negative rate", (risk.risk, risk.low, risk.high)
-        else:
-            rate = metrics.measure("", own, y)
-            what, rates = "coverage", (rate.coverage, rate.low, rate.high)
-        found.append(SetRate(name, what, len(own), *rates, size, float(own.empty().mean())))
-    return tuple(found)
+    return found
 
 
-def _say_rates(found: Sequence[SetRate], alpha: float, output: Output) -> None:
-    """Print rates, each with a bar."""
-    if not found:
-        return
-    nominal = 1 - alpha if found[0].what == "coverage" else alpha
-    ends = (end for rate in found for end in (rate.low, rate.high))
-    bars = scale(ends, nominal, ascii=output.console.options.ascii_only)
-    for rate in found:
-        name = "" if rate.group is None else f"{rate.group}: "
-        of = f" of {rate.n}, mean size {rate.size:.4g}, {rate.empty:.1%} empty" if name else ""
-        bar = bars.bar(rate.low, rate.rate, rate.high)
-        kind = "exact" if rate.what == "coverage" else "Chernoff"
-        output.say(
-            f"{name}{rate.what} {rate.rate:.4f}{of}, {kind} 95 % interval {rate.low:.4f} to "
-            f"{rate.high:.4f}  {bars.left:g} {bar} {bars.right:g}"
-        )
-
-
-def _missed(found: Sequence[SetRate], alpha: float, points: int | None) -> Iterator[Finding]:
+def _missed(found: Sequence[Measured], alpha: float, points: int | None) -> Iterator[Finding]:
     """Find rates beyond what was asked for; ``points`` calibrated, where they are known."""
-    for rate in found:
-        if rate.what == "coverage" and rate.high < 1 - alpha:
-            n = points if rate.group is None else None
-            chance = rate.rate >= metrics.explained(rate.n, n, alpha)
-            yield Finding.of("coverage-low", part=rate.group, level=1 - alpha, chance=chance)
-        if rate.what != "coverage" and rate.low > alpha:
-            yield Finding.of("risk-high", part=rate.group, level=alpha)
+    for place, one in enumerate(found):
+        part = one.agent if place else None
+        if isinstance(one, metrics.AgentMetrics) and one.high < 1 - alpha:
+            n = None if place else points
+            chance = one.coverage >= metrics.explained(one.n, n, alpha)
+            yield Finding.of("coverage-low", part=part, level=1 - alpha, chance=chance)
+        if isinstance(one, metrics.AgentRisk) and one.low > alpha:
+            yield Finding.of("risk-high", part=part, level=alpha)

@@ -47,7 +47,7 @@ def new(
     ] = "your-organisation",
     as_json: AsJson = False,
 ) -> None:
-    """Write a minimal, commented Flower app of your own that runs as it is."""
+    """Write a commented Flower app of your own that runs as it is."""
     from fedwqcp.federation.transport.flower.deployment import new_app
 
     if sites is None:
@@ -68,7 +68,7 @@ def new_job(
     folder: Annotated[Path, typer.Argument(help="A new folder; it names the job.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write a commented NVIDIA FLARE job: the terms of a round, and no code."""
+    """Write a commented FLARE job: the terms of a round, and no code."""
     from fedwqcp.federation.transport.nvflare.deployment import new_job
 
     output, files = Output(as_json), new_job(folder)
@@ -83,7 +83,7 @@ def allow(
     kit: Annotated[Path, typer.Argument(help="Startup kit of a site or of the coordinator.")],
     as_json: AsJson = False,
 ) -> None:
-    """Lock a startup kit: it runs only fedwqcp's classes, no code that a job brings."""
+    """Lock a startup kit: it runs no code that a job brings."""
     from fedwqcp.federation.transport.nvflare.deployment import allow
 
     output, files = Output(as_json), allow(kit)
@@ -115,7 +115,7 @@ def demo_nvflare(
     deadline: Deadline = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Run one round between a FLARE server and four clients on this machine, then stop them."""
+    """Run one round between a FLARE server and four clients here."""
     from fedwqcp.federation.transport.nvflare.deployment import FlareFederation
 
     terms = {"method": method, "alpha": alpha, "deadline": deadline}

@@ -90,7 +90,7 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show four real hospitals: what the default promises, what it costs, and averaging."""
+    """Show four real hospitals: what is promised, and what it costs."""
     output = Output(as_json, DEMO_WIDTH)
     if splits is not None:
         make_folder(out)
@@ -136,7 +136,7 @@ def certs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a local CA, a server certificate and a key for each site, for trials only."""
+    """Make a trial CA, a server certificate and a key for each site."""
     from fedwqcp.federation.certs import DAYS, make_certs
 
     output = Output(as_json)
@@ -155,7 +155,7 @@ def new_signing_key(
     key: Annotated[Path, typer.Argument(help="Where the private key is written.")],
     as_json: AsJson = False,
 ) -> None:
-    """Make a private key, which stays here, and print its public half for the roster."""
+    """Make a private key, and print its public half for the roster."""
     public, output = new_key(key), Output(as_json)
     output.say(f"{key} is the private key: it stays here. For the roster, under [keys]:")
     output.say(_roster_line(key, public))
@@ -179,12 +179,12 @@ def _roster_line(key: Path, public: str) -> str:
 
 
 def methods(name: Which = None, as_json: AsJson = False) -> None:
-    """List every method with its guarantee and settings; or show one in full."""
+    """List all methods with guarantee and settings, or show one."""
     _list(all_methods, name, Output(as_json), "method", "what it does")
 
 
 def scores(name: Which = None, as_json: AsJson = False) -> None:
-    """List every score with its settings; or show one in full."""
+    """List all scores with their settings, or show one."""
     _list(all_scores, name, Output(as_json), "score", "what it is")
 
 

@@ -174,7 +174,7 @@ def inputs(
     check: Check = False,
     as_json: AsJson = False,
 ) -> None:
-    """Test inputs before labels arrive, such as the sets of `agent predict`."""
+    """Test inputs before labels arrive, such as sizes of sets."""
     values = read_column(_read(rows), column)
     with changing(state) as monitor:
         monitor.update_inputs(agent, values, batch=batch, baseline=baseline)

@@ -31,12 +31,12 @@ VERSION = 1
 WIDTH = 120
 """Columns of a table where the output is no terminal."""
 
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object instead of text, for scripts.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AllowEmpty = Annotated[
     bool,
-    typer.Option(help="Whether sets may be empty; if not, each holds the most probable label."),
+    typer.Option(
+        " /--no-allow-empty", show_default=False, help="The most probable label is in every set."
+    ),
 ]
 LabelsFile = Annotated[
     Path | None, typer.Option(help="Labels in an .npy file, where the outputs carry none.")
@@ -138,7 +138,7 @@ def with_help(app: typer.Typer) -> None:
     app : typer.Typer
         The commands.
     """
-    app.info.cls = _Group
+    app.info.cls, app.rich_markup_mode = _Group, None
     for command in app.registered_commands:
         command.cls = _Command
     for group in app.registered_groups:
@@ -148,14 +148,21 @@ def with_help(app: typer.Typer) -> None:
 
 class _Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show the help of arguments, which some versions of typer and click leave out."""
+        """Write plain text; versions of typer and click differ in theirs, and in its escapes."""
         hints = get_type_hints(unwrap(self.callback), include_extras=True) if self.callback else {}
-        parameters: list[Any] = list(self.params)  # typer's types of them differ by version
-        for parameter in parameters:
-            for stated in getattr(hints.get(str(parameter.name)), "__metadata__", ()):
-                if parameter.param_type_name == "argument":
-                    parameter.help = stated.help
-        super().format_help(ctx, formatter)
+        sections: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
+        for parameter in self.get_params(ctx):
+            name, text = parameter.get_help_record(ctx) or (parameter.make_metavar(ctx), "")
+            if parameter.param_type_name == "argument":  # whose help some versions leave out
+                (stated,) = hints[str(parameter.name)].__metadata__
+                text = stated.help
+            sections[parameter.param_type_name].append((name.strip(" /"), text.replace("\\[", "[")))
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        for kind, rows in sections.items():
+            if rows:
+                with formatter.section(f"{kind.capitalize()}s"):
+                    formatter.write_dl(rows)
 
 
 class _Group(TyperGroup):

@@ -32,7 +32,7 @@ def onnx(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a graph that gives the same sets or intervals, to the last bit."""
+    """Write a graph that gives the same sets, to the last bit."""
     keep_apart(out, predictor, model)
     own, output = parse(read(predictor), str(predictor)), Output(as_json)
     dtype = "float64" if double else "float32"
@@ -55,7 +55,7 @@ def write_vectors(
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Write rows with the sets that must come out, to test a program in another language on."""
+    """Write rows and their sets, to test another program on."""
     output = Output(as_json)
     write_atomic(out, vectors.vectors(seed), shared=True)
     output.say(f"{out}: cases of the page on the predictor's format")
@@ -67,7 +67,7 @@ def write_page(
     out: Annotated[Path, typer.Argument(help="Where it is written, such as sets.html.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write an offline page: drop a predictor, paste probabilities, read the set in words."""
+    """Write an offline page that turns probabilities into sets."""
     output = Output(as_json)
     write_atomic(out, page(), shared=True)
     output.say(f"{out}: opens in a browser and asks nobody for anything")

@@ -36,7 +36,7 @@ def report(
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Write one page that shows who is covered, how large the sets are and what was sent."""
+    """Write one page: who is covered, sizes of sets, what was sent."""
     from fedwqcp.report import html as pages
 
     keep_apart(out, source, outputs, labels, calibration)

@@ -26,13 +26,11 @@ from fedwqcp.federation.plan import (
     new_round,
     target_line,
 )
-from fedwqcp.federation.plan import preset as find_preset
 from fedwqcp.federation.record import LOG, load_release
 from fedwqcp.federation.release import Release, statuses
 from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
-from fedwqcp.registry import settings_of, typed
-from fedwqcp.scores import Score
+from fedwqcp.registry import typed
 from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import holds, mistaken_for
 from fedwqcp.wire.messages import MAX_N
@@ -51,8 +49,8 @@ def open_(
     agents: Annotated[
         Path,
         typer.Option(
-            help="Roster: a TOML file with a list of agents, and where wanted one of classes, "
-            "quorum and max_n."
+            help="Roster: a TOML file that lists the agents; it may also state classes, groups, "
+            "quorum, max_n and keys."
         ),
     ],
     alpha: Annotated[
@@ -61,78 +59,35 @@ def open_(
     ],
     method: Annotated[
         str,
-        typer.Option(
-            help="Name of a method (`fedwqcp methods` lists them); `fedwqcp advise` chooses one "
-            "from a record."
-        ),
+        typer.Option(help="Name of a method (`fedwqcp methods` lists them)."),
     ] = "auto",
     setting: Annotated[
         list[str] | None,
         typer.Option(
-            help="Setting of the method, name=value, such as tail=16; repeat for several. "
-            "`fedwqcp methods NAME` explains those of a method."
+            help="Setting of the method, such as tail=16 (`fedwqcp methods NAME`); repeat for "
+            "several."
         ),
     ] = None,
-    score: Annotated[
-        str | None, typer.Option(help="Name of a score (`fedwqcp scores`); by default aps.")
-    ] = None,
+    score: Annotated[str, typer.Option(help="Name of a score (`fedwqcp scores`).")] = "aps",
     score_setting: Annotated[
         list[str] | None,
-        typer.Option(help="Setting of the score, name=value; `fedwqcp scores NAME` explains them."),
-    ] = None,
-    rule: Annotated[
-        str | None, typer.Option(help="Set rule: leq, leq_top1 or until; by default leq.")
+        typer.Option(help="Setting of the score (`fedwqcp scores NAME`); repeat for several."),
     ] = None,
     allow_empty: AllowEmpty = True,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="Score, rule and the setting overflow together: sound (randomised aps, leq, "
-            "propagate) or paper (deterministic aps, leq_top1, clip). `fedwqcp methods NAME` says "
-            "what overflow means."
-        ),
-    ] = None,
     by: Annotated[
         str | None,
         typer.Option(
-            help="label or group: a threshold for each label, or for each group of rows (a column "
-            "'group', and --group for each name). Not every method allows it: `fedwqcp methods "
-            "NAME`."
+            help="label or group: a threshold for each label, or for each of the groups that the "
+            "roster names. Not every method allows it."
         ),
     ] = None,
-    group: Annotated[
-        list[str] | None, typer.Option(help="Name of a group, for --by group; repeat for all.")
-    ] = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(help="Names of the classes with commas, in the order of every model."),
-    ] = None,
-    max_groups: Annotated[
-        int, typer.Option(help="Of how many groups a row may be, where groups overlap.")
-    ] = 1,
     target: Annotated[
         str,
         typer.Option(
-            help="Whom each agent will predict: own (people like its own), mixture (people of all "
-            "agents), or shares separated by commas."
+            help="Whom agents will predict: own (people like their own), mixture (people of all "
+            "agents), or label shares with commas."
         ),
     ] = "own",
-    quorum: Annotated[
-        int | None,
-        typer.Option(
-            help="Valid answers that a release needs; by default all but one, of two sites both."
-        ),
-    ] = None,
-    require_signatures: Annotated[
-        bool,
-        typer.Option(
-            "--require-signatures",
-            help="Accept only answers that are signed with the keys in the roster.",
-        ),
-    ] = False,
-    allow_large_alpha: Annotated[
-        bool, typer.Option("--allow-large-alpha", help="Accept levels above 0.5.")
-    ] = False,
     out: Annotated[
         Path | None, typer.Option(help="Where the round is written; by default round-ID.json.")
     ] = None,
@@ -140,38 +95,20 @@ def open_(
 ) -> None:
     """Open a round: write its terms for the agents."""
     roster = load_roster(agents)
-    settings = parse_settings(setting or [])
-    chosen_score: Score
-    if preset is not None:
-        if score or score_setting or rule:
-            raise InputError(f"--preset {preset} sets score and rule: leave out --score and --rule")
-        chosen = find_preset(preset)
-        chosen_score, rule = chosen.score, chosen.rule
-        if "overflow" in settings_of(methods.find(method)):
-            settings = {"overflow": chosen.overflow, **settings}
-    else:
-        chosen_score = scores.get(score or "aps", **parse_settings(score_setting or []))
-    given = [name.strip() for name in classes.split(",")] if classes else roster.classes
-    if roster.classes and given and list(given) != list(roster.classes):
-        raise InputError(
-            f"--classes must be those of the roster, in the same order: {agents} names "
-            f"{', '.join(roster.classes)}; leave one of the two out"
-        )
     round = new_round(
         roster.agents,
-        methods.get(method, **settings),
-        chosen_score,
-        as_alphas(alpha, allow_large=allow_large_alpha),
-        rule=rule or "leq",
+        methods.get(method, **parse_settings(setting or [])),
+        scores.get(score, **parse_settings(score_setting or [])),
+        as_alphas(alpha),
         allow_empty=allow_empty,
-        quorum=roster.quorum if quorum is None else quorum,
+        quorum=roster.quorum,
         max_n=MAX_N if roster.max_n is None else roster.max_n,
         n_classes=roster.n_classes,
-        classes=given,
+        classes=roster.classes,
         by=by,
-        groups=tuple(group or ()),
-        max_groups=max_groups,
-        keys=_keys(roster, agents) if require_signatures else {},
+        groups=roster.groups if by == "group" else (),
+        max_groups=roster.max_groups if by == "group" else 1,
+        keys=_keys(roster, agents),
         target=as_target(target),
     )
     out = out or folder.default_name(round, "round")
@@ -180,8 +117,6 @@ def open_(
     output.say(f"round {round.id} is open: send {out} to {named(round.agents, 12)}")
     if line := target_line(round.target, Plan.of(round).method, round.method.name):
         output.say(line)
-    if roster.keys and not require_signatures:
-        output.say(f"note: {agents} names keys, and this round takes unsigned answers alone")
     output.done(round=round.id, file=out, agents=round.agents, target=round.target)
 
 
@@ -202,7 +137,7 @@ def close(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Close a round: accept or refuse each answer, and release the thresholds."""
+    """Accept or refuse each answer, and release the thresholds."""
     out = out or folder.default_name(folder.read_round(round), "release")
     files = folder.answer_files(round, answers or [], out)
     closed, output = folder.close_round(round, files, out), Output(as_json)
@@ -269,13 +204,12 @@ def _agents(release: Release) -> list[dict[str, object]]:
 
 
 def _keys(roster: Roster, path: Path) -> dict[str, str]:
+    """Return the keys of a roster, which has that of every agent or none."""
     keys = roster.keys or {}
-    missing = [name for name in roster.agents if name not in keys]
-    if missing:
+    if keys and (missing := [name for name in roster.agents if name not in keys]):
         raise InputError(
-            f"--require-signatures needs a public key of every agent: {path} names none for "
-            f"{', '.join(missing)}; each site makes its own with `fedwqcp keys new` and sends the "
-            "public half"
+            f"{path} must name a key of every agent, or none; it lacks {named(missing)}: each site "
+            "makes its own with `fedwqcp keys new` and sends the public half"
         )
     return keys
 
@@ -307,7 +241,7 @@ def advise(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which method to use for the agents of a round, or for a site that joins, and why."""
+    """Say which method suits the agents of a round, and why."""
     path = record / "record.json" if is_folder(record) else record
     if is_file(path) and holds(read(path)) == "round":
         raise InputError(
@@ -343,7 +277,7 @@ def audit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute a release from the accepted answers, and say whether it matches."""
+    """Recompute a release from the accepted answers, and compare."""
     terms = None if round is None else folder.read_round(round)
     records = [record for folder in folders for record in _records(folder)]
     found, output = {record: recompute(record, terms) for record in records}, Output(as_json)

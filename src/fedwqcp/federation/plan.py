@@ -19,7 +19,6 @@ from msgspec import Meta
 from fedwqcp import methods, scores
 from fedwqcp._io import exists, load_toml
 from fedwqcp._validation import (
-    ALLOW_LARGE,
     Floats,
     as_classes,
     as_usual_alpha,
@@ -308,21 +307,14 @@ def stamp() -> dict[str, str]:
     return {"created": made, "software": f"fedwqcp {__version__}"}
 
 
-def as_alphas(
-    alpha: float | Sequence[float] | Floats,
-    *,
-    allow_large: bool = False,
-    allowed_by: tuple[str, str] = ALLOW_LARGE,
-) -> tuple[float, ...]:
+def as_alphas(alpha: float | Sequence[float] | Floats, **allowed: Any) -> tuple[float, ...]:
     """Return one or several miscoverage levels as a tuple; above 0.5 only if allowed."""
     given = plain(alpha)
     several = isinstance(given, Sequence) and not isinstance(given, str | bytes)
     levels = given if several else (given,)
     if not levels:
         raise InputError("alpha must be at least one level, got none")
-    return tuple(
-        as_usual_alpha(level, allow_large=allow_large, allowed_by=allowed_by) for level in levels
-    )
+    return tuple(as_usual_alpha(level, **allowed) for level in levels)
 
 
 def set_rule(rule: str, allow_empty: bool) -> Rule:
@@ -431,7 +423,7 @@ def _check_overlap(round: Round, cal: Calibration, private: bool) -> None:
             field="max_groups",
             cure=(
                 f"open the round with max_groups={most}",
-                f"ask the server for a round with --max-groups {most}",
+                f"ask the server for a round with max_groups = {most} in its roster",
             ),
         )
 
@@ -484,6 +476,8 @@ class Roster(msgspec.Struct, frozen=True):
     max_n: Annotated[int | None, Meta(description="an integer")] = None
     n_classes: Annotated[int | None, Meta(description="an integer")] = None
     classes: Annotated[tuple[str, ...], Meta(description="a list of names")] = ()
+    groups: Annotated[tuple[str, ...], Meta(description="a list of names")] = ()
+    max_groups: Annotated[int, Meta(description="an integer")] = 1
     keys: Annotated[dict[str, str] | None, Meta(description="a table of public keys by agent")] = (
         None
     )
@@ -492,8 +486,8 @@ class Roster(msgspec.Struct, frozen=True):
 def load_roster(path: Path) -> Roster:
     """Read a roster from a TOML file: ``agents = ["st-mary", "lakeside"]`` and optional settings.
 
-    These are ``quorum``, ``max_n``, ``n_classes``, ``classes`` (a list of names), and a table
-    ``[keys]`` of public keys by agent.
+    These are ``quorum``, ``max_n``, ``n_classes``, ``classes`` and ``groups`` (lists of names),
+    ``max_groups``, and a table ``[keys]`` of public keys by agent, whose answers are then signed.
     """
     if not exists(path):
         names = [name.strip() for name in str(path).split(",")]

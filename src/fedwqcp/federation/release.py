@@ -610,27 +610,24 @@ def _span(values: Sequence[float]) -> str:
 
 
 def promise(
-    release: Release,
+    made: Release | Predictor,
     agent: str | None = None,
     alpha: float | None = None,
     proved: float | None = None,
 ) -> str:
-    """Say what is proved of a release and under which assumption, or why nothing is."""
-    kind, strength = release.guarantee.kind, release.guarantee.strength
+    """Say what is proved and under which assumption, or why nothing is."""
+    score = made.score if isinstance(made, Release) else made.score_object
+    alphas = made.round.alphas if isinstance(made, Release) else ()
+    of = "mask" if isinstance(score, Mask) else "set"
     text = guarantee(
-        kind,
-        strength,
-        release.round.alphas if alpha is None else (alpha,),
+        made.guarantee.kind,
+        made.guarantee.strength,
+        alphas if alpha is None else (alpha,),
         agent=agent,
         proved=proved,
-        of="mask"
-        if isinstance(release.score, Mask)
-        else "interval"
-        if isinstance(release.score, IntervalScore)
-        else "set",
+        of="interval" if isinstance(score, IntervalScore) else of,
     )
-    why = release.assumption
-    return f"{text}, if: {why}" if release.guarantee else f"{text} ({why})"
+    return f"{text}, if: {made.assumption}" if made.guarantee else f"{text} ({made.assumption})"
 
 
 def keep_findings(release: Release, findings: tuple[Finding, ...]) -> None:

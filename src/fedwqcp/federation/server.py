@@ -39,7 +39,7 @@ _log = logging.getLogger("fedwqcp")
 
 MORE_ANSWERS = (
     "Get the missing answers, or open a round with a smaller quorum: `quorum` in the roster or the "
-    "run configuration, or --quorum"
+    "run configuration"
 )
 """What to do where too few answers came, unless the round is closed already."""
 

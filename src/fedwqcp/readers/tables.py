@@ -318,7 +318,7 @@ def _meant_by(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> 
         return ""
     return (
         f"; columns named by class ({listed(others)}?) are read where the round names its classes: "
-        "`classes = [...]` in the roster, or --classes of `server open`"
+        "`classes = [...]` in the roster"
     )
 
 

@@ -681,15 +681,15 @@ def _check_groups(round: Round) -> None:
             field="n_classes",
             cure=(
                 "pass n_classes=3 for three classes",
-                "write n_classes = 3 for three classes in the roster, or name them with --classes",
+                "write n_classes = 3 for three classes in the roster, or name the classes there",
             ),
         )
     if (round.by == "group") != bool(round.groups):
         named = (
             "pass groups= with the data",
-            "name each with --group, such as --group female --group male",
+            "name them in the roster: groups = ['female', 'male']",
         )
-        left_out = ("leave groups out, or pass by='group'", "leave --group out, or add --by group")
+        left_out = ("leave groups out, or pass by='group'",) * 2
         raise InputError(
             "must be named where thresholds are by group, and only there",
             field="groups",

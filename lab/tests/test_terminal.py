@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedwqcp.report.terminal import Scale, scale
+from fedwqcp_lab.terminal import Scale, scale
 
 
 def test_a_bar_drawn_by_hand():
