@@ -100,7 +100,7 @@ def demo_flower(
     deadline: Deadline = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Run one round between a SuperLink and four SuperNodes on this machine, then stop them."""
+    """Run one round between a SuperLink and four SuperNodes here."""
     from fedwqcp.federation.transport.flower.deployment import LocalFederation
 
     terms = {"method": method, "alpha": alpha, "deadline": deadline}
