@@ -276,8 +276,17 @@ def parse_json(data: str | bytes, field: str = "") -> Any:
 
 def to_json(value: object, *, indent: int = 0) -> bytes:
     """Write a value as JSON with a final newline: on one line, or indented for people."""
-    data = msgspec.json.encode(value)
+    data = msgspec.json.encode(value, enc_hook=as_plain)
     return (msgspec.json.format(data, indent=indent) if indent else data) + b"\n"
+
+
+def as_plain(value: object) -> float | str:
+    """Return a number or text of NumPy as Python's own; nothing else can be written."""
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
+    raise InputError(f"cannot travel: {type(value).__name__}")
 
 
 _FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?![\d.]+(?:[eE][+-]?\d+)?\Z))")

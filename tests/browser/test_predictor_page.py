@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.serve.page import page as written
+from command_line import call_json
 from serve.cases import released
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    (folder / "sets.html").write_bytes(written())
+    call_json("predictor", "page", folder / "sets.html")
     release, _, new = released("three-levels")
     own = release.predictor("köln", model="net 3.1", valid_until="2031-05-31")
     own.save(folder / "köln.json")

@@ -106,7 +106,6 @@ def test_a_round(folder):
                     "--agent", "b", "--calibration", "b.npz", "--out", "own.json")  # fmt: skip
     assert own["levels"][0]["thresholds"] == [[sets["threshold"][0]]]
     assert call_json("predictor", "page", "sets.html")["files"] == ["sets.html"]
-    assert call_json("predictor", "vectors", "vectors.json")["files"] == ["vectors.json"]
     if find_spec("onnx"):
         assert call_json("predictor", "onnx", "own.json", "own.onnx")["files"] == ["own.onnx"]
 

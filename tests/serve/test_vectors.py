@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+import predictor_vectors as vectors
 import pytest
 
 import fedwqcp as fw
-from fedwqcp.serve import vectors
 from serve.cases import arrays, predicted
 
 SERVE = Path(fw.__file__).parent / "serve"

@@ -45,9 +45,7 @@ app = typer.Typer(
 keys = typer.Typer(no_args_is_help=True)
 app.add_typer(server.app, name="server", help="Open and close rounds.")
 app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
-app.add_typer(
-    predictor.app, name="predictor", help="Graphs, test vectors and a page of predictors."
-)
+app.add_typer(predictor.app, name="predictor", help="Graphs and a page of predictors.")
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
 app.add_typer(
     engines.flower, name="flower", help="Federations over Flower: an app of one's own, a demo."

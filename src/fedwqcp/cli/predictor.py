@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from fedwqcp import serve
 from fedwqcp._io import keep_apart, read, write_atomic
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output
-from fedwqcp.serve import parse, vectors
-from fedwqcp.serve.page import page
 
 app = typer.Typer(no_args_is_help=True)
+
+SERVE = Path(serve.__file__).parent
 
 
 @app.command()
@@ -34,7 +35,7 @@ def onnx(
 ) -> None:
     """Write a graph that gives the same sets, to the last bit."""
     keep_apart(out, predictor, model)
-    own, output = parse(read(predictor), str(predictor)), Output(as_json)
+    own, output = serve.parse(read(predictor), str(predictor)), Output(as_json)
     dtype = "float64" if double else "float32"
     own.to_onnx(
         out,
@@ -49,26 +50,14 @@ def onnx(
     output.done(files=[out])
 
 
-@app.command("vectors")
-def write_vectors(
-    out: Annotated[Path, typer.Argument(help="Where they are written, as JSON.")],
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Write rows and their sets, to test another program on."""
-    output = Output(as_json)
-    write_atomic(out, vectors.vectors(seed), shared=True)
-    output.say(f"{out}: cases of the page on the predictor's format")
-    output.done(files=[out])
-
-
-@app.command("page")
-def write_page(
+@app.command()
+def page(
     out: Annotated[Path, typer.Argument(help="Where it is written, such as sets.html.")],
     as_json: AsJson = False,
 ) -> None:
     """Write an offline page that turns probabilities into sets."""
     output = Output(as_json)
-    write_atomic(out, page(), shared=True)
+    html, script = (read(SERVE / name) for name in ("page.html", "predictor.js"))
+    write_atomic(out, html.replace(b"/* predictor.js */", script), shared=True)
     output.say(f"{out}: opens in a browser and asks nobody for anything")
     output.done(files=[out])

@@ -5,10 +5,9 @@ file              what it holds
 ================  ==================================================================
 ``predictor.py``  `Predictor`: the file, its checks, and sets or intervals from it
 ``onnx.py``       the same as a graph for ONNX runtimes
-``vectors.py``    test vectors for consumers in other languages
 ================  ==================================================================
 
-``predictor.js`` is such a consumer, ``page.html`` the page that `write_page` puts it into.
+``predictor.js`` does it in JavaScript, and ``fedwqcp predictor page`` puts it into ``page.html``.
 """
 
 from fedwqcp.serve.predictor import Level, Predictor, model_digest, parse

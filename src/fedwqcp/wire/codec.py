@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union
 import msgspec
 from msgspec.structs import replace
 
-from fedwqcp._io import parse_json, reason_and_place
+from fedwqcp._io import as_plain, parse_json, reason_and_place
 from fedwqcp.errors import InputError, MalformedMessageError, RecordError
 from fedwqcp.wire.limits import MESSAGE_BYTES, check_extent
 from fedwqcp.wire.messages import (
@@ -103,7 +103,7 @@ def _bytes(message: object) -> bytes:
 
 def _with_infinity(thing: Any) -> Any:
     """Return a message as JSON knows it, with ``"inf"`` for +inf; NaN and -inf are refused."""
-    thing = msgspec.to_builtins(thing, enc_hook=_float) if isinstance(thing, Message) else thing
+    thing = msgspec.to_builtins(thing, enc_hook=as_plain) if isinstance(thing, Message) else thing
     if isinstance(thing, float) and not isfinite(thing):
         if thing != inf:
             raise InputError(f"only numbers and +inf can travel, got {thing}")
@@ -116,14 +116,7 @@ def _with_infinity(thing: Any) -> Any:
     return thing
 
 
-def _float(number: object) -> float:
-    """Return a number of NumPy as Python's own."""
-    if isinstance(number, float):
-        return float(number)
-    raise InputError(f"cannot travel: {type(number).__name__}")
-
-
-_ENCODER = msgspec.json.Encoder(enc_hook=_float)
+_ENCODER = msgspec.json.Encoder(enc_hook=as_plain)
 
 
 def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "unknown") -> M:

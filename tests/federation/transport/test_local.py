@@ -338,3 +338,11 @@ def test_columns_found_by_name_do_not_decide_the_order_of_classes(first):
     assert named.threshold("b") == fw.calibrate(
         {"a": agents["a"]}, method="fedwq-cp", alpha=0.1, score="lac"
     ).threshold("a")
+
+
+def test_names_may_be_those_of_numpy(tmp_path):
+    names, path = np.unique(["b", "a"]), tmp_path / "a.json"
+    release = fw.calibrate(dict.fromkeys(names, A), alpha=0.2, score=fw.AbsoluteResidual())
+    assert release.round.agents == ("a", "b")
+    release.predictor(names[0]).save(path)
+    assert fw.load(path).agent == "a"

@@ -1,5 +1,6 @@
-"""Test vectors: predictors with rows, uniforms, and the sets or intervals that must come out.
+"""Test vectors of the predictor: ``python tools/predictor_vectors.py vectors.json [SEED]``.
 
+Each case has a predictor, rows, uniforms, and the sets or intervals that must come out.
 Rows have ties, zeros and one sure label; thresholds lie on scores of these rows, or are +inf; ids
 are of several scripts, and a row may be in several groups or none. Of a `mask` a row is the pixels
 of an image, and its set those inside. A consumer in another language passes if it gives every set.
@@ -7,28 +8,21 @@ of an image, and its set those inside. A consumer in another language passes if 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
+import fedwqcp as fw
 from fedwqcp._validation import Floats
 from fedwqcp.groups import OTHERS
 from fedwqcp.registry import settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, name_of
 from fedwqcp.scores._uniforms import uniforms
-from fedwqcp.scores.absolute_residual import AbsoluteResidual
-from fedwqcp.scores.aps import APS
-from fedwqcp.scores.cqr import CQR
-from fedwqcp.scores.lac import LAC
-from fedwqcp.scores.mask import Mask
-from fedwqcp.scores.multi_label import MultiLabel
-from fedwqcp.scores.normalized_residual import NormalizedResidual
-from fedwqcp.scores.ordinal_aps import OrdinalAPS
-from fedwqcp.scores.raps import RAPS
-from fedwqcp.scores.saps import SAPS
 from fedwqcp.serve.predictor import Level, Predictor, Threshold
 from fedwqcp.wire.messages import Choice
 from fedwqcp.wire.release import NO_GUARANTEE
@@ -38,25 +32,25 @@ SIZES = {2: 60, 3: 60, 10: 60, 100: 40, 1000: 10}
 NAMES = ("patient", "påtient", "患者", "مريض", "🏥", "пациент")
 GROUPS = ("f", "m", "β", OTHERS)
 
-LABEL_SCORES: tuple[LabelScore | MultiLabel, ...] = (
-    LAC(),
-    MultiLabel(),
-    APS(),
-    APS(randomized=False),
-    APS(precision="float32"),
-    RAPS(),
-    RAPS(penalty=0.25, k_reg=2, randomized=False),
-    SAPS(),
-    SAPS(penalty=0.3, randomized=False),
-    OrdinalAPS(),
-    OrdinalAPS(randomized=True),
+LABEL_SCORES: tuple[LabelScore | fw.MultiLabel, ...] = (
+    fw.LAC(),
+    fw.MultiLabel(),
+    fw.APS(),
+    fw.APS(randomized=False),
+    fw.APS(precision="float32"),
+    fw.RAPS(),
+    fw.RAPS(penalty=0.25, k_reg=2, randomized=False),
+    fw.SAPS(),
+    fw.SAPS(penalty=0.3, randomized=False),
+    fw.OrdinalAPS(),
+    fw.OrdinalAPS(randomized=True),
 )
 INTERVAL_SCORES: tuple[IntervalScore, ...] = (
-    AbsoluteResidual(),
-    NormalizedResidual(),
-    NormalizedResidual(floor=0.1),
-    CQR(),
-    CQR(symmetric=False),
+    fw.AbsoluteResidual(),
+    fw.NormalizedResidual(),
+    fw.NormalizedResidual(floor=0.1),
+    fw.CQR(),
+    fw.CQR(symmetric=False),
 )
 
 
@@ -81,10 +75,10 @@ def cases(seed: int = 0) -> Iterator[Case]:
     for score in LABEL_SCORES:
         for C in SIZES:
             rule = next(rules)
-            if isinstance(score, LAC):
+            if isinstance(score, fw.LAC):
                 rule = rule.replace("until", "leq_top1")
             by = next(parts)
-            if isinstance(score, MultiLabel):
+            if isinstance(score, fw.MultiLabel):
                 rule, by = "leq", None
             yield from _of_labels(rng, score, C, rule=rule, by=by)  # type: ignore[arg-type]  # a rule
     for of_values in INTERVAL_SCORES:
@@ -100,7 +94,7 @@ def vectors(seed: int = 0) -> bytes:
 
 def _of_labels(
     rng: np.random.Generator,
-    score: LabelScore | MultiLabel,
+    score: LabelScore | fw.MultiLabel,
     C: int,
     *,
     rule: Rule,
@@ -111,7 +105,7 @@ def _of_labels(
     ids = [f"{NAMES[row % len(NAMES)]}-{rng.integers(10**6)}-{row}" for row in range(n)]
     key = f"key {C} {by}"
     u = None
-    if isinstance(score, MultiLabel):
+    if isinstance(score, fw.MultiLabel):
         p = rng.permuted(p.reshape(-1)).reshape(p.shape)
         values = score.of_every_label(p)
     else:
@@ -138,7 +132,7 @@ def _of_values(rng: np.random.Generator, score: IntervalScore, by: str | None) -
     n = 60
     out = rng.normal(size=(n, score.width)) * 10.0 ** rng.integers(-3, 7, (n, 1))
     out[:4] = 0.0
-    if isinstance(score, NormalizedResidual):
+    if isinstance(score, fw.NormalizedResidual):
         out[:, 1] = np.abs(out[:, 1])
     out = out if score.width > 1 else out[:, 0]
     values = score.of(out, rng.normal(size=n) * 10.0 ** rng.integers(-3, 7, n))
@@ -160,7 +154,7 @@ def _of_values(rng: np.random.Generator, score: IntervalScore, by: str | None) -
 def _of_maps(rng: np.random.Generator) -> Iterator[Case]:
     maps = _probabilities(rng, 60, 64)
     levels = _levels(rng, np.ceil((1 - maps) * 1000).reshape(-1) / 1000, 1, None)
-    own = _predictor(Mask(), levels)
+    own = _predictor(fw.Mask(), levels)
     for level in levels:
         found = [own.predict_mask(row[None], alpha=level.alpha)[0] for row in maps]
         sets = [np.flatnonzero(mask).tolist() for mask in found]
@@ -217,3 +211,8 @@ def _predictor(score: Any, levels: tuple[Level, ...], **options: Any) -> Predict
         round="vectors",
         **options,
     )
+
+
+if __name__ == "__main__":
+    out, *seed = sys.argv[1:]
+    Path(out).write_bytes(vectors(*map(int, seed)))
