@@ -244,6 +244,34 @@ def test_no_refusal_tells_whether_a_score_passes_the_bounds_of_a_round(tmp_path)
         assert ask(tmp_path / str(top), round, Calibration(top * SCORES))
 
 
+@pytest.mark.parametrize("made", ["here", "elsewhere"])
+def test_which_rounds_are_refused_depends_on_sizes_alone(tmp_path, made):
+    """Once the free repeats of equal scores told the last rank, and bounds told the largest score.
+
+    First ranges that a penalty makes, then scores that are equal where no label ranks third.
+    """
+
+    def penalised(i, k_reg, method="fedwq-cp", levels=1, **own):
+        alphas = tuple(np.arange(1, levels + 1) / 40)
+        score = Choice("raps", {"randomized": False, "penalty": 0.1, "k_reg": k_reg})
+        round = terms(method, alphas, id=f"r{i}", settings=own, target="mixture")
+        return replace(round, score=score)
+
+    rounds = [penalised(k, k, "dp-fedcp", rounds=1) for k in range(3)]
+    rounds += [penalised(4, 2), penalised(5, 3, levels=29), penalised(6, 1), penalised(7, 2)]
+    values = -np.sort(-np.random.default_rng(3).dirichlet(np.ones(3), 150))
+    labels, replies = np.arange(150) % 3, {}
+    for last in (1, 2):  # how the labels rank
+        ranks = np.resize([0, last], 150)
+        probs = np.take_along_axis(values, (np.arange(3) - (labels - ranks)[:, None]) % 3, axis=1)
+        own = Outputs(probs, labels)
+        if made == "elsewhere":
+            own = Calibration(np.linspace(0, last, 150), labels, n_classes=3)
+        replies[last] = [reply(site(tmp_path / str(last)), each, cal=own) for each in rounds]
+    assert replies[1] == replies[2]
+    assert replies[1][3:] == ["ok", "ok", "answer", "ok"]
+
+
 def test_means_of_features_are_of_one_set_of_rows(tmp_path):
     """The means before and after a new row once told all features of one patient exactly."""
     rng = np.random.default_rng(0)

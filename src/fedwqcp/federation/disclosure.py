@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 
 from fedwqcp._validation import CheckedSettings, check_least
 from fedwqcp.errors import DisclosureError, InputError
@@ -150,7 +151,7 @@ class Told:
     """
 
     accounts: dict[str, int]  # their sizes
-    sample: str  # digest of the scores
+    sample: str
     ranks: frozenset[int]
     count: int  # scores that are not known by their rank
 
@@ -184,8 +185,18 @@ def told(plan: Plan, cal: Calibration, steps: int) -> list[Told]:
         by_rank = frozenset(ranks.get(key, ()))
         count = min(size - len(by_rank), once[key] + added[key])
         accounts = _accounts(plan, cal, *key[1:], size)
-        parts.append(Told(accounts, own.digest(), by_rank, count))
+        parts.append(Told(accounts, _sample(plan, own), by_rank, count))
     return parts
+
+
+def _sample(plan: Plan, own: Calibration) -> str:
+    """Return by what the same scores are known again: their digest, and how they were made.
+
+    Scores that two settings leave equal count twice: what is free would tell that they are equal,
+    such as that nobody's label ranks beyond ``k_reg``.
+    """
+    key = plan.round.key if plan.score.randomized else ""
+    return sha256(f"{plan.round.score} {key} {own.digest()}".encode()).hexdigest()
 
 
 def _accounts(

@@ -217,7 +217,8 @@ class Plan:
                 f"n must be at most the round's max_n = {round.max_n}, got {cal.n}; "
                 "ask the server for a round with a larger max_n"
             )
-        low, high = self.bounds
+        low, high = self.score.bounds()  # of any number of classes and any penalty of the round
+        high = max(high, self.bounds[1])
         ends = finite_range(cal.scores)
         if ends is not None and not (low <= ends[0] and ends[1] <= high):
             raise OutOfRangeError(
@@ -392,9 +393,16 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
 def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -> None:
     """Refuse a range of scores, a number of thresholds or a target that a method does not take."""
     stated, most = method.traits.stated_range, method.traits.most_thresholds
-    if stated is not None and not isinstance(score, Custom):  # a caller's own have none
+    takes = method.traits.score_range
+    if not isinstance(score, Custom):  # a caller's own have none
         low, high = score.bounds(round.n_classes)
-        if not stated[0] <= low <= high <= stated[1]:
+        if takes is not None and not takes[0] <= low <= high <= takes[1] + 0.01:  # float32
+            raise OutOfRangeError(
+                f"{round.method.name} takes scores from {takes[0]:g} to {takes[1]:g}, such as "
+                f"those of lac or aps; {round.score.name} goes from {low:g} to {high:g}",
+                field="score",
+            )
+        if stated is not None and not stated[0] <= low <= high <= stated[1]:
             raise OutOfRangeError(
                 f"must be stated for scores from {low:g} to {high:g}, chosen without looking at "
                 "the data: bounds=(0, 50)",

@@ -201,7 +201,8 @@ class DPFedCP(Method[Summary]):
         check_descent(self.rounds, self.local_steps, self.step_size, self.smoothing)
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1):
+        # only a caller's own: what a round can choose between is refused by its terms alone
+        if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1.01):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
         labels, C = cal.labelled("dp-fedcp")
         _check_label_question(question, C, shared=self.target != "own")
