@@ -51,7 +51,7 @@ def failed(federation, root):
     path.write_bytes(b"not an archive, patient Miller")
     try:
         return finished(
-            federation, root / "records" / "failed", submitted(federation, root, "failed")
+            federation, root / "records" / "failed", submitted(federation, root, "failed", quorum=3)
         )
     finally:
         path.write_bytes(good)

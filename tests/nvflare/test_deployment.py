@@ -46,7 +46,7 @@ def test_the_job_is_whole_its_terms_are_sound_and_it_brings_no_code(tmp_path):
     assert workflow["path"] == CONTROLLER
     terms = workflow["args"]["terms"]
     round = round_of(terms)
-    assert (round.agents, round.quorum) == (("st-mary", "lakeside", "north"), 3)
+    assert (round.agents, round.quorum) == (("st-mary", "lakeside", "north"), 2)
     assert timeouts_of(terms).deadline == 90
     assert nodes_of(terms, str) is None
 

@@ -129,7 +129,7 @@ def test_a_site_that_the_engine_lost_is_missing_and_listed_as_lost(tmp_path):
         session = Session(carrier, terms(quorum=2), patient, nodes, None)
         result = session.run()
     assert (result.release.used, result.release.missing) == (SOUND, ("east",))
-    assert result.unknown_nodes["east"].startswith("engine: ")
+    assert result.unknown_nodes["east"].startswith("east: engine: ")
 
 
 def test_a_job_that_is_stopped_ends_the_round_and_the_record_says_so(tmp_path):
