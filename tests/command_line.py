@@ -30,8 +30,6 @@ from typer.testing import CliRunner
 from fedwqcp.cli.main import app, main
 from fedwqcp.cli.output import VERSION, exit_code, said_by
 from fedwqcp.errors import FedwqcpError
-from fedwqcp.federation.record import load
-from fedwqcp.federation.transport.processes import round_ended, wait_until
 
 # Commands are built from type hints at every call, which takes longer than most of them run.
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
@@ -95,23 +93,6 @@ def call_process(folder, *words, code=0):
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
-
-
-def alarm_opens_a_round(folder, agents, command, records):
-    """Let a monitor raise an alarm; the command opens a round that runs and closes."""
-    state, rows = folder / "m.json", folder / "rows.csv"
-    call(
-        "monitor", "open", state, "--alpha", 0.1, *(w for name in agents for w in ("--agent", name))
-    )
-    rows.write_text("covered\n" + "0\n" * 60)
-    update = ("monitor", "update", state, rows, "--agent", agents[0], "--on-alarm")
-    assert call_json(*update, command)["opened"] == [agents[0]]
-    assert call_json(*update, command)["opened"] == [], "one alarm, one round"
-    wait_until(lambda: round_ended(records), 150, "the release")
-    (record,) = records.iterdir()
-    assert load(record / "release.json").used == agents
-    call("monitor", "recalibrated", state, "--agent", agents[0])
-    assert call_json("monitor", "show", state)["alarms"] == 0
 
 
 def with_plain_names(words, folder="."):

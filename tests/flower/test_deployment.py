@@ -7,18 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import time
 
 import pytest
-from federated import AGENTS, TIMEOUTS, app_with, nodes, submitted
+from federated import AGENTS, app_with, nodes, submitted
 
 import fedwqcp as fw
-from command_line import alarm_opens_a_round
 from engine import SHORT, equals_the_one_within_a_process, finished, in_process
-from fedwqcp._io import to_toml
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.deployment import FLWR
 from fedwqcp.federation.transport.processes import round_ended, wait_until
 
 pytestmark = pytest.mark.flower
@@ -126,15 +122,6 @@ def test_a_private_release_is_what_the_noisy_answers_give(federation, root, runs
     spent = {answer.epsilon for answers in release.received.values() for answer in answers}
     assert spent == set(SHORT[NOISY].values())
     assert audit(record).matches
-
-
-def test_an_alarm_of_a_monitor_opens_a_round_that_runs_and_closes(federation, root, monkeypatch):
-    records, home = root / "records" / "alarm", federation.env["FLWR_HOME"]
-    monkeypatch.setenv("FLWR_HOME", home)
-    terms = {"agents": ",".join(AGENTS), **TIMEOUTS, "records": records}
-    stated = shlex.quote(" ".join(f"{name}={to_toml(value)}" for name, value in terms.items()))
-    command = f"{FLWR} run {root / 'my-app'} fed --format json -c {stated}"
-    alarm_opens_a_round(root, AGENTS, command, records)
 
 
 def test_the_template_runs_as_it_is(federation, runs):

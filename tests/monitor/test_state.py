@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -13,12 +12,11 @@ from hypothesis import strategies as st
 
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor import Monitor, MonitorTerms, changing, load_monitor, save_monitor
-from fedwqcp.monitor.state import RoundEvent, claim_round, note_round, read_rounds
 
 
 def monitor():
     """Return a monitor with some rows."""
-    watch = Monitor(MonitorTerms(0.1, ("a", "b"), 2, (0.1, 0.2), 0.04, 0.01))
+    watch = Monitor(MonitorTerms(0.1, ("a", "b"), 2, 0.2, 0.04))
     rng = np.random.default_rng(0)
     watch.update("a", rng.uniform(size=50) < 0.6, rng.integers(2, size=50), batch="one")
     watch.update_inputs("a", [1, 2, 0.3333], batch="two")
@@ -126,47 +124,3 @@ def test_other_files_are_refused(tmp_path_factory, data):
     path.write_bytes(data)
     with pytest.raises(RecordError):
         load_monitor(path)
-
-
-START = datetime(2026, 11, 1, tzinfo=UTC)
-
-
-def test_each_alarm_opens_one_round_and_rounds_keep_their_distance(tmp_path):
-    path, day = tmp_path / "m.json.rounds", timedelta(days=1)
-    assert claim_round(path, (), START, 7.0) == ((), None)
-    assert not path.exists(), "nothing is written where nothing happens"
-    assert claim_round(path, {"b", "a"}, START, 7.0) == (("a", "b"), None)
-    assert claim_round(path, {"a", "b"}, START + 30 * day, 7.0) == ((), None), "the same alarms"
-    assert claim_round(path, {"a", "c"}, START + 6 * day, 7.0) == ((), START + 7 * day)
-    assert claim_round(path, {"a", "c"}, START + 7 * day, 7.0) == (("c",), None)
-    note_round(path, RoundEvent(START + 8 * day, "recalibrated", ("a", "b")))
-    assert claim_round(path, {"a", "c"}, START + 8 * day, 7.0) == ((), START + 14 * day)
-    assert claim_round(path, {"a", "c"}, START + 14 * day, 7.0) == (("a",), None)
-    events = [line.event for line in read_rounds(path)]
-    assert events == ["opened", "opened", "recalibrated", "opened"]
-
-
-def test_a_round_that_could_not_be_opened_is_tried_again_when_it_is_time(tmp_path):
-    path, day = tmp_path / "m.json.rounds", timedelta(days=1)
-    claim_round(path, ("a",), START, 7.0)
-    for at in (0, 1, 6.9):
-        note_round(path, RoundEvent(START + at * day, "failed", ("a",)))
-        assert claim_round(path, ("a", "b"), START + at * day, 7.0) == ((), START + 7 * day)
-    assert claim_round(path, ("a",), START + 7 * day, 7.0) == (("a",), None)
-    assert claim_round(path, ("b",), START, 7.0) == ((), START + 14 * day), "the clock was put back"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "not JSON",
-        '{"when": "2026-11-01T00:00:00", "event": "opened", "agents": ["a"]}',
-        '{"when": "2026-11-01T00:00:00Z", "event": "closed", "agents": ["a"]}',
-        '{"when": "2026-11-01T00:00:00Z", "event": "opened", "agents": "a"}',
-    ],
-)
-def test_a_damaged_file_opens_nothing(tmp_path, line):
-    path = tmp_path / "m.json.rounds"
-    path.write_text(line + "\n")
-    with pytest.raises(RecordError, match="damaged"):
-        claim_round(path, ("a",), START, 7.0)

@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from command_line import alarm_opens_a_round, call_json
+from command_line import call_json
 from engine import SHORT, equals_the_one_within_a_process, finished, in_process, same
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.transport.nvflare.deployment import (
-    ADMIN,
-    NVFLARE,
     SERVER,
     FlareFederation,
     write_job,
@@ -138,15 +136,6 @@ def test_a_job_that_brings_code_is_refused(federation, root, executor, reason):
 
     wait_until(lambda: all(map(refused, SITES)), 120, "the refusal of each site")
     assert not shown.exists()
-
-
-def test_an_alarm_of_a_monitor_opens_a_round_that_runs_and_closes(federation, root):
-    records = root / "records" / "alarm"
-    terms = {"agents": ",".join(SITES), "score": "lac", "n-classes": 3, "records": str(records)}
-    job = write_job(root / "job-alarm", terms)
-    kit = federation.kits / ADMIN
-    command = f"{NVFLARE} job submit -j {job} --startup-kit {kit} --format json"
-    alarm_opens_a_round(root, SITES, command, records)
 
 
 def test_a_job_that_is_aborted_says_so_in_its_record(federation, root):

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedwqcp._io import check_file_name, exists, locked, read
+from fedwqcp._io import check_file_name, read
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.metrics import MIN_COUNT, Rate
@@ -30,9 +24,10 @@ from fedwqcp.monitor import (
     read_column,
     save_monitor,
 )
-from fedwqcp.monitor.state import RoundEvent, check_days, claim_round, note_round, record_of
+from fedwqcp.monitor.state import record_of
 from fedwqcp.scores import LabelScore
 from fedwqcp.serve import parse
+from fedwqcp.words import coverage as words
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -85,13 +80,7 @@ def open_state(
         float | None, typer.Option(help="Miscoverage accepted within a class; by default alpha.")
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability of any false alarm.")] = 0.05,
-    tolerance: Annotated[
-        float, typer.Option(help="How much less than 1 - alpha is still accepted.")
-    ] = 0.0,
     calibrated_on: Points = None,
-    allow_large_alpha: Annotated[
-        bool, typer.Option("--allow-large-alpha", help="Accept a level above 0.5.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Start to monitor agents after a release."""
@@ -103,15 +92,7 @@ def open_state(
         classes = classes or (own.n_classes or 0 if several else 0)
     if not agent or alpha is None:
         raise InputError("must be given, or --predictor", field="--agent and --alpha")
-    terms = MonitorTerms(
-        alpha,
-        tuple(agent),
-        classes,
-        class_alpha,
-        delta,
-        tolerance,
-        allow_large_alpha=allow_large_alpha,
-    )
+    terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta)
     monitor = Monitor(terms, _points(agent, calibrated_on))
     save_monitor(monitor, state, replace=False)
     floors = {one.agent: one.floor for one in monitor.standings() if one.label is None}
@@ -133,19 +114,10 @@ def update(
         Path | None, typer.Option(help="Sets of `agent predict`; rows then hold id and label.")
     ] = None,
     batch: BatchName = None,
-    on_alarm: Annotated[
-        str | None,
-        typer.Option(help="Command that opens the next round; it runs once for each alarm."),
-    ] = None,
-    on_alarm_days: Annotated[
-        float, typer.Option(help="Minimum days between two rounds that --on-alarm opens.")
-    ] = 7.0,
     check: Check = False,
     as_json: AsJson = False,
 ) -> None:
     """Add rows whose labels have arrived, in order of arrival."""
-    words = None if on_alarm is None else _words(on_alarm)
-    check_days(on_alarm_days)
     check_file_name(state)
     batches = read_batches(_read(rows), agent, None if sets is None else read(sets))
     if not batches:
@@ -154,9 +126,7 @@ def update(
         for name, own in batches.items():
             monitor.absorb(name, own, batch)
     concerned = {*batches, *(alarm.agent for alarm in monitor.alarms)}  # an alarm stands
-    alarmed = {alarm.agent for alarm in monitor.alarms}
-    opened = {} if words is None else _open_round(state, words, on_alarm_days, alarmed)
-    _end(monitor, [name for name in monitor.sites if name in concerned], check, as_json, opened)
+    _end(monitor, [name for name in monitor.sites if name in concerned], check, as_json)
 
 
 @app.command()
@@ -218,8 +188,6 @@ def recalibrated(
     with changing(state) as monitor:
         for name in agent:
             monitor.recalibrated(name, calibrated_on=points.get(name))
-        if exists(rounds := _rounds(state)):
-            note_round(rounds, RoundEvent(datetime.now(UTC), "recalibrated", tuple(agent)))
     output = Output(as_json)
     output.say(f"{', '.join(agent)}: monitored again, from the first row")
     output.done(state=state, agents=agent)
@@ -240,70 +208,11 @@ def _points(agents: Sequence[str], sizes: Sequence[int] | None) -> dict[str, int
     return dict(zip(agents, every, strict=False))
 
 
-def _words(command: str) -> list[str]:
-    """Split a command into words, and refuse one that cannot be run before any row is added."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise InputError(f"--on-alarm must be a shell command: {error}") from None
-    if not words:
-        raise InputError("--on-alarm must be a command, got nothing")
-    if shutil.which(words[0]) is None:
-        raise InputError(f"--on-alarm: there is no program {words[0]!r} here that can be run")
-    return words
-
-
-def _rounds(state: Path) -> Path:
-    """Return the file that lists the rounds opened by alarms."""
-    return state.with_name(f"{state.name}.rounds")
-
-
-def _open_round(state: Path, words: list[str], days: float, alarmed: set[str]) -> dict[str, object]:
-    """Run the command that opens the next round.
-
-    Not where this alarm already opened one, or where the last is less than so many days old.
-    """
-    now = datetime.now(UTC)
-    with locked(state.parent):
-        agents, earliest = claim_round(_rounds(state), alarmed, now, days)
-    if not agents:
-        return {"opened": (), "earliest": None if earliest is None else earliest.isoformat()}
-    try:
-        done = subprocess.run(
-            words,
-            env={**os.environ, "FEDWQCP_ALARMED": ",".join(agents)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        why = "" if done.returncode == 0 else f"it ended with code {done.returncode}"
-        if not why and _says_that_it_failed(done.stdout):
-            why = "it says that it failed"
-        typer.echo(done.stdout + done.stderr, err=True, nl=False)
-    except OSError as error:
-        why = str(error.strerror)
-    if why:
-        with locked(state.parent):
-            note_round(_rounds(state), RoundEvent(datetime.now(UTC), "failed", agents))
-        raise InputError(f"--on-alarm: no round was opened by {words[0]}: {why}; the alarm stays")
-    return {"opened": agents, "earliest": None}
-
-
-def _says_that_it_failed(printed: str) -> bool:
-    """Tell whether the JSON that a command printed says so: ``flwr run`` still ends with code 0."""
-    try:
-        found = json.loads(printed[printed.index("{") :])
-    except ValueError:
-        return False
-    return isinstance(found, dict) and found.get("success") is False
-
-
 def _end(
     monitor: Monitor,
     agents: Sequence[str],
     check: bool,
     as_json: bool,
-    opened: dict[str, object] | None = None,
     *,
     table: bool = False,
 ) -> None:
@@ -316,10 +225,6 @@ def _end(
         if not table or bad:
             for line in _lines(own, monitor.sites[name].batches, short=table):
                 output.say(line, style="bold red" if bad and not line.startswith(" ") else None)
-    if opened and opened["opened"]:
-        output.say("the next round was opened; the current release stays in use until it closes")
-    elif opened and opened["earliest"]:
-        output.say(f"the next round may be opened from {opened['earliest']} on")
     alarms = [one for one in standings if one.state == "alarm"]
     changed = [one for one in standings if one.inputs == "alarm"]
     output.done(
@@ -327,7 +232,6 @@ def _end(
         input_alarms=len(changed),
         streams=[record_of(one) for one in standings],
         batches={name: monitor.sites[name].batches for name in agents},
-        **(opened or {}),
     )
     if check and (alarms or changed):
         raise typer.Exit(ALARMED)
@@ -351,9 +255,7 @@ def _lines(
     if whole.inputs == "alarm":
         yield f"  inputs have changed since about {whole.inputs_since}; coverage needs labels"
     for one in alarms[:1]:
-        of = "" if one.label is None else f"class {one.label}: "
-        since = f"  {of}coverage has dropped since about {one.since}"
-        yield since + ("" if one.since_n < MIN_COUNT else f": {one.current:.3f} of {one.since_n:,}")
+        yield f"  {words.fallen(one)}"
     grouped = {
         state: ", ".join(str(one.label) for one in classes if one.state == state)
         for state in ("alarm", "watch", "too few")

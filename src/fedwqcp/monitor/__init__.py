@@ -7,7 +7,7 @@ before labels come. Rows pass through
 - ``reading``: files and arrays become a `CoverageBatch` of hits and misses;
 - ``monitor``: `Monitor` hands the rows of an agent, and those of each class, to a test;
 - ``sequential_tests``: `advance` updates the test and decides the alarm;
-- ``state``: the monitor and the rounds that alarms opened are kept in files.
+- ``state``: the monitor is kept in a file.
 """
 
 from fedwqcp.monitor.monitor import BatchCounts, Monitor, MonitorTerms, Standing

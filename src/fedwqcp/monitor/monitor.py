@@ -63,15 +63,11 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         All agents that will be monitored; the false-alarm rate is shared among them.
     n_classes : int, optional
         Watch each of so many classes as well, where labels are given.
-    class_alpha : float or tuple of float, optional
-        Misses accepted within a class, one for all or one for each. By default alpha, which only a
-        calibration by label promises: other thresholds may cover a hard class less.
+    class_alpha : float, optional
+        Misses accepted within a class. By default alpha, which only a calibration by label
+        promises: other thresholds may cover a hard class less.
     delta : float, optional
         Probability that any alarm is ever false, between one calibration and the next.
-    tolerance : float, optional
-        How much less than 1 - alpha is still accepted, such as `calibration_slack` gives.
-    allow_large_alpha : bool, optional
-        Accept an alpha above 0.5; by default it is refused, as it is most likely a coverage.
 
     Raises
     ------
@@ -82,13 +78,11 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alpha: float
     agents: tuple[str, ...]
     n_classes: int = 0
-    class_alpha: float | tuple[float, ...] | None = None
+    class_alpha: float | None = None
     delta: float = 0.05
-    tolerance: float = 0.0
-    allow_large_alpha: bool = False
 
     def __post_init__(self) -> None:
-        as_usual_alpha(self.alpha, allow_large=self.allow_large_alpha)
+        as_usual_alpha(self.alpha)
         if not isinstance(self.agents, tuple):
             raise InputError(f"agents must be a tuple of names, got {self.agents!r}")
         check_names(self.agents)
@@ -98,57 +92,46 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(
                 f"n_classes must be 0 or from 2 to {_MOST_CLASSES}, got {self.n_classes}"
             )
-        if self.class_alpha is not None and not self.n_classes:
-            raise InputError("class_alpha needs n_classes: say how many classes are monitored")
-        if isinstance(self.class_alpha, tuple) and len(self.class_alpha) != self.n_classes:
-            raise InputError(
-                f"class_alpha must be one number or {self.n_classes}, got {len(self.class_alpha)}"
-            )
+        if self.class_alpha is not None:
+            as_usual_alpha(self.class_alpha)
+            if not self.n_classes:
+                raise InputError("class_alpha needs n_classes: say how many classes are monitored")
         if not (isinstance(self.delta, float) and _LEAST_DELTA <= self.delta < 1.0):
             raise InputError(
                 f"must be from {_LEAST_DELTA:g} to below 1, got {self.delta!r}", field="delta"
             )
-        if not (isinstance(self.tolerance, int | float) and self.tolerance >= 0.0):
-            raise InputError(f"tolerance must be at least 0, got {self.tolerance!r}")
-        self.check_limits()
 
-    def limit(self, label: int | None = None, tolerance: float | None = None) -> float:
-        """Return the share of misses that is still accepted.
+    def limit(self, label: int | None = None) -> float:
+        """Return the share of misses that is accepted: of all rows, or within a class.
 
         Parameters
         ----------
         label : int, optional
             Within this class; of all rows by default.
-        tolerance : float, optional
-            That of an agent which has its own.
 
         Returns
         -------
         float
-            alpha + tolerance.
+            alpha, to which an agent's tolerance is added.
         """
-        alpha = self.alpha if label is None or self.class_alpha is None else self.class_alpha
-        own = alpha[label] if isinstance(alpha, tuple) and label is not None else alpha
-        more = self.tolerance if tolerance is None else tolerance
-        return as_usual_alpha(own, allow_large=self.allow_large_alpha) + more
+        alone = label is None or self.class_alpha is None
+        return self.alpha if alone else float(self.class_alpha)  # type: ignore[arg-type]  # it is
 
-    def check_limits(self, tolerance: float | None = None) -> None:
+    def check_tolerance(self, tolerance: float) -> None:
         """Refuse a tolerance that accepts every miss.
 
         Parameters
         ----------
-        tolerance : float, optional
-            That of an agent which has its own.
+        tolerance : float
+            That of an agent.
 
         Raises
         ------
         InputError
             If alpha + tolerance is not below 1.
         """
-        for label in (None, *range(self.n_classes)):
-            if not self.limit(label, tolerance) < 1.0:
-                limit = self.limit(label, tolerance)
-                raise InputError(f"alpha + tolerance must be below 1, got {limit:g}")
+        if (limit := max(self.alpha, self.class_alpha or 0.0) + tolerance) >= 1.0:
+            raise InputError(f"alpha + tolerance must be below 1, got {limit:g}")
 
     def share(self, label: int | None = None) -> float:
         """Return the part of delta that one stream of an agent spends.
@@ -177,7 +160,7 @@ class Monitor:
     terms : MonitorTerms
         Whom to watch, for which coverage, and how seldom to alarm falsely.
     calibrated_on : mapping of str to int, optional
-        Calibration points behind an agent's threshold: its tolerance grows by `calibration_slack`.
+        Calibration points behind an agent's threshold: its tolerance is `calibration_slack`.
 
     Notes
     -----
@@ -282,7 +265,7 @@ class Monitor:
 
         def _after(test: BettingTest, label: int | None) -> BettingTest:
             steps = (batch.sizes, batch.hits) if label is None else batch.of_class(label)
-            ratios = coverage_bets(*steps, terms.limit(label, site.tolerance))
+            ratios = coverage_bets(*steps, terms.limit(label) + site.tolerance)
             return advance(test, ratios, *steps, delta=terms.share(label), batch=entry.name)
 
         self.sites[agent] = replace(
@@ -411,7 +394,7 @@ class Monitor:
             agent=agent,
             label=label,
             calibration=site.calibration,
-            floor=1.0 - self.terms.limit(label, site.tolerance),
+            floor=1.0 - self.terms.limit(label) - site.tolerance,
             n=test.n,
             hits=test.hits,
             low=low,
@@ -434,8 +417,8 @@ class Monitor:
     def _slack(self, points: int) -> float:
         """Return the tolerance of an agent that was calibrated on so many points."""
         alpha, agents = self.terms.alpha, len(self.terms.agents)
-        tolerance = self.terms.tolerance + calibration_slack(points, alpha, agents=agents)
-        self.terms.check_limits(tolerance)
+        tolerance = calibration_slack(points, alpha, agents=agents)
+        self.terms.check_tolerance(tolerance)
         return tolerance
 
     def _site(self, agent: str) -> AgentState:
@@ -597,14 +580,14 @@ class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of one agent, however many rows there were.
 
     The tests are of rows since its last calibration, of each class where classes are monitored;
-    ``tolerance`` is that of the terms where it is None.
+    ``tolerance`` is how much less than 1 - alpha is still accepted.
     """
 
     classes: tuple[BettingTest, ...]
     rows: BettingTest = BettingTest.begin()
     inputs: InputState = InputState()
     calibration: Count = 1
-    tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] | None = None
+    tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     batches: tuple[BatchCounts, ...] = ()
 
 

@@ -1,31 +1,15 @@
-"""A monitor in a file: versioned JSON, replaced in one step.
-
-Beside it, as lines of JSON, the rounds that alarms opened: one for each alarm, and not more often
-than was allowed.
-"""
+"""A monitor in a file: versioned JSON, replaced in one step."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from math import log as ln
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
-from fedwqcp._io import (
-    LOG_BYTES,
-    append_line,
-    exists,
-    from_json,
-    is_file,
-    locked,
-    read,
-    to_json,
-    write_atomic,
-)
+from fedwqcp._io import from_json, is_file, locked, read, to_json, write_atomic
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, MonitorTerms, Standing
 from fedwqcp.monitor.sequential_tests import ODDS, SLOPES
@@ -141,7 +125,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
         for site in self.sites.values():
             if len(site.classes) != self.terms.n_classes or len(site.batches) > REMEMBERED:
                 raise ValueError("an agent has another number of classes than its terms")
-            self.terms.check_limits(site.tolerance)
+            self.terms.check_tolerance(site.tolerance)
             if len(site.inputs.test.runs) != len(SLOPES):
                 raise ValueError("a test does not have its numbers")
             for label, test in ((None, site.rows), *enumerate(site.classes)):
@@ -149,64 +133,3 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
                     raise ValueError("a test does not have its numbers")
                 if test.alarm is None and test.evidence >= -ln(self.terms.share(label)):
                     raise ValueError("a test has the evidence of an alarm, and none was raised")
-
-
-# The rounds that alarms opened --------------------------------------------------------------------
-
-
-class RoundEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What happened to the alarms of some agents."""
-
-    when: datetime
-    event: Literal["opened", "failed", "recalibrated"]
-    agents: tuple[str, ...]
-
-
-def check_days(days: float) -> None:
-    """Refuse what cannot be a number of days between two rounds."""
-    if not 0 <= days < 36500:
-        raise InputError(f"days between two rounds must be from 0 to 36500, got {days}")
-
-
-def claim_round(
-    path: Path, alarmed: Collection[str], now: datetime, days: float
-) -> tuple[tuple[str, ...], datetime | None]:
-    """Return for whose alarms a round is to be opened now, and record that first.
-
-    A process that is killed before it opened the round leaves the claim behind, so that no alarm
-    opens two. A run that failed counts too: sites may have answered it, and spent. Where it is too
-    early, return from when on one may be opened.
-    """
-    check_days(days)
-    answered: set[str] = set()
-    opened: list[datetime] = []
-    for line in read_rounds(path):
-        if line.event == "opened":
-            answered |= set(line.agents)
-            opened.append(line.when)
-        else:
-            answered -= set(line.agents)
-    fresh = tuple(sorted(set(alarmed) - answered))
-    if not fresh:
-        return (), None
-    earliest = max(opened) + timedelta(days=days) if opened else now
-    if now < earliest:
-        return (), earliest
-    note_round(path, RoundEvent(now, "opened", fresh))
-    return fresh, None
-
-
-def note_round(path: Path, line: RoundEvent) -> None:
-    """Append an event."""
-    append_line(path, msgspec.json.encode(line))
-
-
-def read_rounds(path: Path) -> list[RoundEvent]:
-    """Return the events so far."""
-    if not exists(path):
-        return []
-    lines = [from_json(line, RoundEvent) for line in read(path, LOG_BYTES).splitlines()]
-    found = [line for line in lines if line is not None and line.when.tzinfo is not None]
-    if len(found) != len(lines):
-        raise RecordError(f"{path} is damaged: restore it, or remove it to start again")
-    return found

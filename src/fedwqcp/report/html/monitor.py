@@ -27,7 +27,9 @@ from fedwqcp.report.html.page import (
     ViewVerdict,
     counted,
     name_list,
+    sentence,
 )
+from fedwqcp.words import coverage as words
 
 Hidden: TypeAlias = frozenset[tuple[str, int | None]]
 """Agents and classes whose counts are not shown."""
@@ -282,13 +284,5 @@ def _next_steps(
 
 
 def _fallen(one: Standing, hidden: Hidden) -> str:
-    """Say how far a stream has fallen, and since when."""
-    where = one.agent if one.label is None else f"{one.agent}, class {one.label}"
-    seen = f"alarm in {one.alarmed}; the limit is {one.floor:.3f}"
-    few = min(one.n, one.since_n) < MIN_COUNT or (one.agent, one.label) in hidden
-    if few or one.current is None:
-        return f"{where}: coverage has dropped since about {one.since} ({seen})."
-    return (
-        f"{where}: since about {one.since} coverage is {one.current:.3f} of {one.since_n:,} rows "
-        f"({seen})."
-    )
+    text = words.fallen(one, hidden=(one.agent, one.label) in hidden)
+    return sentence(text, [one.agent])
