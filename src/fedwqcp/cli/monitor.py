@@ -255,7 +255,7 @@ def _lines(
     if whole.inputs == "alarm":
         yield f"  inputs have changed since about {whole.inputs_since}; coverage needs labels"
     for one in alarms[:1]:
-        yield f"  {words.fallen(one)}"
+        yield f"  {words.fallen(one, counted=one.since_n >= MIN_COUNT)}"
     grouped = {
         state: ", ".join(str(one.label) for one in classes if one.state == state)
         for state in ("alarm", "watch", "too few")

@@ -284,5 +284,5 @@ def _next_steps(
 
 
 def _fallen(one: Standing, hidden: Hidden) -> str:
-    text = words.fallen(one, hidden=(one.agent, one.label) in hidden)
-    return sentence(text, [one.agent])
+    counted = min(one.n, one.since_n) >= MIN_COUNT and (one.agent, one.label) not in hidden
+    return sentence(words.fallen(one, counted=counted), [one.agent])
