@@ -40,11 +40,11 @@ ALPHA, SEED, SPLITS, FEW = 0.1, 20_261_119, 200, 8
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "auto": {},
     "split-cp": {},
-    "fcp": {"sketch": "exact"},
+    "fcp": {},
     "fedls-cp": {},
     "fedwq-cp": {},
 }
-"""Names and settings; ``exact`` gives fcp's default threshold in one round."""
+"""Names and settings."""
 ENOUGH: Mapping[str, Mapping[str, Any]] = {
     "auto, 1.5 alpha": {"enough": 1.5},
     "auto, 2 alpha": {"enough": 2.0},

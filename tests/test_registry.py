@@ -113,7 +113,7 @@ def test_what_the_round_decides_is_no_setting(name, target) -> None:
         ("dp-fedcp", {"start": 1}),
         ("fedls-cp", {"strata": (1, 2.5), "n0": None}),
         ("fedcp-qq", {"selection": "truncate_min", "delta": 0.5}),
-        ("cphet", {"clip_weights": 1, "solver": "exact"}),
+        ("cphet", {"clip_weights": 1, "scope": "local"}),
     ],
 )
 def test_settings_of_the_right_type_reach_the_object(name, settings) -> None:

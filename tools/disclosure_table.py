@@ -35,7 +35,6 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("fcp", {}, COUNTS),
     ("fcp", {"count_gap": 5}, "the same, counted in steps of 5 scores"),
     ("fcp", {"sketch": "order"}, "at most 64 order statistics, one in 5 scores"),
-    ("fcp", {"sketch": "exact"}, "all scores"),
     (
         "fedls-cp",
         {},

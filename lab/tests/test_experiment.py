@@ -20,7 +20,7 @@ labels = { name = "aps" }
 [[methods]]
 name = "fcp"
 method = "fcp"
-settings = { sketch = "exact" }
+settings = { sketch = "order" }
 """
 
 
@@ -54,7 +54,7 @@ def test_the_shipped_experiment_is_the_papers():
 def test_a_file_is_read(tmp_path):
     found = read(tmp_path, SMALL)
     assert found.seeds == (0, 2, 3)
-    assert found.methods[0].settings == {"sketch": "exact"}
+    assert found.methods[0].settings == {"sketch": "order"}
     assert found.presets[0].score("regression") is None
 
 

@@ -19,8 +19,8 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration, Terms
-from fedwqcp.methods.cphet import CPhet, FittedDensity, Weigh, Weighed, WeightedScores
-from fedwqcp.methods.cphet.densities import FeatureDensities
+from fedwqcp.methods.cphet import CPhet, FittedDensity, Weighed
+from fedwqcp.methods.cphet.densities import FeatureDensities, clip_weights, pooled_ratios
 from fedwqcp.methods.dp_fedcp import DPFedCP, LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
@@ -130,12 +130,10 @@ def leaps(size, mean=None):
     return raw
 
 
-def heavy(step, question, solver="sums"):
+def heavy(step, question):
     """It has one point and claims a weight of 1e15."""
     if step == 0:
         return FittedDensity(1, ())
-    if step == 1 and solver == "exact":
-        return WeightedScores((0.0,), ((1e15,),) * len(question.densities.sizes))
     if step == 1:
         T = len(question.densities.sizes)
         return Weighed((1e15,) * T, (1e30,) * T)
@@ -180,7 +178,6 @@ ATTACKS = [
     ("dp-fedcp", {"rounds": 5}, leaps(0.0, mean=-1e9), "mean"),
     ("cphet", {}, heavy, "totals"),
     ("cphet", {}, light_then_heavy, "values"),
-    ("cphet", {"solver": "exact"}, lambda step, q: heavy(step, q, "exact"), "weights"),
     ("dp-fedcp", {"rounds": 5}, lambda step, q: LabelCounts((1,) * 100), "counts"),
     (
         "private-fedwq-cp",
@@ -403,12 +400,13 @@ def test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_h
 
 
 def honest_weights(honest):
-    """The scores of all honest agents, and their weights towards each: what ``exact`` sends."""
-    method, rng = CPhet(solver="exact"), np.random.default_rng(0)
+    """The scores of all honest agents, and their weights towards each."""
+    method, rng = CPhet(), np.random.default_rng(0)
     fitted = [method.answer(cal, Begin(), 0.2, rng) for cal in honest.values()]
     densities = FeatureDensities(tuple(f.n for f in fitted), tuple(f.density for f in fitted))
-    sent = [method.answer(cal, Weigh(densities), 0.2, rng) for cal in honest.values()]
-    return np.concatenate([s.values for s in sent]), np.hstack([s.weights for s in sent])
+    ratios = [pooled_ratios("own", densities, cal.features) for cal in honest.values()]
+    weights = [clip_weights(ratio, method.clip_weights) for ratio in ratios]
+    return np.concatenate([cal.scores for cal in honest.values()]), np.hstack(weights)
 
 
 def test_cphet_refuses_the_largest_weight_towards_every_target():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import pickle
@@ -17,7 +16,6 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
-from fedwqcp.federation.transport.local import run
 from fedwqcp.methods.cphet import CPhet
 from fedwqcp.registry import settings_of
 from fedwqcp.wire.codec import decode
@@ -73,7 +71,6 @@ DECLARED = {
     "guarded-median-cp overflow=clip": "none",
     "fcp": "marginal-mixture, finite-sample",
     "fcp sketch=order": "marginal-mixture, finite-sample",
-    "fcp sketch=exact": "marginal-mixture, finite-sample",
     "max-cp": "multi-distribution, finite-sample",
     "max-cp overflow=exclude": "multi-distribution, finite-sample",
     "new-agent-cp": "new-agent-marginal, finite-sample",
@@ -224,11 +221,9 @@ def test_it_tells_no_more_scores_than_it_declares(method):
 VARIANTS = [
     *METHODS,
     fw.methods.get("fcp", sketch="order"),
-    fw.methods.get("fcp", sketch="exact"),
     fw.methods.get("fedwq-cp", tail=4),
     fw.methods.get("fedls-cp", strata=(0.0,)),
     CPhet(target="mixture"),
-    fw.methods.get("cphet", solver="exact"),
     CPhet(target="mixture", scope="local"),
 ]
 every_variant = pytest.mark.parametrize("method", VARIANTS, ids=fw.methods.name_of)
@@ -255,17 +250,6 @@ def test_it_needs_labels_or_features_where_it_says_so(method):
     assert not is_refused(agents(), method)
     assert is_refused(without(labels=None), method) == method.traits.needs_labels
     assert is_refused(without(features=None), method) == method.traits.needs_features
-
-
-@every_variant
-def test_it_sends_samples_where_it_says_so(method):
-    target = getattr(method, "target", "own")
-    plan = Plan.of(fw.calibrate(agents(), method=method, target=target, alpha=0.2).round)
-    sides = {name: Agent(name, plan, cal, limit=None) for name, cal in agents().items()}
-    with pytest.raises(InputError) if method.traits.sends_samples else contextlib.nullcontext():
-        run(Server(plan), sides)
-    kinds = [kind for kind in method.summaries if kind.reveals == "samples"]
-    assert kinds or not method.traits.sends_samples
 
 
 @every_variant

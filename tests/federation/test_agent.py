@@ -92,7 +92,6 @@ def test_data_that_do_not_fit_the_round_stay_unsent(scores):
 
 
 class Raw(Summary):
-    reveals = "samples"
     values: tuple[float, ...]
 
 
@@ -116,8 +115,6 @@ def test_samples_leave_only_where_they_are_allowed(monkeypatch):
     round = replace(ROUND)  # with a plan of its own
     with pytest.raises(InputError):
         Agent("a", round, CAL).answer()
-    with pytest.raises(InputError):
-        Agent("a", round, CAL, limit=None).answer()
     agents = {name: Agent(name, round, CAL, allow_samples=True) for name in ("a", "b")}
     assert run(Server(round), agents).threshold("a") == 0.4
 
@@ -172,7 +169,6 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fcp", sketch="order", points=10**5, min_gap=2), 50),
         (terms("fcp", probes=10**5), 100),
         (terms("fcp"), 100),  # 15 values in each of 16 questions
-        (terms("fcp", sketch="exact"), 100),
         (terms("fedls-cp", min_gap=2), 25),  # of the 50 scores of a class
         (terms("rob-fcp"), 100),
         (terms("fed-crc"), 100),
@@ -303,7 +299,7 @@ def test_no_weights_that_the_server_names_single_out_a_small_class():
 def test_as_many_targets_as_the_server_says_tell_everything():
     cal = Calibration(HUNDRED, features=np.arange(100.0)[:, None])
     with pytest.raises(InputError):
-        Agent("a", terms("cphet", solver="exact"), cal).answer()
+        Agent("a", terms("cphet"), cal).answer()
 
 
 def test_an_empty_question_is_refused_outside_the_dialogue_and_spends_no_budget(tmp_path):

@@ -79,11 +79,8 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "auto": ({}, {"small": "inf"}, {"enough": 2.0}),
     "fedwq-cp": ({}, {"overflow": "clip"}, {"overflow": "exclude"}),
     "fedavgq-cp": ({}, {"overflow": "exclude"}),
-    "fcp": ({}, {"sketch": "order"}, {"sketch": "exact"}),
-    "cphet": (
-        {}, {"solver": "exact"},
-        {"scope": "local"},
-    ),
+    "fcp": ({}, {"sketch": "order"}),
+    "cphet": ({}, {"scope": "local"}),
     "dp-fedcp": (
         {"rounds": 3}, {"solver": "exact"},
     ),

@@ -115,12 +115,11 @@ SIZES = (40, 12, 0, 1, 25)
 # --- pooled thresholds ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", ["sums", "exact"])
 @pytest.mark.parametrize("labels", [True, False])
 @pytest.mark.parametrize("alpha", [0.1, 0.35])
-def test_own_targets(solver, labels, alpha):
+def test_own_targets(labels, alpha):
     data = shifted(1, SIZES, labels=labels)
-    release = fw.calibrate(calibrations(data), method=CPhet(solver=solver), alpha=alpha)
+    release = fw.calibrate(calibrations(data), method="cphet", alpha=alpha)
     for i, (v, x, y) in enumerate(data):
         if len(v) < 2:
             assert release.threshold(f"a{i}") == inf  # its density is unknown
@@ -132,12 +131,11 @@ def test_own_targets(solver, labels, alpha):
     assert str(release.guarantee) == "target-shift, approximate"
 
 
-@pytest.mark.parametrize("solver", ["sums", "exact"])
-def test_target_that_the_caller_names(solver):
+def test_target_that_the_caller_names():
     data = shifted(2, (60, 30))
     elsewhere = shifted(3, (0, 0, 80))[2]
     for level in (1.0, 0.9):
-        method = CPhet(solver=solver, clip_weights=level)
+        method = CPhet(clip_weights=level)
         there = density_of(*elsewhere[1:])
         release = fw.calibrate(calibrations(data), method=method, target=there, alpha=0.2)
         scores, weights = pooled(data, fitted(*elsewhere[1:]), level)
@@ -206,7 +204,6 @@ def test_agents_must_share_their_features():
     [
         *(("target", value) for value in ("others", (1.0, 1.0))),
         ("scope", "all"),
-        ("solver", "newton"),
         ("clip_weights", 0.0),
     ],
 )
@@ -233,7 +230,6 @@ def grid(length):
         (CPhet(), grid(1001)),
         (CPhet(), grid(512 // 2 + 1)),  # there are two targets
         (CPhet(target="mixture"), grid(513)),
-        (CPhet(solver="exact"), grid(1)),
         (CPhet(scope="local", target="mixture"), Weigh(TWO)),
         (CPhet(scope="local", target="mixture"), grid(1)),
         (CPhet(scope="local"), Begin()),

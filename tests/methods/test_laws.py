@@ -20,7 +20,6 @@ ALL = [
     ("max-cp", {}),
     ("fcp", {}),
     ("fcp", {"sketch": "order"}),
-    ("fcp", {"sketch": "exact"}),
     ("fedcp-qq", {}),
 ]
 RANKS = [(name, found) for name, found in ALL if name in ("split-cp", "max-cp", "fcp", "fedcp-qq")]

@@ -39,8 +39,7 @@ def test_fcp_by_group_covers_the_mixture_of_the_agents_that_have_the_group():
             scores = [scale[name, g] * rng.random(n) for g, n in sizes.items()]
             groups = np.repeat([*sizes], [*sizes.values()])
             cals[name] = fw.Calibration(np.concatenate(scores), groups=groups)
-        method = fw.methods.get("fcp", sketch="exact")
-        release = fw.calibrate(cals, method=method, alpha=alpha, by="group")
+        release = fw.calibrate(cals, method="fcp", alpha=alpha, by="group")
         for group, hits in covered.items():
             there = {name: sizes[group] for name, sizes in counts.items() if group in sizes}
             q = release.threshold("a", group=group)

@@ -73,7 +73,6 @@ ANSWERS = [
     ("dp-fedcp", {"kind": "step", "shift": [0.0], "mean": [-1e308]}, "shift"),
     ("cphet", {"kind": "sums", "values": [1e308]}, "values"),
     ("cphet", {"kind": "weighed", "totals": [1e308], "squares": [0]}, "totals"),
-    ("cphet", {"kind": "weighted-scores", "values": [0.1], "weights": [[1e308]]}, "weights"),
 ]
 
 
@@ -130,10 +129,10 @@ def test_settings_have_bounds(method, name, value):
 
 
 def test_a_list_of_lists_is_refused_by_what_it_would_become():
-    _, data = answer_of("cphet", {"kind": "weighted-scores", "values": [], "weights": "here"})
+    _, data = answer_of("fedls-cp", {"kind": "class-sketches", "counts": [], "values": "here"})
     lists = data.replace(b'"here"', b"[" + b"[]," * (11 * 10**6) + b"[]]")
     assert 32 * 10**6 < len(lists) < limits.MESSAGE_BYTES.most
-    raised, growth = grown(lambda: decode(lists, Answer, kinds_of(fw.methods.get("cphet"))))
+    raised, growth = grown(lambda: decode(lists, Answer, kinds_of(fw.methods.get("fedls-cp"))))
     assert raised.field == "size"
     assert "values" in raised.reason
     assert growth < SMALL

@@ -16,7 +16,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import kinds_of
 from fedwqcp.federation.server import Server
 from fedwqcp.methods._sketches import WeightedPoints
-from fedwqcp.methods.cphet import FittedDensity, Weighed, WeightedScores
+from fedwqcp.methods.cphet import FittedDensity, Weighed
 from fedwqcp.methods.cphet.densities import FeatureDensities
 from fedwqcp.methods.dp_fedcp import DescendFrom, LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
@@ -190,7 +190,6 @@ IMPOSSIBLE = [
     (FittedDensity, [-1], ((),)),
     (FeatureDensities, [(), (-1,), (1, 2)], (((),),)),
     (Weighed, [(-1.0,), (1.0, 1.0)], ((1.0,),)),
-    (WeightedScores, [(NAN,), (0.5, 0.6)], (((1.0,),),)),
     (PrivateQuantile, [NAN], (10, 1.0, 0.0, REPLACED)),
     (PrivateQuantile, [0.9], (10, 0.0, 0.0, REPLACED)),
     (PrivateQuantile, [0.9], (10, 1.0, 1.0, REPLACED)),

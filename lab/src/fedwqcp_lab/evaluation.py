@@ -380,7 +380,6 @@ def _row(
                 rounds=release.rounds,
                 bytes_up=release.bytes_up(agent.name),
                 bytes_down=release.bytes_down(agent.name),
-                samples=plan.samples,
                 guarantee=calibrated.guarantee,
                 config=config,
                 code=code_versions(),

@@ -239,8 +239,6 @@ class MethodPlan:
         With ``"label"`` each class has a threshold of its own; for classifications alone.
     components : int, optional
         How many of the principal components a method for covariate shift sees; 0 for all.
-    samples : bool, optional
-        Whether scores of single people may leave an agent, as results state it.
     settings : dict, optional
         Settings of the method; ``overflow`` comes from the preset.
     """
@@ -253,7 +251,6 @@ class MethodPlan:
     rule: Rule | Literal[""] = ""
     by: Literal["", "label"] = ""
     components: int = 0
-    samples: bool = False
     settings: dict[str, Setting] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -94,7 +94,7 @@ class Result(MethodRecord):
     bytes_up, bytes_down : int
         Encoded bytes that the agent sent and was sent.
     samples : bool
-        Whether scores of single people were allowed to leave the agent.
+        Whether whole samples were allowed to leave the agent; no method sends them any more.
     guarantee : str
         What is proved.
     config : str
@@ -124,7 +124,7 @@ class Result(MethodRecord):
     rounds: int
     bytes_up: int
     bytes_down: int
-    samples: bool
+    samples: bool = False
     guarantee: str
     config: str
     code: str

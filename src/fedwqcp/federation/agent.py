@@ -38,9 +38,9 @@ class Agent:
     calibration : Calibration
         Its data; they stay here.
     allow_samples : bool, optional
-        Whether scores of single people may leave, as many as the round asks for.
+        Whether scores of single people may leave without a limit, as many as the round asks for.
     limit : DisclosureLimit or None, optional
-        How many may leave otherwise; None where agents are only simulated: all but whole samples.
+        How many may leave otherwise; None where agents are only simulated.
     budget : Budget, optional
         Differential privacy that its data may spend. With it only private methods are answered;
         what they spend is on disk before the answer leaves.
@@ -91,7 +91,6 @@ class Agent:
         if self.plan.traits.private and calibration.n > most:  # to refuse would tell of the size
             calibration = calibration.take(self._rng.choice(calibration.n, most, replace=False))
         self._calibration = calibration
-        self._allow_samples = allow_samples or (limit is not None and limit.share == 1)
         self._limit = None if allow_samples else limit
         self._budget = budget
         self._ledger = ledger if budget is None else None  # a budget counts for itself
@@ -247,14 +246,6 @@ class Agent:
         summary = method.answer(cal, question, task.alpha, self._rng)
         if not isinstance(summary, Summary):
             raise InputError(f"only a Summary can leave an agent, got {type(summary).__name__}")
-        if summary.reveals == "samples" and not self._allow_samples:
-            raise InputError(
-                f"{round.method.name} with these settings sends all scores of single people",
-                cure=(
-                    "choose settings that do not, or allow it with allow_samples=True",
-                    "choose settings that do not, or allow it with --allow-samples",
-                ),
-            )
         return summary
 
 

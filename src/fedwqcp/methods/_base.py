@@ -105,8 +105,6 @@ class Traits:
         The range that the score of a round must state; scores of a caller's own pass.
     most_thresholds : int or None
         How many thresholds a round may have at most.
-    sends_samples : bool
-        Whether scores of single people leave an agent, which it must allow.
     cuts : tuple of float
         Where the settings cut a feature; a site answers one set of cuts of its data.
     spends : float
@@ -138,7 +136,6 @@ class Traits:
     score_range: tuple[float, float] | None = None
     stated_range: tuple[float, float] | None = None
     most_thresholds: int | None = None
-    sends_samples: bool = False
     cuts: tuple[float, ...] = ()
     spends: float = inf
     size_noise: int = 0

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
 from fedwqcp.methods._search import CountAt, Counts, check_probes
 from fedwqcp.quantile import Scores, counts_up_to, order_statistics
@@ -49,12 +48,6 @@ class WeightedPoints(Summary):
         return self.values
 
 
-class PooledScores(WeightedPoints):
-    """Every score of an agent, with how often it occurs: what the exact form sends."""
-
-    reveals = "samples"
-
-
 def order_sketch(scores: Scores, points: int, min_gap: int) -> WeightedPoints:
     """Return evenly spaced order statistics, of ranks ceil(j n / m) for j = 1, ..., m.
 
@@ -85,12 +78,6 @@ def counts_at(scores: Scores, question: CountAt, most: int, gap: int = 1) -> Cou
     known = np.cumsum([0, *sketch.weights])
     found = known[np.searchsorted(np.array(sketch.values), question.values, side="right")]
     return Counts(len(scores), tuple(found.tolist()))
-
-
-def pooled_scores(scores: Floats) -> PooledScores:
-    """Return the distinct scores of a sample and their counts."""
-    values, counts = np.unique(scores, return_counts=True)
-    return PooledScores(tuple(values.tolist()), tuple(counts.tolist()), len(scores))
 
 
 def weighted_points(points: Iterable[tuple[float, Any]], min_gap: int) -> WeightedPoints:

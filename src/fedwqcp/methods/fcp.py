@@ -17,12 +17,10 @@ from fedwqcp.methods._base import Exchange, Method, Schedule, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._search import CountAt, Counts, check_counts, count_steps, search_counts
 from fedwqcp.methods._sketches import (
-    PooledScores,
     WeightedPoints,
     counts_at,
     order_sketch,
     pooled_quantile,
-    pooled_scores,
     sketch_ranks,
 )
 from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
@@ -38,7 +36,7 @@ from fedwqcp.wire.messages import (
 )
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
-Sketch: TypeAlias = Literal["bisection", "order", "exact"]
+Sketch: TypeAlias = Literal["bisection", "order"]
 """How the agents' scores reach the server."""
 
 
@@ -48,12 +46,11 @@ class FCP(Summed, Method[Summary]):
 
     ``bisection`` finds it exactly from counts: after the sizes, the server asks how many scores are
     at most each of a few values. ``order`` sends evenly spaced order statistics with the counts
-    between them, ``exact`` every score. The server then takes the smallest point whose cumulative
-    weight reaches R.
+    between them, of which the server takes the smallest whose cumulative weight reaches R.
 
     Parameters
     ----------
-    sketch : {"bisection", "order", "exact"}, optional
+    sketch : {"bisection", "order"}, optional
         How the scores reach the server.
     points : int, optional
         Most order statistics that ``order`` sends.
@@ -83,15 +80,14 @@ class FCP(Summed, Method[Summary]):
     probability (n_k + 1) / (N + M) and is then exchangeable with that agent's scores, given the
     scores of the other agents (as it is where agents are independent), ties included. Where s_(R)
     is exact and there are no ties, it is at most 1 - alpha + M / (N + M). Nothing is promised at a
-    single agent. ``bisection`` with ``count_gap=1`` and ``exact`` give exactly s_(R). ``order``,
+    single agent. ``bisection`` with ``count_gap=1`` gives exactly s_(R). ``order``,
     and ``bisection`` on coarse counts, never give less, and at most s_(R + sum_k (g_k - 1)), g_k
     being the largest gap between the ranks that agent k sends.
 
     Why coarse counts never give less: what the server counts at v is at most the true count, so
     that q >= s_(R); below q it counts at most R - 1, the truth at most sum_k (g_k - 1) more.
     **Cost**: ``bisection`` about 64 / log2(probes + 1) + 1 rounds (17 for 15 probes) of ``probes``
-    integers; the others one round, of at most 2 ``points`` numbers (``order``), or all scores
-    (``exact``, which every agent must allow). The counts of ``bisection`` are only ever summed, so
+    integers; ``order`` one round, of at most 2 ``points`` numbers. Counts are only ever summed, so
     `calibrate` can add them under masks (``secure``) with the same result; without masks the server
     sees each agent's counts. The threshold is one person's score.
 
@@ -116,7 +112,7 @@ class FCP(Summed, Method[Summary]):
     count_gap: int = 1
     correction: bool = True
 
-    summaries = (Counts, WeightedPoints, PooledScores)
+    summaries = (Counts, WeightedPoints)
     questions = (Begin, CountAt)
     outcomes = (SharedThreshold, SharedThresholdWithin)
 
@@ -131,9 +127,7 @@ class FCP(Summed, Method[Summary]):
             return counts_at(cal.scores, question, self.probes, self.count_gap)
         if self.sketch == "bisection":
             return Counts(cal.n)
-        if self.sketch == "order":
-            return order_sketch(cal.scores, self.points, self.min_gap)
-        return pooled_scores(cal.scores)
+        return order_sketch(cal.scores, self.points, self.min_gap)
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
         answers = yield Begin()
@@ -179,8 +173,6 @@ class FCP(Summed, Method[Summary]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         n = cal.n
-        if self.sketch == "exact":
-            return (Disclosure.of_ranks(n, range(1, n + 1)),)
         if self.sketch == "bisection" and self.count_gap == 1:
             questions = max(count_steps(self.probes), steps - 1)  # the first answer is n alone
             return (Disclosure(n, min(n, self.probes * questions)),)
@@ -190,10 +182,7 @@ class FCP(Summed, Method[Summary]):
 
     @property
     def traits(self) -> Traits:
-        return Traits(
-            sends_samples=self.sketch == "exact",
-            maskable=self.sketch == "bisection",
-        )
+        return Traits(maskable=self.sketch == "bisection")
 
     # Under masks the first question sums n_k and the agents out of range;
     # each later one sums counts. The threshold is the same as without masks.

@@ -10,7 +10,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, dataclass_transform
 
 import msgspec
 import numpy as np
@@ -162,8 +162,6 @@ class Payload(Message, tag_field="kind", tag=_kind):
 class Summary(Payload):
     """What an agent answers. The only thing that can leave it."""
 
-    reveals: ClassVar[Literal["statistic", "samples"]] = "statistic"
-    """Whether it holds a few statistics, or scores of single people."""
     exact_threshold: ClassVar[bool] = True
     """Whether the agent's own threshold, if it can be read from it, is exact."""
 

@@ -90,9 +90,7 @@ PLAIN = (
         MethodPlan(name=name, method=name)
         for name in ("split-cp", "fedwq-cp", "fedavgq-cp", "fcp", "fedcp-qq", "fedls-cp")
     ),
-    MethodPlan(
-        name="cphet", method="cphet", target="own", samples=True, settings={"solver": "exact"}
-    ),
+    MethodPlan(name="cphet", method="cphet", target="own"),
     MethodPlan(name="dp-fedcp", method="dp-fedcp", target="training", settings={"solver": "exact"}),
 )
 """The other methods, but ``private-fedwq-cp`` (FedWQ-CP with noise) and ``fed-crc`` (another risk).
@@ -412,13 +410,7 @@ class _Trial:
         plan = Plan.of(round)
         unchecked = _Unchecked(plan.round, plan.method, plan.score, plan.tasks)
         agents = {
-            name: Agent(
-                name,
-                unchecked if name in byzantine else plan,
-                cal,
-                allow_samples=row.samples,
-                limit=None,
-            )
+            name: Agent(name, unchecked if name in byzantine else plan, cal, limit=None)
             for name, cal in sent.items()
         }
         release = local.run(Server(plan), agents, strict=False)

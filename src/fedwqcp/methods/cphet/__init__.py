@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator as Random
@@ -57,11 +57,8 @@ from fedwqcp.wire.messages import (
     Summary,
     Target,
     check_increasing,
-    check_scores,
 )
 from fedwqcp.wire.release import Guarantee
-
-_WEIGHTS = f"must be one number from 0 to {NUMBER.most:g} for each score"
 
 _WEIGHT_ROUNDING = 1e-6
 """Share by which rounding may raise a weight: of a log density of -1e9 the last bit is 1e-7."""
@@ -99,27 +96,6 @@ class Weighed(Summary):
             raise InputError(f"must be from 0 to {NUMBER.most:g}, as squares must", field="totals")
 
 
-class WeightedScores(Summary):
-    """All scores of an agent, with their weights at each target."""
-
-    reveals: ClassVar[Literal["statistic", "samples"]] = "samples"
-
-    values: tuple[Real, ...]
-    weights: tuple[tuple[float, ...], ...]  # for each target, one for each score
-
-    def __post_init__(self) -> None:
-        check_scores(self.values, "values")
-        for row in self.weights:
-            if len(row) != len(self.values) or not all(0 <= w <= NUMBER.most for w in row):
-                raise InputError(_WEIGHTS, field="weights")
-
-    def sizes(self) -> tuple[int, ...]:
-        return (len(self.values),)
-
-    def scores(self) -> tuple[float, ...]:
-        return self.values
-
-
 class ReweightedSharedThreshold(SharedThreshold):
     """One threshold for all agents, with its effective sample size, (sum w)^2 / sum w^2."""
 
@@ -148,7 +124,8 @@ class CPhet(Method[Summary]):
     r"""The quantile of all agents' scores, weighted by how likely each input is at the target.
 
     Weights lambda(x) = P*(x) / sum_i (N_i / N) P_i(x), each P_i a mixture of one Gaussian per label
-    in feature space, and the weighted (1 - alpha)-quantile of the scores.
+    in feature space, and the weighted (1 - alpha)-quantile of the scores, which a search on sums of
+    weights finds exactly.
 
     Parameters
     ----------
@@ -157,9 +134,6 @@ class CPhet(Method[Summary]):
         each agent's own, the agents' mixture, or a density in numbers, as `density_of` fits it.
     scope : {"pooled", "local"}, optional
         Whose scores are used: all agents', or only the agent's own, with weights P*(x) / P_i(x).
-    solver : {"sums", "exact"}, optional
-        A search on sums of weights, which ends at the exact quantile; or one upload of all scores
-        and weights.
     clip_weights : float, optional
         Each agent cuts its weights at this quantile of its own; 1 cuts none.
 
@@ -207,10 +181,9 @@ class CPhet(Method[Summary]):
 
     target: Target = field(default="own", metadata=TERM)
     scope: Literal["pooled", "local"] = "pooled"
-    solver: Literal["sums", "exact"] = "sums"
     clip_weights: float = 0.995
 
-    summaries = (FittedDensity, Weighed, WeightedScores, Sums)
+    summaries = (FittedDensity, Weighed, Sums)
     questions = (Begin, Weigh, SumsAt)
     outcomes = (
         ReweightedSharedThreshold,
@@ -239,8 +212,6 @@ class CPhet(Method[Summary]):
         if isinstance(question, SumsAt):
             check_probes(len(question.probes), most_probes(T, T, _answer_size(question.densities)))
             return Sums(tuple(sums_at(question.probes, cal.scores, w).ravel().tolist()))
-        if self._sends_samples:
-            return WeightedScores(tuple(cal.scores.tolist()), tuple(map(tuple, w.tolist())))
         return Weighed(tuple(w.sum(axis=1).tolist()), tuple(np.square(w).sum(axis=1).tolist()))
 
     def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
@@ -250,18 +221,10 @@ class CPhet(Method[Summary]):
         if self.scope == "local":
             return SharedDensities(densities)
         T = len(densities.sizes) if self.target == "own" else 1
-        answers = yield Weigh(densities)
-        if self._sends_samples:
-            sent = of_kind(answers, WeightedScores)
-            v = np.array([value for agent in sent for value in agent.values], dtype=np.float64)
-            w = np.hstack([np.reshape(agent.weights, (T, len(agent.values))) for agent in sent])
-            totals, squares = w.sum(axis=1), np.square(w).sum(axis=1)
-            q = np.array([weighted_quantile(v, row, alpha) for row in w])
-        else:
-            sums = of_kind(answers, Weighed)
-            totals = summed(stacked([answer.totals for answer in sums], T))  # sum_j Lambda_j
-            squares = summed(stacked([answer.squares for answer in sums], T))
-            q = yield from self._search(totals, densities, alpha)
+        sums = of_kind((yield Weigh(densities)), Weighed)
+        totals = summed(stacked([answer.totals for answer in sums], T))  # sum_j Lambda_j
+        squares = summed(stacked([answer.squares for answer in sums], T))
+        q = yield from self._search(totals, densities, alpha)
         values = np.where(totals > 0, q, inf).tolist()  # without weight a threshold is +inf
         effective = _effective_sizes(totals, squares)
         if self.target == "own":
@@ -287,10 +250,7 @@ class CPhet(Method[Summary]):
             n = earlier[0]
             uniform = self._uniform
             largest = np.ones(1) if uniform else largest_ratios(self.target, question.densities)
-            sent = (
-                expect(answer, WeightedScores) if self._sends_samples else expect(answer, Weighed)
-            )
-            totals = _check_weights(sent, n, largest, exact=uniform)
+            totals = _check_weights(expect(answer, Weighed), n, largest, exact=uniform)
             return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
         if isinstance(question, SumsAt):
             n, claims = earlier
@@ -303,8 +263,6 @@ class CPhet(Method[Summary]):
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         if self.scope == "local":
             return ((Begin, 1),) if self.target == "mixture" else ()
-        if self._sends_samples:
-            return ((Begin, 1), (Weigh, 1))
         targets = agents if self.target == "own" else 1
         return ((Begin, 1), (Weigh, 1), (SumsAt, most_steps(targets, targets)))
 
@@ -314,7 +272,6 @@ class CPhet(Method[Summary]):
             corrects_shift_of="features",
             needs_features=not self._uniform,
             predicts_from_own_data=self.scope == "local",
-            sends_samples=self._sends_samples,
         )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
@@ -329,11 +286,6 @@ class CPhet(Method[Summary]):
             return tuple(densities)
         # some hundred sums a question, or numbers for as many targets as the server says
         return (*densities, Disclosure(cal.n, cal.n))
-
-    @property
-    def _sends_samples(self) -> bool:
-        """Whether the quantile is found from one upload of all scores."""
-        return self.scope == "pooled" and self.solver == "exact"
 
     @property
     def _uniform(self) -> bool:
@@ -379,9 +331,7 @@ class CPhet(Method[Summary]):
         return (yield from found)
 
 
-def _check_weights(
-    sent: Weighed | WeightedScores, n: int, largest: Floats, *, exact: bool
-) -> Floats:
+def _check_weights(sent: Weighed, n: int, largest: Floats, *, exact: bool) -> Floats:
     """Refuse weights that n points cannot have; return their totals.
 
     A weight is at most the largest of its target. Towards all agents' own densities, moreover,
@@ -392,21 +342,9 @@ def _check_weights(
     T = len(largest)
     units = np.divide(1.0, largest, out=np.zeros(T), where=largest > 0)
     most = 1 + _WEIGHT_ROUNDING
-    if isinstance(sent, WeightedScores):
-        if len(sent.values) != n:
-            raise InputError(f"must be {n} scores as in the first answer", field="values")
-        if len(sent.weights) != T:
-            raise InputError(f"must be {T} rows, one per target", field="weights")
-        rows = np.array(sent.weights, dtype=np.float64).reshape(T, n)
-        totals, squares = rows.sum(axis=1), np.square(rows).sum(axis=1)
-        if (rows > largest[:, None] * most).any() or (units @ rows > most).any():
-            raise InputError(
-                "must not pass the largest that the round's densities allow", field="weights"
-            )
-    else:
-        if len(sent.totals) != T:
-            raise InputError(f"must be {T}, one per target", field="totals")
-        totals, squares = np.array(sent.totals), np.array(sent.squares)
+    if len(sent.totals) != T:
+        raise InputError(f"must be {T}, one per target", field="totals")
+    totals, squares = np.array(sent.totals), np.array(sent.squares)
     if (totals > n * largest * most).any() or (exact and (totals != n * largest).any()):
         raise InputError(f"must not pass n = {n} times the largest weight", field="totals")
     if units @ totals > n * most:
