@@ -2,7 +2,7 @@
 
 ``python benchmarks/reconstruction.py`` plays many coordinators against sites of 75 and of 1,000
 people and writes ``results/reconstruction.md``. Each sends 100 rounds of drawn methods, settings,
-keys, levels, labels, groups, strata and tails, and asks what its methods may ask. It holds every
+keys, levels, labels, groups and tails, and asks what its methods may ask. It holds every
 number that left against the scores: an exact score of a person whose turn it was is found.
 """
 
@@ -44,8 +44,6 @@ METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fcp", {"count_gap": 9}),
     ("fedls-cp", {}),
     ("fedls-cp", {"points": 2}),
-    ("fedls-cp", {"strata": (40.0,)}),
-    ("fedls-cp", {"strata": (41.0,), "points": 2}),
     ("rob-fcp", {"bins": 3, "probes": 1}),
     ("fed-crc", {"min_gap": 5}),
     ("private-fedwq-cp", {"epsilon": 10.0, "bins": 10_000}),

@@ -84,7 +84,7 @@ def test_wrong_names_and_settings_are_refused(call, meant: str) -> None:
         ("rob-fcp", "byzantine", ("abc", 2.5, True)),
         ("fedcp-qq", "delta", ("x", 10**400)),
         ("fedcp-qq", "selection", ("best", None)),
-        ("fedls-cp", "strata", (1, None, ("a",), (0.5, True))),
+        ("private-fedwq-cp", "bounds", (1, ("a",), (0.5, True))),
         ("dp-fedcp", "start", ("a",)),
         ("dp-fedcp", "step_size", (None,)),
         ("fcp", "correction", (1,)),
@@ -111,7 +111,8 @@ def test_what_the_round_decides_is_no_setting(name, target) -> None:
     [
         ("dp-fedcp", {"start": None, "step_size": 1}),
         ("dp-fedcp", {"start": 1}),
-        ("fedls-cp", {"strata": (1, 2.5), "n0": None}),
+        ("private-fedwq-cp", {"bounds": (1, 2.5)}),
+        ("fedls-cp", {"n0": None}),
         ("fedcp-qq", {"selection": "truncate_min", "delta": 0.5}),
         ("cphet", {"clip_weights": 1, "scope": "local"}),
     ],

@@ -40,11 +40,6 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
         {},
         "class counts, and of classes of at least 10 one in 5 scores, at most 48",
     ),
-    (
-        "fedls-cp",
-        {"strata": (0.5,)},
-        "the same, with two equal strata of a feature for classes",
-    ),
     ("rob-fcp", {}, "two quantiles, a histogram of 20 bins, then counts as in `fcp`"),
     ("fed-crc", {}, "the sum of its losses at each of 1001 thresholds, and n_k"),
     ("fed-crc", {"min_gap": 5}, "the same in steps of 5 losses"),

@@ -67,7 +67,6 @@ def test_a_byzantine_agent_is_named(folder):
         (("split-cp", "--target", "mixture"), "mixture"),
         (("fedls-cp", "--setting", "target=mixture"), None),
         (("fedls-cp", "--target", "0.2,0.3,0.5"), None),
-        (("fedls-cp", "--setting", "strata=40,60", "--target", "0.5,0.5"), None),
         (("fedwq-cp", "--target", "0.5,0.5"), None),
     ],
 )

@@ -222,7 +222,6 @@ VARIANTS = [
     *METHODS,
     fw.methods.get("fcp", sketch="order"),
     fw.methods.get("fedwq-cp", tail=4),
-    fw.methods.get("fedls-cp", strata=(0.0,)),
     CPhet(target="mixture"),
     CPhet(target="mixture", scope="local"),
 ]

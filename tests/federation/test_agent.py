@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changed import replace
@@ -222,55 +222,6 @@ def test_of_a_small_class_only_its_size_is_sent():
     assert said.answers[0].values[1] == ()
     with pytest.raises(InputError):
         Agent("a", terms("fedls-cp", min_class=1), cal).answer()
-
-
-def test_a_feature_is_not_read_by_cutting_it_into_strata():
-    cal = Calibration(HUNDRED, features=np.linspace(30, 80, 100)[:, None])
-
-    def strata(*cuts, **settings):
-        return terms("fedls-cp", strata=cuts, **settings)
-
-    assert Agent("a", strata(45.0, 60.0), cal).answer()
-    assert Agent("a", strata(29.0, 81.0), cal).answer(), "a part without points tells of nobody"
-    with pytest.raises(InputError):
-        Agent("a", strata(31.0), cal).answer()
-    with pytest.raises(InputError):
-        Agent("a", strata(*(90.0 + i for i in range(21))), cal).answer()
-    every = strata(*np.linspace(30, 80, 40_000).tolist())
-    with pytest.raises(InputError, match="fewer than 10"):
-        Agent("a", every, cal).answer()
-    assert Agent("a", strata(31.0), cal, limit=DisclosureLimit(min_class=1)).answer()
-    assert Agent("a", every, cal, allow_samples=True).answer()
-
-
-def test_a_feature_is_not_read_in_strata_of_a_small_group():
-    cal = Calibration(
-        HUNDRED, np.arange(100) % 2, np.repeat([[40.0], [60.0]], [9, 91], 0), n_classes=2
-    )
-    assert Agent("a", terms("fedls-cp", strata=(30.0,)), cal).answer()
-    by_label = replace(terms("fedls-cp", strata=(50.0,)), by="label")
-    with pytest.raises(InputError, match="fewer than 10"):
-        Agent("a", by_label, cal).answer()
-
-
-@given(
-    st.lists(st.integers(0, 60), min_size=20, max_size=120),
-    st.sets(st.integers(-1, 61), min_size=1, max_size=4),
-    st.integers(1, 12),
-    st.sampled_from([0.05, 0.2, 0.5]),
-)
-@settings(max_examples=100, deadline=None)
-def test_whatever_strata_a_round_names_none_of_those_told_is_small(ages, cuts, least, share):
-    scores = np.linspace(0, 1, len(ages))
-    cal = Calibration(scores, features=np.array(ages, float)[:, None])
-    round = terms("fedls-cp", strata=tuple(float(cut) for cut in sorted(cuts)))
-    try:
-        sent = Agent("a", round, cal, limit=DisclosureLimit(share, least)).answer()
-    except InputError:
-        reject()
-    counts = decode(sent, Answer, (ClassSketches,)).answers[0].counts
-    assert all(count == 0 or count >= least for count in counts)
-    assert len(counts) - 1 <= max(1, share * len(ages))
 
 
 def test_a_density_of_few_points_stays_home_with_and_without_labels():

@@ -221,23 +221,6 @@ def test_a_class_keeps_its_account_whatever_the_order_of_the_round(tmp_path):
         assert told(tmp_path / name) == {"everybody": 4, "class a": 2, "class b": 2}
 
 
-def test_one_set_of_cuts_is_answered(tmp_path):
-    def strata(*cuts, id="r1"):
-        return terms("fedls-cp", id=id, settings={"strata": cuts, "points": 2})
-
-    ask(tmp_path, strata(25.0))
-    for i, cut in enumerate((24.0, 26.0, 20.0)):
-        with pytest.raises(DisclosureError):
-            ask(tmp_path, strata(cut, id=f"c{i}"))
-    ask(tmp_path, strata(25.0, id="r2"))
-    DisclosureLedger(tmp_path / "ledger").renew()
-    for i in range(3):  # above 45 there are 4, 3 and 2 people, then none
-        with pytest.raises(DisclosureError):
-            ask(tmp_path, strata(45.5 + i, id=f"small{i}"))
-    with pytest.raises(DisclosureError):
-        ask(tmp_path, strata(49.5, id="largest"))
-
-
 def test_no_refusal_tells_whether_a_score_passes_the_bounds_of_a_round(tmp_path):
     for top in (0.4, 0.9):
         round = terms("fed-crc", settings={"bounds": (0.0, 0.5), "min_gap": 5})
@@ -343,7 +326,6 @@ METHODS = st.sampled_from(
         ("fcp", {"count_gap": 9}),
         ("fcp", {"probes": 1}),
         ("fedls-cp", {"points": 2}),
-        ("fedls-cp", {"strata": (25.0,), "points": 2}),
         ("rob-fcp", {"bins": 3, "probes": 1}),
         ("fedcp-qq", {"selection": "truncate_min"}),
         ("guarded-median-cp", {}),

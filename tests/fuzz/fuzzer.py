@@ -562,7 +562,6 @@ class _Seen:
     budget: float | None
     told: set[float] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
-    cuts: set[tuple[float, ...]] = field(default_factory=set)
     spent: float = 0.0
 
     def add(self, plan: Plan, answers: list[Any]) -> None:
@@ -581,13 +580,10 @@ class _Seen:
         found = {round(float(x), 6) for x in re.findall(r"\b0\.\d+", json.dumps(answers))} & scores
         self.told |= found
         self.kinds |= {_kind(plan)} if found else set()
-        self.cuts |= {plan.traits.cuts} - {()}
         if len(self.told) > len(scores) / len(self.samples) // 5:
             raise Finding(f"{len(self.told)} scores of 75 people were told")
         if len(self.kinds) > 1 or (self.told & small and "class" in self.kinds):
             raise Finding(f"a class of five is told by difference: {sorted(self.kinds)}")
-        if len(self.cuts) > 1:
-            raise Finding(f"several cuts of one site were answered: {sorted(self.cuts)}")
 
 
 def _people(random: Random) -> tuple[fw.Calibration, ...]:
@@ -611,8 +607,6 @@ def _next_terms(case: Case, at: int, before: list[bytes]) -> bytes:
     plan = random.choice(few if few and random.random() < 0.4 else setups()).plan
     levels = sorted({random.randrange(1, 50) / 100 for _ in range(random.choice((1, 3)))})
     name, settings = plan.round.method.name, plan.round.method.settings
-    if name == "fedls-cp" and random.random() < 0.5:
-        settings = {**settings, "strata": (float(random.randrange(40, 60)),), "points": 2}
     if name == "private-fedwq-cp":
         settings = {**settings, "epsilon": random.choice((0.5, 2.5, 4.0))}
     own = replace(
@@ -638,7 +632,6 @@ def _agreed(terms: bytes) -> bytes:
 def _kind(plan: Plan) -> str:
     """Whose scores a round asks for; the only group is everybody."""
     by_class = plan.round.method.name in ("auto", "fedls-cp") and plan.round.target != "mixture"
-    by_class = by_class and not plan.traits.cuts
     return "class" if by_class or plan.round.by == "label" else "all"
 
 

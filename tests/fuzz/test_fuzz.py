@@ -209,7 +209,6 @@ SITE_FAULTS = {
         "fedwqcp.federation.ledger._of_same",
         lambda one, other: one.accounts.keys() == other.accounts.keys(),
     ),
-    "other cuts": ("fedwqcp.federation.ledger._new_cuts", lambda *_: ""),
     "small private groups": (
         "fedwqcp.federation.agent.Agent._without_small_groups",
         lambda self, answers, least: answers,

@@ -175,7 +175,6 @@ def test_a_class_of_too_few_points_to_be_sent_counts_as_unseen():
         ("n0", (-1.0, inf)),
         ("points", (1, 49)),
         ("min_gap", (1, True)),
-        ("strata", ((2.0, 1.0), (inf,))),
     ],
 )
 def test_settings_are_checked(name, values):

@@ -190,8 +190,6 @@ class Agent:
         private = self.plan.traits.private
         # a site that set a budget has said what private answers may tell
         limit = None if private and self._budget is not None else self._limit
-        if self._ledger is not None:
-            self._ledger.cut(self.plan, self._calibration, limit)
         if limit is not None and not private:
             limit.check(self.plan, self._calibration, asked.step + 1)
         if limit is not None and private and self.spends > PRIVATE_EPSILON:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
@@ -23,10 +23,8 @@ class DisclosureLimit(CheckedSettings):
     share : float, optional
         Of a sample of n people the scores of at most floor(share n) become known, and always of
         one: a local threshold is one score. With a `DisclosureLedger` this holds over all rounds.
-        The round cuts n points (strata of a feature) in no more places.
     min_class : int, optional
-        No score is revealed of a class, stratum or group with fewer points. Where the round itself
-        cuts the points, no part has fewer, unless it has none.
+        No score is revealed of a class or group with fewer points.
 
     Raises
     ------
@@ -55,10 +53,7 @@ class DisclosureLimit(CheckedSettings):
 
     def check(self, plan: Plan, cal: Calibration, steps: int) -> None:
         """Refuse a round whose answers would by themselves reveal more than the limit."""
-        name = plan.round.method.name
-        for group in range(len(plan.round.group_names)) or (None,):
-            self._check_cells(name, plan.method.cells(part_of(plan.round, cal, group)))
-        self.allow(name, told(plan, cal, steps))
+        self.allow(plan.round.method.name, told(plan, cal, steps))
 
     def allow(
         self, name: str, parts: Iterable[Told], before: Mapping[str, int] | None = None
@@ -81,26 +76,9 @@ class DisclosureLimit(CheckedSettings):
                 more = f" beside {told_before} told before" if told_before else ""
                 raise _too_much(
                     f"{name} with these settings can reveal {now} of {size} scores of single "
-                    f"people{more}; {self._at_most(size)}"
+                    f"people{more}; this agent reveals at most {self.scores_of(size)}, a share of "
+                    f"{self.share:g}"
                 )
-
-    def _check_cells(self, name: str, cells: Sequence[int]) -> None:
-        """Refuse a round that cuts the points into parts that are too small or too many."""
-        n, cuts = sum(cells), len(cells) - 1
-        if n and min(size for size in cells if size) < self.min_class:
-            raise _too_much(
-                f"{name} with these settings cuts this agent's points into parts, one of which has "
-                f"fewer than {self.min_class}: each must have none or at least so many"
-            )
-        if n and cuts > self.scores_of(n):
-            raise _too_much(
-                f"{name} with these settings cuts {n} points of this agent in {cuts} places, each "
-                f"of which counts as a value of one person; {self._at_most(n)}"
-            )
-
-    def _at_most(self, size: int) -> str:
-        """Say how many scores of a sample of this size may become known."""
-        return f"this agent reveals at most {self.scores_of(size)}, a share of {self.share:g}"
 
 
 PRIVATE_EPSILON = 10.0
@@ -214,10 +192,9 @@ def _accounts(
     if group is not None:
         whole = _class(group) if round.by == "label" else f"group {round.groups[group]}"
     if part is not None:
-        strata = plan.traits.corrects_shift_of == "strata"
-        own = f"stratum {part}" if strata else _class(part)
+        own = _class(part)
         found[f"{own} of {whole}" if whole else own] = size
-        if whole and not strata and cal.labels is not None:
+        if whole and cal.labels is not None:
             found[own] = cal.part(label=part).n
     if group is not None:
         found[whole] = part_of(round, cal, group).n

@@ -52,7 +52,7 @@ class _Told(Entry, frozen=True):
     question: str = ""
     content: str = ""  # digest of question and answer, the same in every round
     epsilon: Decimal = Decimal(0)
-    cuts: str = ""
+    means: str = ""  # digest of the rows of whose features it told means
     division: str = ""  # whose scores: everybody's, or those of classes, of groups, of both
     parts: list[_Part] = []
 
@@ -122,32 +122,18 @@ class DisclosureLedger:
             before = _since_renewal(all_before)
             if epsilon < inf:
                 return replace(entry, epsilon=_with_noise(before, epsilon, limit))
-            cuts = _new_cuts(plan, cal, before, limit)
+            means = _new_means(plan, cal, before, limit)
             new = _new(parts, entry, before)
             if limit is not None:
                 limit.allow(plan.round.method.name, new, _spent(before))
                 _check_differences(cal, {division, *(each.division for each in before)}, limit)
             counted = any(part.count for part in parts) and not _again(entry, before)
-            if not counted and not cuts and not any(part.scores for part in new):
+            if not counted and not means and not any(part.scores for part in new):
                 return None
             kept = [_Part(p.accounts, p.sample, sorted(p.ranks), p.count) for p in new if p.scores]
-            return replace(entry, cuts=cuts, division=division, parts=kept)
+            return replace(entry, means=means, division=division, parts=kept)
 
         self._log.append(_charge)
-
-    def cut(self, plan: Plan, cal: Calibration, limit: DisclosureLimit | None) -> None:
-        """Write down where a round cuts a feature, before anybody looks at that.
-
-        Whether it can be answered depends on the feature: refusals of many cuts would tell of it.
-        """
-        if not plan.traits.cuts:
-            return
-
-        def _cut(all_before: list[_Told]) -> _Told | None:
-            cuts = _new_cuts(plan, cal, _since_renewal(all_before), limit)
-            return _Told(round=plan.round.id, cuts=cuts) if cuts else None
-
-        self._log.append(_cut)
 
     def renew(self) -> None:
         """Begin anew: what was told so far counts no more. The site's own decision."""
@@ -261,30 +247,24 @@ def _check_differences(cal: Calibration, divisions: set[str], limit: DisclosureL
             )
 
 
-def _new_cuts(
+def _new_means(
     plan: Plan, cal: Calibration, before: list[_Told], limit: DisclosureLimit | None
 ) -> str:
-    """Return how a round uses features, if no round did before; refuse another use.
+    """Return the digest of the rows whose features a round sums up, if no round did before.
 
-    Cuts of two rounds together could leave single people between them, and so do the means of
-    features of two sets of rows.
+    Means of other rows are refused: the means of two sets of rows tell of the rows between them.
     """
-    if plan.traits.cuts:
-        cuts = ", ".join(f"{float(cut)!r}" for cut in plan.traits.cuts)
-    elif plan.method.cells(cal):
-        cuts = "rows"
-    elif plan.traits.needs_features:
-        cuts = f"means {digest_of(cal.features, cal.labels, cal.groups)}"
-    else:
+    if not plan.traits.needs_features:
         return ""
-    known = {each.cuts for each in before if each.cuts}
-    if known and cuts not in known and limit is not None:
+    rows = digest_of(cal.features, cal.labels, cal.groups)
+    known = {entry.means for entry in before if entry.means}
+    if known and rows not in known and limit is not None:
         raise DisclosureError(
-            "this agent takes one set of cuts, or means of one set of rows, of its features, "
-            "and was asked for another before",
-            cure=("renew its ledger", "ask for the former strata, or renew the ledger"),
+            "this agent tells means of the features of one set of rows, and told those of another "
+            "before",
+            cure=("renew its ledger",) * 2,
         )
-    return "" if cuts in known else cuts
+    return "" if rows in known else rows
 
 
 def _content(plan: Plan, parts: list[Told], asked: Ask, answers: Sequence[Summary | None]) -> str:

@@ -366,9 +366,7 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
     traits = method.traits
     if traits.per_label and isinstance(score, IntervalScore):
         raise InputError(f"method {round.method.name!r} is for {without}")
-    wanted = len(traits.cuts) + 1 if traits.cuts else round.n_classes
-    if traits.corrects_shift_of == "features":
-        wanted = None
+    wanted = None if traits.corrects_shift_of == "features" else round.n_classes
     if not isinstance(round.target, str) and wanted not in (None, len(round.target)):
         raise InputError(
             f"must hold {wanted} numbers, one for each of the {traits.corrects_shift_of}, got "

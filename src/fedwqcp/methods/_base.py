@@ -96,7 +96,7 @@ class Traits:
         Whether it reads the weights of a calibration, and bounds a mean loss in place of misses.
     for_losses : callable or None
         Gives the method that stands in its place where the score of a round has losses.
-    corrects_shift_of : {"labels", "features", "strata"} or None
+    corrects_shift_of : {"labels", "features"} or None
         What the round's target is a distribution of; the method then has a field ``target`` with
         the metadata `TERM`.
     score_range : tuple of float or None
@@ -105,8 +105,6 @@ class Traits:
         The range that the score of a round must state; scores of a caller's own pass.
     most_thresholds : int or None
         How many thresholds a round may have at most.
-    cuts : tuple of float
-        Where the settings cut a feature; a site answers one set of cuts of its data.
     spends : float
         The epsilon that one answer spends of a privacy budget; +inf where it is not private.
     size_noise : int
@@ -132,11 +130,10 @@ class Traits:
     per_label: bool = False
     controls_risk: bool = False
     for_losses: Callable[[], Method[Any]] | None = None
-    corrects_shift_of: Literal["labels", "features", "strata"] | None = None
+    corrects_shift_of: Literal["labels", "features"] | None = None
     score_range: tuple[float, float] | None = None
     stated_range: tuple[float, float] | None = None
     most_thresholds: int | None = None
-    cuts: tuple[float, ...] = ()
     spends: float = inf
     size_noise: int = 0
     dominated_by: str | None = None
@@ -351,25 +348,6 @@ class Method(CheckedSettings, ABC, Generic[S]):
         """
         del alpha, steps
         return (Disclosure(cal.n, cal.n),)
-
-    def cells(self, cal: Calibration) -> tuple[int, ...]:
-        """Return the sizes of the parts into which the round's settings cut an agent's points.
-
-        Strata of a feature, say; not classes and groups, which are the agent's own. An agent holds
-        the number of cuts and the smallest part against its own limit before it answers.
-
-        Parameters
-        ----------
-        cal : Calibration
-            The agent's data.
-
-        Returns
-        -------
-        tuple of int
-            One size for each part, in the order of the cuts; none where nothing is cut.
-        """
-        del cal
-        return ()
 
 
 def check_label_target(target: Target) -> None:

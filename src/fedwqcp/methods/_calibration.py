@@ -344,7 +344,7 @@ class Disclosure:
     scores : int
         How many of them the server can learn.
     part : int or None, optional
-        The class or stratum that the sample is of; None for all points of the agent.
+        The class that the sample is of; None for all points of the agent.
     each_level : bool, optional
         Whether every level of the round discloses other scores, so that they add up.
     ranks : tuple of int, optional
@@ -368,7 +368,7 @@ class Disclosure:
         ranks : iterable of int
             Their ranks, from 1.
         part : int or None, optional
-            The class or stratum that the sample is of.
+            The class that the sample is of.
 
         Returns
         -------

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import chain
 from math import ceil, inf, isfinite
 from typing import Any, TypeAlias
 
@@ -22,7 +22,7 @@ from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._answers import expect, most_common, summed
 from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.quantile import LEVEL_TOLERANCE, Scores, exact_level, order_statistics
+from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, order_statistics
 from fedwqcp.registry import TERM
 from fedwqcp.wire.messages import (
     PerAgentThresholds,
@@ -149,11 +149,6 @@ class FedLSCP(OneShot[ClassSketches]):
     min_class : int, optional
         Of a class with fewer points only their number is sent; its scores are judged by the other
         agents' alone.
-    strata : tuple of float, optional
-        Instead of labels: cut points of the first feature, in increasing order. A regression can so
-        be corrected for a shift between age bands, say; ``target`` is then their distribution.
-        Between machines an agent by default answers only if each band has none of its points or at
-        least 10, and it has five points for each cut (`DisclosureLimit`).
 
     Notes
     -----
@@ -211,7 +206,6 @@ class FedLSCP(OneShot[ClassSketches]):
     points: int = _MOST_POINTS
     min_gap: int = 5
     min_class: int = 10
-    strata: tuple[float, ...] = ()
 
     summaries = (ClassSketches,)
     outcomes = (LabelShifted,)
@@ -228,12 +222,10 @@ class FedLSCP(OneShot[ClassSketches]):
             value = getattr(self, name)
             if not least <= value <= most:
                 raise InputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
-        if not all(a < b for a, b in pairwise((-inf, *self.strata, inf))):
-            raise InputError("strata must be finite numbers in increasing order")
 
     def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
         counts, values = [], []
-        for scores in self._parts(cal):
+        for scores in cal.by_class("fedls-cp"):
             ranks = ranks_of(len(scores), alpha, *self._limits)
             counts.append(len(scores))
             values.append(tuple(map(rounded_up, order_statistics(scores, ranks))))
@@ -255,8 +247,7 @@ class FedLSCP(OneShot[ClassSketches]):
         )
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        C = len(self.strata) + 1 if self.strata else terms.n_classes
-        sent = expect(answer, ClassSketches)
+        sent, C = expect(answer, ClassSketches), terms.n_classes
         if C is not None and len(sent.counts) != C:
             raise InputError(
                 f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
@@ -270,50 +261,36 @@ class FedLSCP(OneShot[ClassSketches]):
 
     @property
     def assumption(self) -> str:
-        kind = "stratum" if self.strata else "class"
         shift = (
-            f"given the {kind}, an agent's test scores are distributed as its calibration scores "
+            "given the class, an agent's test scores are distributed as its calibration scores "
             "(only their shares differ), and the target's shares are right"
         )
         if self.n0 == 0:
             least = "then coverage at the target is at least 1 - alpha in finite samples"
             return f"{shift}; {least}"
         return (
-            f"{shift}; where an agent has few points of a {kind}, its scores of that {kind} are "
-            f"distributed as other agents'; coverage is approximate"
+            f"{shift}; where an agent has few points of a class, its scores of that class are "
+            "distributed as other agents'; coverage is approximate"
         )
 
     @property
     def traits(self) -> Traits:
         return Traits(
-            corrects_shift_of="strata" if self.strata else "labels",
-            needs_labels=not self.strata,
-            needs_features=bool(self.strata),
-            cuts=self.strata,
+            corrects_shift_of="labels",
+            needs_labels=True,
             dominated_by="split-cp" if self.n0 == 0 and self.target == "own" else None,
         )
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         return tuple(
             Disclosure.of_ranks(len(scores), ranks_of(len(scores), alpha, *self._limits), part)
-            for part, scores in enumerate(self._parts(cal))
+            for part, scores in enumerate(cal.by_class("fedls-cp"))
         )
-
-    def cells(self, cal: Calibration) -> tuple[int, ...]:
-        return tuple(map(len, self._parts(cal))) if self.strata else ()
 
     @property
     def _limits(self) -> tuple[int, int, int]:
         """What decides which order statistics of a class are sent."""
         return self.points, self.min_gap, self.min_class
-
-    def _parts(self, cal: Calibration) -> list[Scores]:
-        """Return the scores of each class or stratum."""
-        if not self.strata:
-            return cal.by_class("fedls-cp")
-        first = cal.featured("fedls-cp with strata")[:, 0] if cal.n else np.zeros(0)
-        strata = np.searchsorted(self.strata, first, side="right")
-        return [cal.scores[strata == part] for part in range(len(self.strata) + 1)]
 
     def _cells(self, summaries: Sequence[ClassSketches], alpha: float) -> list[tuple[Cell, ...]]:
         """Read the summaries, which must be of the same classes and ranks."""
