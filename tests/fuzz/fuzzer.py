@@ -422,7 +422,7 @@ def _compare(setup, release, agents, used, byzantine, pristine) -> None:
                 raise Finding(f"released {outcome.value}, the model {float(exact)}")
     if not release.rounds:
         return
-    counted = method.name == "fcp" and method.settings["sketch"] in ("bisection", "exact")
+    counted = method.name == "fcp" and method.settings["sketch"] == "bisection"
     if counted and round.by is None:
         honest = [calibrations()[n].scores for n in release.used if n not in byzantine]
         scores = np.concatenate([[], *honest]).tolist()

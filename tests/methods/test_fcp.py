@@ -1,4 +1,4 @@
-"""FCP: an order statistic of all scores, by counts, sketches or samples."""
+"""FCP: an order statistic of all scores, by counts or sketches."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from worked import (
     threshold,
 )
 
-EXACT = ["bisection", "exact"]
-
 
 def mixture_rank(agents: dict, alpha: float, M: int | None = None) -> int:
     """ceil((N + M)(1 - alpha)), in fractions."""
@@ -35,16 +33,14 @@ def mixture_rank(agents: dict, alpha: float, M: int | None = None) -> int:
     return ceil((len(pooled(agents)) + M) * (1 - Fraction(str(alpha))))
 
 
-@pytest.mark.parametrize("sketch", EXACT)
 @pytest.mark.parametrize(("alpha", "expected"), [(0.2, 0.6), (0.1, 1.0), (0.05, inf)])
-def test_the_worked_example(sketch: str, alpha: float, expected: float) -> None:
-    assert threshold(ABC, "fcp", alpha, sketch=sketch) == expected
+def test_the_worked_example(alpha: float, expected: float) -> None:
+    assert threshold(ABC, "fcp", alpha) == expected
 
 
-@pytest.mark.parametrize("sketch", EXACT)
-def test_an_empty_agent_counts(sketch: str) -> None:
+def test_an_empty_agent_counts() -> None:
     agents = {**ABC, "b": EMPTY}
-    assert threshold(agents, "fcp", 0.2, sketch=sketch) == 0.7  # ceil(33 * 0.8) = 27
+    assert threshold(agents, "fcp", 0.2) == 0.7  # ceil(33 * 0.8) = 27
 
 
 @pytest.mark.parametrize("probes", [1, 3, 15, 255])
@@ -55,14 +51,12 @@ def test_bisection_needs_few_rounds(probes: int) -> None:
     assert release.received["a"] == (Counts(10), Counts(10))
 
 
-@pytest.mark.guarantee("fcp", "give exactly s_(R).")
+@pytest.mark.guarantee("fcp", "gives exactly s_(R).")
 @settings(max_examples=30)
-@given(samples(infinite=True), alphas(2), st.sampled_from(EXACT), st.integers(1, 20))
-def test_it_is_the_order_statistic_of_all(
-    agents: dict, alpha: float, sketch: str, probes: int
-) -> None:
+@given(samples(infinite=True), alphas(2), st.integers(1, 20))
+def test_it_is_the_order_statistic_of_all(agents: dict, alpha: float, probes: int) -> None:
     expected = kth_smallest(pooled(agents), mixture_rank(agents, alpha))
-    assert threshold(agents, "fcp", alpha, sketch=sketch, probes=probes) == expected
+    assert threshold(agents, "fcp", alpha, probes=probes) == expected
 
 
 @pytest.mark.guarantee("fcp", "never give less, and at most")
