@@ -73,7 +73,7 @@ def test_where_all_get_the_same_threshold_nobody_learns_who_lacks_a_class(method
         np.testing.assert_array_equal(own, release.threshold("c"))
 
 
-@pytest.mark.parametrize("settings", [{}, {"sketch": "order"}])
+@pytest.mark.parametrize("settings", [{}, {"probes": 3}])
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_each_group_is_a_round_of_its_own(settings, data):
