@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import typer
 
@@ -18,7 +18,8 @@ from fedwqcp import methods, scores
 from fedwqcp.cli.main import app
 from fedwqcp.wire import limits
 from fedwqcp.wire.messages import Answer, Ask, Round
-from fedwqcp.wire.release import KINDS, STRENGTHS
+from fedwqcp.wire.release import GuaranteeKind
+from fedwqcp.words.rounds import guarantee
 
 MODULES = (
     "fedwqcp.metrics",
@@ -40,6 +41,7 @@ SEARCHED = {
 }
 """Words that a search must find on their page first; `docs/conf.py` makes them index entries."""
 
+KINDS = get_args(GuaranteeKind)
 ROOT = Path(__file__).resolve().parents[1]
 METHODS_PAGE = ROOT / "docs" / "explanation" / "methods.md"
 
@@ -192,12 +194,9 @@ def guarantee_of(method: str) -> list[str]:
 
 
 def kinds() -> str:
-    """Return what kinds and strengths of guarantees mean, as Markdown."""
-    parts = []
-    for title, meaning in (("kind", KINDS), ("strength", STRENGTHS)):
-        rows = "\n".join(f"| `{name}` | {text} |" for name, text in meaning.items())
-        parts.append(f"| {title} | |\n|---|---|\n{rows}")
-    return "\n\n".join(parts)
+    """Return what kinds of guarantees mean, as Markdown."""
+    rows = [f"| `{kind}` | {guarantee(kind, 'finite-sample')} |" for kind in KINDS]
+    return "\n".join(["| kind | |", "|---|---|", *rows])
 
 
 def sentence_with(mark: Mark) -> str | None:
@@ -210,7 +209,7 @@ def sentence_with(mark: Mark) -> str | None:
 
 def sections() -> str:
     """Return a section for every method, from its docstring: who gets a guarantee comes first."""
-    order = [*KINDS][1:] + [*KINDS][:1]
+    order = [*KINDS[1:], KINDS[0]]
 
     def place(name: str) -> tuple[int, bool, str]:
         method = methods.get(name)
@@ -260,18 +259,11 @@ def _symbols(text: str) -> str:
     return "".join(prose)
 
 
-HOW_FIRM = {
-    "finite-sample": "in finite samples",
-    "asymptotic": "in large samples",
-    "approximate": "approximately",
-}
-
-
 def _for_whom(method: Any) -> str:
     """Return a guarantee's kind and strength as a sentence, or what is said of none."""
     if not method.guarantee:
         return _capital(" ".join(guarantee_of(methods.name_of(method))))
-    return _capital(f"{KINDS[method.guarantee.kind]}, {HOW_FIRM[method.guarantee.strength]}.")
+    return _capital(f"{method.guarantee.in_words}.")
 
 
 def _capital(text: str) -> str:

@@ -25,7 +25,7 @@ def test_a_release_prints_as_a_short_table():
         )
     )
     proved = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="split-cp", alpha=0.5)
-    assert "own data" in str(replace(proved, local={}))
+    assert "at the site" in str(replace(proved, local={}))
 
 
 def test_many_agents_are_shown_in_part():

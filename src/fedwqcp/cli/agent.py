@@ -347,7 +347,8 @@ def predictor(
     )
     output.tell(findings)
     if not new_site:
-        output.say(f"guarantee: {promise(found, who, level.alpha, level.proved)}")
+        for line in promise(found, who, level):
+            output.say(line)
     output.done(
         agent=name,
         predictor=out,
@@ -426,7 +427,7 @@ def predict(
             terms, who, cal, temperature=None if fitted is None else fitted.temperature
         )
     level = own.level(alpha)
-    promised = promise(own, own.agent, level.alpha, level.proved)
+    promised = promise(own, own.agent, level)
     if new is None:
         masks.predict(
             partial(own.predict_mask, alpha=alpha, model=model or model_name),
@@ -456,7 +457,8 @@ def predict(
     more = f", mean size {size:.4g}, threshold {_span(threshold)}" if threshold.size else ""
     output.say(f"{len(sets)} sets in {out}{more}")
     if not new_site:
-        output.say(f"guarantee: {promised}")
+        for line in promised:
+            output.say(line)
     for one in found:
         output.say(one)
     findings = [

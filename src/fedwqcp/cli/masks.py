@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ def predict(
     measure: Callable[..., Any],
     read: Path,
     out: Path,
-    promise: str,
+    promised: Sequence[str],
     alpha: float,
     output: Output,
 ) -> None:
@@ -51,7 +51,8 @@ def predict(
 
     found = MaskOutputs(_pairs(), groups=groups or None)
     output.say(f"{len(names)} masks in {out}")
-    output.say(f"guarantee: {promise}")
+    for line in promised:
+        output.say(line)
     risk: MaskRisk | None = None
     if len(found.values) == len(names):
         risk = measure(found)

@@ -123,10 +123,6 @@ class Plan:
             )
             if self.round.max_groups > 1:
                 assumed += "; a point of several groups takes the largest of their thresholds"
-        if self.traits.floors and self.score.columns > 1:
-            assumed += (
-                "; over the two columns of the score at least (n - 1)/(n + 1) in place of n/(n + 1)"
-            )
         about = _about_target(self.round.target, self.method)
         return f"{assumed}; {about}" if about else assumed
 

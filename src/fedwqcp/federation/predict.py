@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 from math import inf
@@ -18,6 +19,7 @@ from fedwqcp.groups import group_places
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
 from fedwqcp.outputs import LABELS_BESIDE, MaskOutputs, Outputs, named_by_line, row_uniforms
+from fedwqcp.quantile import least_sample
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.custom import Custom
 from fedwqcp.scores.mask import Mask
@@ -26,6 +28,7 @@ from fedwqcp.serve import Level, Predictor
 from fedwqcp.serve.predictor import Threshold, bound_to
 from fedwqcp.wire.messages import Round, unknown_agent
 from fedwqcp.wire.release import ReleaseRecord, threshold_by
+from fedwqcp.words.rounds import guarantee
 
 
 @named_by_line
@@ -147,6 +150,36 @@ def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | No
     sizes = (part_of(round, cal, part).n for part in range(len(round.group_names)) or (None,))
     levels = (plan.proved(n, alpha) for n in sizes if n or round.by is None)
     return min((level for level in levels if level is not None), default=None)
+
+
+def guaranteed(
+    made: ReleaseRecord | Predictor,
+    agent: str | None,
+    levels: Sequence[tuple[float, float | None]],
+) -> str:
+    """Say what is guaranteed at levels, each with what is proved there if it is known."""
+    if isinstance(made, Predictor):
+        score, by = made.score_object, made.by
+    else:
+        score, by = Plan.of(made.round).score, made.round.by
+    kind = made.guarantee.kind
+    fewer = kind.endswith("-floor") and None in (proved for _, proved in levels)
+    shares = [1 - alpha if proved is None else proved for alpha, proved in levels]
+    return guarantee(
+        kind,
+        made.guarantee.strength,
+        [1 - share for share in shares] if score.losses else shares,
+        agent=agent,
+        needed=least_sample(min(levels)[0] / score.columns) if fewer else None,
+        by=by,
+        of=_makes(score),
+    )
+
+
+def _makes(score: Score) -> str:
+    """Return what thresholds of a score are turned into; nothing of a caller's own score."""
+    kinds = {"mask": Mask, "interval": IntervalScore, "set": LabelScore}
+    return next((name for name, kind in kinds.items() if isinstance(score, kind)), "")
 
 
 def localize(
@@ -282,7 +315,7 @@ def predictor_of(
         method=choose_method(methods.get(round.method.name, **round.method.settings)),
         levels=tuple(levels),
         guarantee=release.guarantee,
-        promise=release.guarantee.in_words,
+        promise=guaranteed(release, agent, [(level.alpha, level.proved) for level in levels]),
         assumption=release.assumption,
         round=round.id,
         rule=round.rule,  # type: ignore[arg-type]  # Plan.of checks it

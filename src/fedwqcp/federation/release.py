@@ -19,13 +19,12 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.fingerprints import check_own, known_rows
 from fedwqcp.federation.inspection import left_out, of_outcomes, of_release
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of, check_ids, predictor_of
+from fedwqcp.federation.predict import calibration_of, check_ids, guaranteed, predictor_of
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs
-from fedwqcp.scores import IntervalScore, Score
-from fedwqcp.scores.mask import Mask
-from fedwqcp.serve import Predictor
+from fedwqcp.scores import Score
+from fedwqcp.serve import Level, Predictor
 from fedwqcp.serve.predictor import IntervalOptions, SetOptions
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import local_thresholds
@@ -33,7 +32,6 @@ from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord, place_of
 from fedwqcp.words.findings import lines
 from fedwqcp.words.findings import warn as warn_of
-from fedwqcp.words.rounds import guarantee
 
 _MOST_SHOWN = 20
 """Agents in a printed release."""
@@ -480,9 +478,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             for row in (head, *rows)
         ]
         notes = [line for note in self._notes() for line in _wrapped(note)]
-        return "\n".join(
-            [self._title(), *_wrapped(f"guarantee: {self._promise()}"), *lines, *notes]
-        )
+        told = [line for text in self._promise() for line in _wrapped(text)]
+        return "\n".join([self._title(), *told, *lines, *notes])
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -495,10 +492,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         rows = zip(*columns.values(), strict=True)
         table = "".join([_cells(tuple(columns), "th"), *(_cells(row, "td") for row in rows)])
         notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
-        return (
-            f"<p><b>{escape(self._title())}</b><br>guarantee: {escape(self._promise())}</p>"
-            f"<table>{table}</table>{notes}"
-        )
+        told = "<br>".join(escape(line) for line in (self._title(), *self._promise()))
+        return f"<p>{told}</p><table>{table}</table>{notes}"
 
     def _title(self) -> str:
         """Return method, score, levels and round trips in one line."""
@@ -511,9 +506,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             f"{terms.method.name} with score {terms.score.name}, alpha {levels}{by}{rule}; {trips}"
         )
 
-    def _promise(self) -> str:
+    def _promise(self) -> list[str]:
         """Say what is proved."""
-        return promise(self) if self.guarantee else "none"
+        return promise(self) if self.guarantee else ["guarantee: none"]
 
     def _notes(self) -> Iterator[str]:
         """Return who is not shown, who took no part and why, and whose thresholds are +inf."""
@@ -595,7 +590,7 @@ def _shown(release: Release, name: str, alpha: float) -> str:
             return _span(np.concatenate([np.ravel(q) for q in groups]).tolist())
         return _span(np.ravel(release.threshold(name, alpha)).tolist())
     except InputError:
-        return "none" if isinstance(release.outcomes[0], PerAgentThresholds) else "own data"
+        return "none" if isinstance(release.outcomes[0], PerAgentThresholds) else "at the site"
 
 
 def _proved(least: float, risk: bool) -> str:
@@ -610,24 +605,25 @@ def _span(values: Sequence[float]) -> str:
 
 
 def promise(
-    made: Release | Predictor,
-    agent: str | None = None,
-    alpha: float | None = None,
-    proved: float | None = None,
-) -> str:
-    """Say what is proved and under which assumption, or why nothing is."""
-    score = made.score if isinstance(made, Release) else made.score_object
-    alphas = made.round.alphas if isinstance(made, Release) else ()
-    of = "mask" if isinstance(score, Mask) else "set"
-    text = guarantee(
-        made.guarantee.kind,
-        made.guarantee.strength,
-        alphas if alpha is None else (alpha,),
-        agent=agent,
-        proved=proved,
-        of="interval" if isinstance(score, IntervalScore) else of,
-    )
-    return f"{text}, if: {made.assumption}" if made.guarantee else f"{text} ({made.assumption})"
+    made: Release | Predictor, agent: str | None = None, level: Level | None = None
+) -> list[str]:
+    """Return what is proved, at one level or all, and on a second line under which assumption."""
+    if level is not None:
+        levels = [(level.alpha, level.proved)]
+    elif isinstance(made, Release):
+        levels = [(alpha, _at_all(made, alpha)) for alpha in made.round.alphas]
+    else:
+        levels = [(each.alpha, each.proved) for each in made.levels]
+    told = guaranteed(made, agent, levels)
+    if not made.guarantee:
+        return [f"guarantee: {told} ({made.assumption})"]
+    return [f"guarantee: {told}", f"assumed: {made.assumption}"]
+
+
+def _at_all(release: Release, alpha: float) -> float | None:
+    """Return 1 - alpha where the points of all agents are known to prove it, else None."""
+    found = [release.proved(name, alpha) or 0.0 for name in release.used if not release.round.by]
+    return 1 - alpha if found and min(found) >= 1 - alpha - 1e-12 else None
 
 
 def keep_findings(release: Release, findings: tuple[Finding, ...]) -> None:

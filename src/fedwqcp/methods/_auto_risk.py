@@ -42,8 +42,8 @@ class AutoRisk(OneShot[LossCurve]):
     outcomes = (Borrowed, Proposal)
     guarantee: ClassVar[Guarantee] = Guarantee("risk-floor", "finite-sample")
     assumption: ClassVar[str] = (
-        "its test points are exchangeable with its n calibration points, and score and key were "
-        "chosen without looking at these"
+        "an agent's future cases are exchangeable with its calibration cases, and score and key "
+        "were chosen without looking at these"
     )
 
     @property

@@ -326,8 +326,8 @@ class Auto(OneShot[PartSketches]):
     def assumption(self) -> str:
         if self.target == "own":
             return (
-                "its test points are exchangeable with its n calibration points, and score and key "
-                "were chosen without looking at these"
+                "an agent's future cases are exchangeable with its calibration cases, and score "
+                "and key were chosen without looking at these"
             )
         if self.target == "mixture":
             return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from math import inf
-from typing import Generic, Literal, Self, TypeAlias
+from typing import Generic, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from fedwqcp.wire.messages import (
     check_provenance,
     unknown_agent,
 )
+from fedwqcp.words.rounds import guarantee
 
 GuaranteeKind: TypeAlias = Literal[
     "none",
@@ -46,65 +47,6 @@ GuaranteeKind: TypeAlias = Literal[
 Strength: TypeAlias = Literal["none", "approximate", "asymptotic", "finite-sample"]
 """How firmly it is proved."""
 
-KINDS: dict[GuaranteeKind, str] = {
-    "none": "nothing is proved",
-    "agent-floor": "coverage of at least min(1 - alpha, n/(n + 1)) at an agent whose test points "
-    "are exchangeable with its n calibration points, whatever others send",
-    "marginal-agent": "coverage at an agent whose test points are exchangeable with its "
-    "calibration points",
-    "marginal-mixture": "coverage of a test point that comes from the mixture of the agents",
-    "marginal-iid": "coverage if scores are independent and identically distributed at and across "
-    "agents",
-    "training-conditional": "coverage given the calibration data, with a stated probability, if "
-    "scores are independent and identically distributed at and across agents",
-    "target-shift": "coverage at a target distribution, under an assumption on the shift",
-    "multi-distribution": "coverage at every agent that counts, and under every mixture of them",
-    "new-agent-marginal": "coverage of a point of a new agent that is exchangeable with those that "
-    "took part",
-    "new-agent-confident": "a threshold that a new agent, exchangeable with those that took part, "
-    "would with a stated probability not exceed by its own data",
-    "risk-floor": "expected loss of at most alpha, or (n alpha + 1)/(n + 1) where 1/(n + 1) is "
-    "more, at an agent whose test points are exchangeable with its n calibration points, whatever "
-    "others send",
-    "risk-agent": "expected loss at an agent whose test points are exchangeable with its "
-    "calibration points",
-    "risk-mixture": "expected loss of a test point that comes from the mixture of the agents",
-    "risk-iid": "expected loss if points are independent and identically distributed at and "
-    "across agents",
-}
-"""What each kind means."""
-
-STRENGTHS: dict[Strength, str] = {
-    "none": "nothing is proved",
-    "approximate": "the level may be missed, by an amount that has no proven bound",
-    "asymptotic": "the level is reached in the limit of large samples",
-    "finite-sample": "the level holds for every sample size",
-}
-"""What each strength means."""
-
-_FOR_WHOM: dict[GuaranteeKind, str] = {
-    "none": "none",
-    "agent-floor": "coverage at each agent of at least min(1 - alpha, n/(n + 1))",
-    "marginal-agent": "coverage at each agent",
-    "marginal-mixture": "coverage over the mixture of agents",
-    "marginal-iid": "coverage where all agents share one distribution",
-    "training-conditional": "coverage given the calibration data",
-    "target-shift": "coverage at the target distribution",
-    "multi-distribution": "coverage at every agent and every mixture of them",
-    "new-agent-marginal": "coverage at a new agent",
-    "new-agent-confident": "a threshold that is large enough for a new agent",
-    "risk-floor": "expected loss at each agent, (n alpha + 1)/(n + 1) with few points",
-    "risk-agent": "expected loss at each agent",
-    "risk-mixture": "expected loss over the mixture of agents",
-    "risk-iid": "expected loss where all agents share one distribution",
-}
-_HOW_FIRMLY: dict[Strength, str] = {
-    "none": "",
-    "approximate": ", approximately",
-    "asymptotic": ", in large samples",
-    "finite-sample": ", in finite samples",
-}
-
 
 class Guarantee(Message):
     """What is proved of a released threshold, under the assumption that its release states.
@@ -112,9 +54,9 @@ class Guarantee(Message):
     Parameters
     ----------
     kind : str
-        For whom, one of `KINDS`.
+        For whom, one of `GuaranteeKind`.
     strength : str
-        How firmly, one of `STRENGTHS`.
+        How firmly, one of `Strength`.
 
     Raises
     ------
@@ -125,8 +67,8 @@ class Guarantee(Message):
     --------
     >>> print(Guarantee("marginal-agent", "finite-sample"))
     marginal-agent, finite-sample
-    >>> Guarantee("marginal-agent", "finite-sample").in_words
-    'coverage at each agent, in finite samples'
+    >>> Guarantee("new-agent-marginal", "finite-sample").in_words
+    'at a new agent like these, at least 1 - alpha of future cases will be covered'
     >>> print(NO_GUARANTEE)
     none
     """
@@ -135,8 +77,8 @@ class Guarantee(Message):
     strength: Strength
 
     def __post_init__(self) -> None:
-        for name, known in (("kind", KINDS), ("strength", STRENGTHS)):
-            value = getattr(self, name)
+        for name, kinds in (("kind", GuaranteeKind), ("strength", Strength)):
+            value, known = getattr(self, name), get_args(kinds)
             if not isinstance(value, str) or value not in known:
                 raise InputError(
                     f"{name} must be one of {', '.join(known)}, got {shown(value)}",
@@ -152,7 +94,7 @@ class Guarantee(Message):
     @property
     def in_words(self) -> str:
         """The guarantee as people read it; its kind and strength are for programs."""
-        return _FOR_WHOM[self.kind] + _HOW_FIRMLY[self.strength]
+        return guarantee(self.kind, self.strength)
 
     def __bool__(self) -> bool:
         return self.kind != "none"

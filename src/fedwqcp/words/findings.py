@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fedwqcp import errors
 from fedwqcp._validation import listed, named
 from fedwqcp.findings import Finding, warning_of
+from fedwqcp.words.rounds import percent
 
 _MOST = 5
 """Findings of one code that are told one by one."""
@@ -103,6 +104,18 @@ def _points(finding: Finding) -> str:
     return f"{_whose(finding)}{finding['n']} calibration point{'s' * (finding['n'] != 1)}{of}"
 
 
+def _proves_less(finding: Finding) -> str:
+    facts, alpha = finding.facts, finding["alpha"]
+    takes = f" takes {facts['needed']}"
+    if not facts["n"]:
+        return f"{_points(finding)}: nothing is proved; {percent(1 - alpha)}{takes}"
+    prove = f"{_points(finding)} prove{'s' * (facts['n'] == 1)}"
+    if facts.get("risk"):
+        most = percent(1 - facts["proved"], up=True)
+        return f"{prove} a risk of at most {most}; {percent(alpha)}{takes}"
+    return f"{prove} coverage of {percent(facts['proved'])}; {percent(1 - alpha)}{takes}"
+
+
 _OVERFLOW = {
     "propagate": "is +inf, and so is what is made of it; overflow=exclude leaves such agents out",
     "exclude": "is +inf, and a shared one is made without it (overflow=exclude)",
@@ -182,19 +195,8 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
         lambda _: "Collect points of these classes at any agent, or merge classes.",
     ),
     "proves-less": (
-        lambda f: (
-            f"{_points(f)} prove{'s' * (f['n'] == 1)} "
-            + (
-                f"a risk of at most {1 - f['proved']:.3g}, not {f['alpha']:g}"
-                if f.facts.get("risk")
-                else f"coverage of at least {f['proved']:.3g}, not {1 - f['alpha']:g}"
-            )
-            + f" (that takes {f['needed']})"
-        ),
-        lambda _: (
-            "With fewer, the agent's own threshold is raised to one borrowed from the others, if "
-            "they have enough points."
-        ),
+        _proves_less,
+        lambda _: "The threshold may be raised to one borrowed from the others.",
     ),
     "too-few-points": (
         lambda f: (

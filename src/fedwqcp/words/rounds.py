@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import ceil, floor, inf
 from typing import Any
 
 from fedwqcp._validation import named
@@ -27,39 +27,57 @@ _LEAST = {
     "asymptotic": "with many points at least",
     "finite-sample": "at least",
 }
+_HELD = {
+    "": "be covered",
+    "set": "have their label in the set",
+    "interval": "have their value in the interval",
+}
 
 
 def guarantee(
     kind: str,
     strength: str,
-    alphas: Sequence[float],
+    levels: Sequence[float] = (),
     *,
     agent: str | None = None,
-    proved: float | None = None,
-    of: str = "set",
+    needed: int | None = None,
+    by: str | None = None,
+    of: str = "",
 ) -> str:
-    """Say what is guaranteed, in one plain line; ``proved`` by the points of this agent."""
+    """Say what is guaranteed, in one plain line.
+
+    ``levels`` are coverages, or of a risk what may be missed; without any it is said of 1 - alpha.
+    ``needed`` is how many points prove them, where an agent may have fewer.
+    """
     if kind == "none":
         return "none"
     if kind == "new-agent-confident":
         return "a new agent like these would, with the stated probability, need no larger threshold"
     where = _WHERE[kind].format(agent=agent or "each agent")
+    points = "" if needed is None else f"{needed} or more calibration points"
+    if by:
+        where += f", within each {by}" + (f" of which it has {points}" if points else "")
+    elif points:
+        where += f" with {points}"
     like = " like those it calibrated on" if "{agent}" in _WHERE[kind] else ""
-    held = "value in the interval" if of == "interval" else "label in the set"
-    shares = alphas if proved is None else [1 - proved]
+    fewer = kind.endswith("-floor") and not levels
     if kind.startswith("risk"):
-        most = " or ".join(f"{100 * alpha:.4g} %" for alpha in shares)
         least = "about" if strength == "approximate" else "at most"
-        few = " ((n alpha + 1)/(n + 1) with few points)" if kind == "risk-floor" else ""
+        most = " or ".join(percent(level, up=True) for level in levels) or "alpha"
+        most += " ((n alpha + 1)/(n + 1) with few points)" if fewer else ""
         parts = "true pixels of future images" if of == "mask" else "labels of future cases"
-        few = few if proved is None else ""
-        return f"{where}, on average {least} {most}{few} of the {parts}{like} will be missed"
-    share = " or ".join(f"{100 * (1 - alpha):.3g} %" for alpha in shares)
-    floored = kind == "agent-floor" and proved is None
-    floor = " (n/(n + 1) where n is too small for that)" if floored else ""
-    return (
-        f"{where}, {_LEAST[strength]} {share}{floor} of future cases{like} will have their {held}"
-    )
+        return f"{where}, on average {least} {most} of the {parts}{like} will be missed"
+    share = " or ".join(map(percent, levels)) or "1 - alpha"
+    share += " (n/(n + 1) with few points)" if fewer else ""
+    return f"{where}, {_LEAST[strength]} {share} of future cases{like} will {_HELD[of]}"
+
+
+def percent(level: float, *, up: bool = False) -> str:
+    """Write a level in per cent: to three places if it has no more, else one, rounded safely."""
+    share = 100 * level
+    if abs(share - round(share, 3)) < 1e-9:
+        return f"{share:.3f}".rstrip("0").rstrip(".") + " %"
+    return f"{(ceil if up else floor)(10 * share) / 10:g} %"
 
 
 def averaging(diagnosis: Any) -> str:

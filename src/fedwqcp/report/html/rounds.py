@@ -239,7 +239,10 @@ def _page(
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
-            ("Guarantee", sentence(promise(release, agent))),
+            *(
+                (name.capitalize(), sentence(told))
+                for name, _, told in (line.partition(": ") for line in promise(release, agent))
+            ),
         ),
         views=list(views),
     )
