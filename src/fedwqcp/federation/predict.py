@@ -158,10 +158,8 @@ def guaranteed(
     levels: Sequence[tuple[float, float | None]],
 ) -> str:
     """Say what is guaranteed at levels, each with what is proved there if it is known."""
-    if isinstance(made, Predictor):
-        score, by = made.score_object, made.by
-    else:
-        score, by = Plan.of(made.round).score, made.round.by
+    by = made.by if isinstance(made, Predictor) else made.round.by
+    score = made.score_object if isinstance(made, Predictor) else Plan.of(made.round).score
     kind = made.guarantee.kind
     fewer = kind.endswith("-floor") and None in (proved for _, proved in levels)
     shares = [1 - alpha if proved is None else proved for alpha, proved in levels]
