@@ -37,7 +37,7 @@ check: $(VENV)/.dev  ## format, lint, types, imports between packages, docstring
 	$(BIN)/python tools/docstrings.py
 
 test-torch: $(VENV)/.torch  ## models and tensors
-	$(BIN)/python -m pytest lab/tests/models tests/test_torch.py lab/tests/test_training.py \
+	$(BIN)/python -m pytest lab/tests/models lab/tests/studies/test_nuclei.py tests/test_torch.py lab/tests/test_training.py \
 	  tests/kernels/test_triton.py \
 	  lab/src/fedwqcp_lab/models src/fedwqcp/torch.py src/fedwqcp/kernels -n 2 -m "not slow"
 
@@ -77,7 +77,7 @@ docs: $(VENV)/.docs  ## the site; warnings are errors
 	@echo "the site: $(CURDIR)/build/docs/index.html"
 
 test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost, Flower, Dask or what serves models
-	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or dask or serve or onnx or mlflow or hugging or monai"
+	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or dask or serve or onnx or mlflow or hugging or monai or nuclei"
 
 slow: $(VENV)/.dev  ## coverage against exact distributions
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow

@@ -1,4 +1,4 @@
-"""Every Python and shell block of the documentation runs, in order, in an empty folder.
+"""Every Python and shell block of the documentation runs, in order; the folder has the records.
 
 A `text` block after "It prints" is what the block above it prints; `...` stands for any text. After
 "It prints, with other numbers in every run" numbers and ids may differ.
@@ -77,6 +77,7 @@ def test_every_block_says_whether_it_runs():
 def test_the_blocks_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     skip_what_is_not_there(page)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").symlink_to(ROOT / "results")
     monkeypatch.syspath_prepend(ROOT / "docs/how-to")
     names = {"__name__": "__docs__"}
     paths = (programs(), Path(sys.executable).parent, os.environ["PATH"])
