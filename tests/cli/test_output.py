@@ -121,7 +121,7 @@ def test_lists():
 def test_keys_for_trying_out(folder):
     pytest.importorskip("cryptography")
     facts = call_json("certs", "keys", "--agent", "a")
-    assert "keys/ca.crt" in facts["files"]
+    assert "keys/server.pem" in facts["files"]
 
 
 def test_keys_that_sign(folder):

@@ -64,7 +64,7 @@ def configured(name, federation, home, port):
     changes = {
         "/etc/fedwqcp/proxy.pem": certs / "server.pem",
         "/etc/fedwqcp/proxy.key": certs / "server.key",
-        "/etc/fedwqcp/ca.crt": certs / "ca.crt",
+        "/etc/fedwqcp/ca.crt": certs / "server.pem",
         "127.0.0.1:8000": f"{HOST}:{federation.port}",
     }
     config = home / FILES[name]
@@ -80,7 +80,7 @@ def configured(name, federation, home, port):
 
 def status(federation, port, path):
     """What the proxy answers to a request from outside, with its path exactly as given."""
-    trust = ssl.create_default_context(cafile=str(federation.folder / "certs" / "ca.crt"))
+    trust = ssl.create_default_context(cafile=str(federation.folder / "certs" / "server.pem"))
     link = http.client.HTTPSConnection(HOST, port, context=trust, timeout=10)
     try:
         link.request("POST", path, b"")

@@ -134,7 +134,7 @@ def certs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a trial CA, a server certificate and a key for each site."""
+    """Make a server certificate and a key for each site, for trials only."""
     from fedwqcp.federation.certs import DAYS, make_certs
 
     output = Output(as_json)

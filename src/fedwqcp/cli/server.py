@@ -18,13 +18,11 @@ from fedwqcp.federation.advice import advise_on
 from fedwqcp.federation.audit import Audit
 from fedwqcp.federation.audit import audit as recompute
 from fedwqcp.federation.plan import (
-    Plan,
     Roster,
     as_alphas,
     as_target,
     load_roster,
     new_round,
-    target_line,
 )
 from fedwqcp.federation.record import LOG, load_release
 from fedwqcp.federation.release import Release, statuses
@@ -115,8 +113,6 @@ def open_(
     folder.open_round(round, out)
     output = Output(as_json)
     output.say(f"round {round.id} is open: send {out} to {named(round.agents, 12)}")
-    if line := target_line(round.target, Plan.of(round).method, round.method.name):
-        output.say(line)
     output.done(round=round.id, file=out, agents=round.agents, target=round.target)
 
 

@@ -1,4 +1,4 @@
-"""Keys and certificates for trying out a federation: a local CA, a server, one key per site.
+"""Keys for trying out a federation: a certificate that the server signs itself, a key per site.
 
 A real federation takes its server certificate from its own authority, and every site makes its own
 key and hands over the public half alone.
@@ -41,7 +41,7 @@ _HOST = re.compile(r"[*A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tuple[Path, ...]:
-    """Make a CA, a server certificate and a key pair for each site; no file is ever replaced."""
+    """Make a server certificate and a key pair for each site; no file is ever replaced."""
     check_names(tuple(agents))
     if not hosts:
         raise InputError("hosts: name at least one host or address of the server")
@@ -57,17 +57,9 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
                 "hosts must be IP addresses, or host names of 1 to 64 ASCII letters, digits, '.', "
                 f"'_' and '-', got {shown(host)}"
             )
-    authority, server = (generate_private_key(SECP384R1()) for _ in range(2))
-    root = _certificate("fedwqcp trial CA", authority, None)
-    signed = _certificate(hosts[0], server, (root, authority), hosts)
-    private = {
-        "ca.key": _private(authority, PrivateFormat.PKCS8),
-        "server.key": _private(server, PrivateFormat.PKCS8),
-    }
-    public = {
-        "ca.crt": root.public_bytes(Encoding.PEM),
-        "server.pem": signed.public_bytes(Encoding.PEM),
-    }
+    server = generate_private_key(SECP384R1())
+    private = {"server.key": _private(server, PrivateFormat.PKCS8)}
+    public = {"server.pem": _certificate(server, hosts).public_bytes(Encoding.PEM)}
     for name in agents:
         own = generate_private_key(SECP384R1())
         line = own.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
@@ -84,34 +76,18 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
     return tuple(folder / name for name in files)
 
 
-def _certificate(
-    subject: str,
-    key: EllipticCurvePrivateKey,
-    issuer: tuple[x509.Certificate, EllipticCurvePrivateKey] | None,
-    hosts: Sequence[str] = (),
-) -> x509.Certificate:
-    """Return a certificate, signed by its issuer or by itself."""
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)])
-    signer = key if issuer is None else issuer[1]
+def _certificate(key: EllipticCurvePrivateKey, hosts: Sequence[str]) -> x509.Certificate:
+    """Return a certificate of the hosts that is signed with its own key: sites trust it alone."""
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, hosts[0])])
     now = datetime.datetime.now(datetime.UTC)
-    about = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name if issuer is None else issuer[0].subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
+    return (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=DAYS))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(about, critical=False)
-        .add_extension(by, critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+        .sign(key, SHA384())
     )
-    if hosts:
-        names = x509.SubjectAlternativeName([_host(host) for host in hosts])
-        builder = builder.add_extension(names, critical=False)
-    return builder.sign(signer, SHA384())
 
 
 def _is_address(host: str) -> bool:

@@ -455,21 +455,6 @@ def _about_target(target: Target, method: Method[Any]) -> str:
     )
 
 
-def target_line(target: Target, method: Method[Any], name: str) -> str:
-    """Say whom thresholds are for, and the other target; empty where no target is used."""
-    if not isinstance(target, str):
-        return "target: thresholds are for the distribution that the round names"
-    if method.traits.floors:
-        return ""
-    line = f"target {target}: {TARGETS[target]}"
-    if method.traits.corrects_shift_of is None:
-        if target == "own":
-            return ""
-        return f"{line}; {name} does not use it, its thresholds are the same for every target"
-    other, them = ("mixture", "people of all agents") if target == "own" else ("own", "its own")
-    return f"{line}; where it predicts {them}, coverage can be too low: use --target {other}"
-
-
 class Roster(msgspec.Struct, frozen=True):
     """Who takes part, and what is asked of them; `usual_quorum` unless stated."""
 

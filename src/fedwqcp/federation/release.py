@@ -484,16 +484,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
     def _repr_html_(self) -> str:
         from html import escape
 
-        columns = agent_table(self, most=_MOST_SHOWN)
-
-        def _cells(row: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
-
-        rows = zip(*columns.values(), strict=True)
-        table = "".join([_cells(tuple(columns), "th"), *(_cells(row, "td") for row in rows)])
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
-        told = "<br>".join(escape(line) for line in (self._title(), *self._promise()))
-        return f"<p>{told}</p><table>{table}</table>{notes}"
+        return f"<pre>{escape(repr(self))}</pre>"
 
     def _title(self) -> str:
         """Return method, score, levels and round trips in one line."""

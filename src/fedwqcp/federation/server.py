@@ -37,17 +37,6 @@ from fedwqcp.wire.release import AgentRecord
 
 _log = logging.getLogger("fedwqcp")
 
-MORE_ANSWERS = (
-    "Get the missing answers, or open a round with a smaller quorum: `quorum` in the roster or the "
-    "run configuration"
-)
-"""What to do where too few answers came, unless the round is closed already."""
-
-_OTHER_ROUND = (
-    "Pass the answers that were made for this round file, or the round file that they were made for"
-)
-"""What to do where answers are to another round."""
-
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -178,7 +167,7 @@ class Server:
             if len(there) < len(self._positions):
                 self._positions = {name: position for position, name in enumerate(there)}
             if len(there) < self.round.quorum:
-                raise QuorumError(f"{self._no_quorum()}. {self._what_to_do()}")
+                raise QuorumError(self._no_quorum())
             if anew:
                 self._dialogue = _Dialogue(self.plan)
             states = [self._states[name] for name in there]
@@ -317,15 +306,6 @@ class Server:
             f"{len(self._positions)} of {len(self._states)} agents sent a valid answer, the round "
             f"needs {self.round.quorum}; {reasons_text}"
         )
-
-    def _what_to_do(self) -> str:
-        """Say how the quorum can be reached: answers to another round are not missing."""
-        refusals = [self._states[name].refusal for name in self.lost]
-        other_round = sum(refusal is not None and refusal.field == "round" for refusal in refusals)
-        if not other_round:
-            return MORE_ANSWERS
-        enough = len(self._positions) + other_round >= self.round.quorum
-        return _OTHER_ROUND if enough else f"{_OTHER_ROUND}. {MORE_ANSWERS}"
 
 
 _TERMS = ("version", "round", "method", "score", "alpha", "terms", "step")

@@ -50,7 +50,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import difference
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
-from fedwqcp.federation.server import MORE_ANSWERS, Server
+from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, holds, mistaken_for
 from fedwqcp.wire.messages import Answer, Ask, Round
 
@@ -371,7 +371,7 @@ def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> 
             lost = [file.name for file in asks if not exists(file)]
             why = f"{lost[0]} is missing" if lost else f"no answer to step {server.step} is given"
     except (InputError, RoundError) as error:
-        why = str(error).removesuffix(f". {MORE_ANSWERS}") if replies else "no answer is given"
+        why = str(error) if replies else "no answer is given"
     raise InputError(
         f"{record}: this round is closed, and the answers do not give its record: {why}. "
         "Nothing was written or confirmed. Close with the answers that it was closed with, of all "

@@ -159,7 +159,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         by=given.by or None,
         groups=_split(given.groups),
         max_groups=given.max_groups,
-        keys=_keys(given.keys),
+        keys=_pairs("keys", given.keys),
         target=as_target(str(given.target)),
     )
 
@@ -188,17 +188,12 @@ def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[
 
     `node_of` reads how the engine names a node. None where the configuration names none.
     """
-    nodes: dict[str, N] = {}
-    entries = _split(RunConfig.of(config).nodes)
-    for entry in entries:
-        name, equals, node = entry.partition("=")
-        try:
-            nodes[name.strip()] = node_of(node.strip())
-        except ValueError:
-            equals = ""
-        if not equals or not node.strip():
-            raise InputError(f"nodes must be written NAME=ID, got {entry!r}")
-    if len(set(nodes.values())) != len(entries):  # a name or a node occurs twice
+    pairs = _pairs("nodes", RunConfig.of(config).nodes)
+    try:
+        nodes = {name: node_of(node) for name, node in pairs.items()}
+    except ValueError:
+        raise InputError(f"nodes must be written NAME=ID, got {pairs!r}") from None
+    if len(set(nodes.values())) != len(nodes):
         raise InputError("nodes: each agent and each node may occur once")
     return nodes or None
 
@@ -219,12 +214,15 @@ def _split(value: str | float) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-def _keys(value: str) -> dict[str, str]:
-    """Read public keys by agent."""
-    pairs = [entry.partition("=") for entry in _split(value)]
-    if len({name.strip() for name, _, _ in pairs}) != len(pairs):
-        raise InputError("keys must be written NAME=KEY, each agent once")
-    return {name.strip(): key.strip() for name, _, key in pairs}
+def _pairs(what: str, value: str) -> dict[str, str]:
+    """Read a list of NAME=VALUE with commas."""
+    entries = [entry.partition("=") for entry in _split(value)]
+    pairs = {name.strip(): held.strip() for name, _, held in entries}
+    if not all(pairs.values()):
+        raise InputError(f"{what} must be written NAME=ID, got {value!r}")
+    if len(pairs) != len(entries):
+        raise InputError(f"{what}: each agent and each node may occur once")
+    return pairs
 
 
 def _number(name: str, value: str | float) -> float:

@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import re
 import signal
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -441,30 +440,18 @@ def run_with_timeout(work: Work, seconds: float) -> tuple[str, bytes]:
     child = context.Process(target=_child, args=(work, theirs, seconds))
     child.start()
     theirs.close()
-    late = threading.Event()
-
-    def _end() -> None:
-        """End the child and what it started."""
-        if child.pid:
-            with contextlib.suppress(OSError):
-                os.killpg(child.pid, signal.SIGKILL)
-        child.kill()
-
-    def _time_out() -> None:
-        late.set()
-        _end()
-
-    timer = threading.Timer(seconds, _time_out)
-    timer.start()
     try:
+        if not mine.poll(seconds):
+            return "deadline", b""
         status, _, body = mine.recv_bytes().partition(b"\n")
         return status.decode(), body
     except (EOFError, OSError):
-        return ("deadline" if late.is_set() else "died"), b""
+        return "died", b""
     finally:
-        timer.cancel()
-        timer.join()
-        _end()
+        assert child.pid is not None
+        with contextlib.suppress(OSError):  # it and what it started
+            os.killpg(child.pid, signal.SIGKILL)
+        child.kill()
         child.join()
         mine.close()
 

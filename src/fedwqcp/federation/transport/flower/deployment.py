@@ -93,7 +93,7 @@ def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") 
         agents=",".join(f"agent-{at}" for at in range(sites)),
         last=str(sites - 1),
         address=f"{HOST}:8000",
-        authority=to_toml(folder.resolve().parent / "certs" / "ca.crt"),
+        authority=to_toml(folder.resolve().parent / "certs" / "server.pem"),
     )
 
 
@@ -113,7 +113,7 @@ class LocalFederation(Deployment):
 
         make_certs(self.folder / "certs", self.agents, ("localhost", HOST))
         make_folder(self.folder / "flwr")
-        authority = to_toml(self.folder / "certs" / "ca.crt")
+        authority = to_toml(self.folder / "certs" / "server.pem")
         address = f"{HOST}:{self.port}"
         config = template(__package__, "config.toml.in", address=address, authority=authority)
         write_atomic(self.folder / "flwr" / "config.toml", config.encode(), shared=True)
@@ -133,11 +133,11 @@ class LocalFederation(Deployment):
         command: tuple[str | Path, ...] = (
             *("flower-superlink", "--host", HOST, "--port", str(self.port)),
             *("--disable-runtime-dependency-installation", "--enable-supernode-auth"),
-            *("--database", self.folder / "state.db", "--ssl-ca-certfile", certs / "ca.crt"),
+            *("--database", self.folder / "state.db", "--ssl-ca-certfile", certs / "server.pem"),
             *("--ssl-certfile", certs / "server.pem", "--ssl-keyfile", certs / "server.key"),
         )
         self.processes.start("superlink", command, self.folder)
-        trust = ssl.create_default_context(cafile=str(certs / "ca.crt"))
+        trust = ssl.create_default_context(cafile=str(certs / "server.pem"))
 
         def _answers() -> bool:
             """Tell whether it answers; a process that ended never will."""
@@ -171,7 +171,7 @@ class LocalFederation(Deployment):
             *("flower-supernode", "--superlink", f"{HOST}:{port or self.port}"),
             *("--host", HOST, "--port", str(own)),
             *("--node-config", _stated({"agent": agent, **settings})),
-            *("--root-certificates", ca or certs / "ca.crt"),
+            *("--root-certificates", ca or certs / "server.pem"),
             *("--auth-supernode-private-key", key or certs / "keys" / agent),
         )
         make_named_folder(settings)
