@@ -32,10 +32,12 @@
 
 #if defined(_MSC_VER)
 #define SIMD __pragma(loop(ivdep))
+#define SIMD_SUM __pragma(loop(ivdep))
 #define RESTRICT __restrict
 #define HOT __declspec(noinline)
 #else
 #define SIMD _Pragma("omp simd")
+#define SIMD_SUM _Pragma("omp simd reduction(+ : total)")
 #define RESTRICT __restrict__
 #define HOT __attribute__((noinline)) // compilers vectorise these loops best on their own
 #endif
@@ -728,28 +730,31 @@ inline double reach(double base, double q) {
     return y - base > q ? -next_up(-y) : y;
 }
 
-// Return whether all numbers were finite: x - x is 0 for these alone.
-bool interval_scores(const double *out, I n, I width, const double *y, double *scores) {
-    bool finite = true;
-    for (I i = 0; i < n; i++) {
-        double a = out[i * width], b = out[i * width + width - 1];
-        double below = distance(-(a < b ? a : b), -y[i]), above = distance(a < b ? b : a, y[i]);
+// Of one estimate or two in any order. Return whether all numbers were finite: x - x is 0 for these
+// alone, and NaN for all others.
+template <int WIDTH>
+bool interval_scores(const double *RESTRICT out, I n, const double *RESTRICT y, double *RESTRICT scores) {
+    double total = 0;
+    SIMD_SUM for (I i = 0; i < n; i++) {
+        const double a = out[i * WIDTH], b = out[i * WIDTH + WIDTH - 1];
+        const double below = distance(-(a < b ? a : b), -y[i]), above = distance(a < b ? b : a, y[i]);
         scores[i] = below > above ? below : above;
-        finite &= (a - a == 0) & (b - b == 0) & (y[i] - y[i] == 0);
+        total += (a - a) + (b - b) + (y[i] - y[i]);
     }
-    return finite;
+    return total == 0;
 }
 
-bool interval_ends(const double *out, I n, I width, double q_low, double q_high, double *low,
-                   double *high) {
-    bool finite = true;
-    for (I i = 0; i < n; i++) {
-        double a = out[i * width], b = out[i * width + width - 1];
+template <int WIDTH>
+bool interval_ends(const double *RESTRICT out, I n, double q_low, double q_high, double *RESTRICT low,
+                   double *RESTRICT high) {
+    double total = 0;
+    SIMD_SUM for (I i = 0; i < n; i++) {
+        const double a = out[i * WIDTH], b = out[i * WIDTH + WIDTH - 1];
         low[i] = -reach(-(a < b ? a : b), q_low);
         high[i] = reach(a < b ? b : a, q_high);
-        finite &= (a - a == 0) & (b - b == 0);
+        total += (a - a) + (b - b);
     }
-    return finite;
+    return total == 0;
 }
 
 // Order statistics --------------------------------------------------------------------------------
@@ -1062,7 +1067,8 @@ PyObject *py_interval_scores(Args args) {
     const I width = integer(args[1]);
     Array y(args[2], -1), out(args[0], y.bytes() * width), scores(args[3], y.bytes(), true);
     return truth([&] {
-        return interval_scores(out.as<double>(), y.bytes() / 8, width, y.as<double>(), scores.as<double>());
+        const auto work = width == 1 ? interval_scores<1> : interval_scores<2>;
+        return work(out.as<double>(), y.bytes() / 8, y.as<double>(), scores.as<double>());
     });
 }
 
@@ -1072,7 +1078,8 @@ PyObject *py_interval_ends(Args args) {
     const double q_low = real(args[2]), q_high = real(args[3]);
     Array low(args[4], -1, true), out(args[0], low.bytes() * width), high(args[5], low.bytes(), true);
     return truth([&] {
-        return interval_ends(out.as<double>(), low.bytes() / 8, width, q_low, q_high, low.as<double>(), high.as<double>());
+        const auto work = width == 1 ? interval_ends<1> : interval_ends<2>;
+        return work(out.as<double>(), low.bytes() / 8, q_low, q_high, low.as<double>(), high.as<double>());
     });
 }
 
