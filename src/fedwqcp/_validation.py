@@ -63,13 +63,22 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def _checked(*args: P.args, **options: P.kwargs) -> T:
-        hints = _arguments(function)
-        for name, value in (*zip(names, args, strict=False), *options.items()):
-            if name in hints and type(value) not in hints[name][1]:
-                check_type(value, hints[name][0], name)
+        _check_types(function, (*zip(names, args, strict=False), *options.items()))
         return function(*args, **options)
 
     return _checked
+
+
+def _check_types(declared: Any, given: Iterable[tuple[str, Any]]) -> None:
+    """Refuse values that are not of the types that a function or class declares."""
+    hints = _hints(declared)
+    for name, value in given:
+        if name not in hints:
+            continue
+        (hint, kinds), kind = hints[name], type(value)
+        odd = (kind is str and not value.isascii()) or (kind is int and value.bit_length() > 53)
+        if odd or kind not in kinds:
+            check_type(value, hint, name)
 
 
 def check_type(value: object, hint: Any, field: str) -> None:
@@ -105,11 +114,11 @@ class CheckedSettings:
             cls.__post_init__ = _types_first  # type: ignore[method-assign]  # what it does, and this
 
     def __post_init__(self) -> None:
-        hints = _hints(type(self))  # type: ignore[arg-type]  # a class is hashable
         for field in dataclasses.fields(self):  # type: ignore[arg-type]  # subclasses are dataclasses
-            value = plain(getattr(self, field.name))
-            check_type(value, hints.get(field.name, Any), field.name)
-            object.__setattr__(self, field.name, value)
+            value = getattr(self, field.name)
+            if type(value) not in _PLAIN:
+                object.__setattr__(self, field.name, plain(value))
+        _check_types(type(self), vars(self).items())
 
 
 def unchecked(record: T, **fields: object) -> T:
@@ -161,26 +170,16 @@ def _is_column(value: object) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _hints(function: Any) -> dict[str, Any]:
-    """Return the types of the arguments that `checked` looks at."""
-    hints = get_type_hints(function)
-    return {
-        name: hint
-        for name, hint in hints.items()
-        if name not in _CHECKED_APART and hint is not Any and not _is_array(hint)
-    }
+def _hints(declared: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Return the type of each argument or field, and the classes whose objects fit.
 
-
-@lru_cache(maxsize=256)
-def _arguments(function: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """Return the type of each argument, and the classes whose objects surely fit.
-
-    Of numbers and text the value matters too.
+    But for integers of many digits and text beyond ASCII, of which the value matters too.
     """
     found = {}
-    for name, hint in _hints(function).items():
-        kinds = get_args(hint) if _origin(hint) in (Union, UnionType) else (hint,)
-        found[name] = hint, tuple(kind for kind in kinds if kind not in (str, int, float))
+    for name, hint in get_type_hints(declared).items():
+        if name not in _CHECKED_APART and not _is_array(hint):
+            several = _origin(hint) in (Union, UnionType)
+            found[name] = hint, get_args(hint) if several else (hint,)
     return found
 
 
@@ -344,11 +343,12 @@ def as_floats(
     them anyway.
     """
     array = real_array(values, what).astype(np.float64, copy=False)
-    wanted = "(" + ", ".join("n" if s is None else str(s) for s in shape)
-    wanted += ",)" if len(shape) == 1 else ")"
-    if array.ndim != len(shape) or any(
-        s is not None and s != t for s, t in zip(shape, array.shape, strict=False)
-    ):
+    fitting = array.ndim == len(shape)
+    for needed, length in zip(shape, array.shape, strict=False):
+        fitting &= needed in (None, length)
+    if not fitting:
+        wanted = "(" + ", ".join("n" if s is None else str(s) for s in shape)
+        wanted += ",)" if len(shape) == 1 else ")"
         one = len(shape) == 1 and array.ndim == 2 and array.shape[1] == 1
         cure = "; call .squeeze() on it" if one else ""
         raise InputError(f"{what} must have shape {wanted}, got shape {array.shape}{cure}")
@@ -360,7 +360,12 @@ def as_floats(
 
 def as_scores(scores: npt.ArrayLike) -> Floats:
     """Return nonconformity scores as float64, shape (n,); +inf may occur, NaN and -inf may not."""
-    array = real_array(scores, "scores").astype(np.float64, copy=False)
+    return checked_scores(real_array(scores, "scores"))
+
+
+def checked_scores(array: npt.NDArray[Any]) -> Floats:
+    """Return real numbers as nonconformity scores."""
+    array = array.astype(np.float64, copy=False)
     if array.ndim != 1:
         raise InputError(several_columns(array))
     if array.size and not array.min() > -np.inf:  # the minimum of a NaN is NaN
@@ -388,6 +393,8 @@ def as_alpha(alpha: object) -> float:
 
     The error recognises a percentage or a coverage.
     """
+    if type(alpha) is float and 0 < alpha < 1:
+        return alpha
     alpha = plain(alpha)
     known = fits(alpha, float) or isinstance(alpha, str | bytes | Decimal)
     given: Any = alpha if known else "nan"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp import methods
+from fedwqcp import methods, scores
 from fedwqcp._validation import Floats, as_array, as_floats, checked, plain, shown
 from fedwqcp.errors import InputError
 from fedwqcp.federation.fingerprints import keep_fingerprints
@@ -141,7 +141,7 @@ def calibrate(
     chosen = methods.get(method) if isinstance(method, str) else method  # before any data are read
     key = new_id() if key is None else str(key)
     shown = {n: d.first() if isinstance(d, OutputBatches) else d for n, d in agents.items()}
-    score = default_score(score, shown)
+    score = scores.get(score) if isinstance(score, str) else score or default_score(shown)
     with ExitStack() as opened:
         cals = calibrations(agents, score, key, agreed_classes(shown, classes), opened)
         release = one_round(

@@ -172,7 +172,7 @@ def joined(parts: Sequence[Scores]) -> Scores:
     stored = [part for part in parts if isinstance(part, StoredScores)]
     if stored:
         return StoredScores([run for part in stored for run in part.runs])
-    return np.concatenate([np.zeros(0), *(part for part in parts if isinstance(part, np.ndarray))])
+    return np.concatenate([np.zeros(0), *parts])
 
 
 def counts_up_to(values: Scores, points: npt.ArrayLike) -> npt.NDArray[np.int64]:

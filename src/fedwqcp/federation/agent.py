@@ -194,10 +194,8 @@ class Agent:
             limit.check(self.plan, self._calibration, asked.step + 1)
         if limit is not None and private and self.spends > PRIVATE_EPSILON:
             raise too_little_noise(self.spends)
-        answers = tuple(
-            None if question is None else self._summary(question, task)
-            for question, task in zip(asked.questions, self.plan.tasks, strict=True)
-        )
+        pairs = zip(asked.questions, self.plan.tasks, strict=True)
+        answers = tuple([None if q is None else self._summary(q, task) for q, task in pairs])
         if self._ledger is not None and any(asked.questions):
             self._ledger.charge(
                 self.plan,

@@ -84,9 +84,9 @@ def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Findi
             continue
         for alpha in round.alphas:
             share = alpha / cal.columns
-            facts = {**of, "n": n, "alpha": alpha, "needed": least_sample(share)}
             if conformal_rank(n, share) <= n:
                 continue
+            facts = {**of, "n": n, "alpha": alpha, "needed": least_sample(share)}
             if (proved := plan.proved(n, alpha)) is not None:
                 risk = plan.score.losses
                 yield Finding.of("proves-less", *whose, **facts, proved=proved, risk=risk)
@@ -189,7 +189,7 @@ def _infinite(
     places = range(len(round.group_names)) or (None,)
     whose = list(cals or release.received)
     size = partial(_size, release, cals)
-    empty = {place for place in places if whose and all(size(name, place) == 0 for name in whose)}
+    empty = {p for p in places if round.by and whose and not any(size(n, p) for n in whose)}
     alike: dict[tuple[tuple[float, ...], tuple[int, ...], bool], list[str]] = {}
     for name in agents:
         whole = [
@@ -198,7 +198,7 @@ def _infinite(
             for place in places
             if _is_infinite(release, name, alpha, place)
         ]
-        for nobody in (True, False) if round.by else (False,):
+        for nobody in () if not whole else (True, False) if round.by else (False,):
             pairs = [pair for pair in whole if not round.by or (pair[1] in empty) == nobody]
             levels = tuple(dict.fromkeys(alpha for alpha, _ in pairs))
             where = tuple(dict.fromkeys(place for _, place in pairs if place is not None))
@@ -233,9 +233,12 @@ def _is_infinite(release: ReleaseRecord, name: str, alpha: float, place: int | N
     """Tell whether a threshold is +inf; where own data decide, whether the agent sent that."""
     if release.is_infinite(name, alpha, place):
         return True
-    tasks = release.tasks_of(alpha, place or 0) if name in release.received else ()
-    sent = [release.received[name][t] for t in tasks if release.outcomes[t].threshold(0) is None]
-    return any(isinstance(each, LocalQuantile) and each.threshold == inf for each in sent)
+    for task in release.tasks_of(alpha, place or 0) if name in release.received else ():
+        sent = release.received[name][task]
+        is_inf = isinstance(sent, LocalQuantile) and sent.threshold == inf
+        if is_inf and release.outcomes[task].threshold(0) is None:
+            return True
+    return False
 
 
 def _size(

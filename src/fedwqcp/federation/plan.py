@@ -71,20 +71,22 @@ class Plan:
     tasks: tuple[Task, ...]
 
     @classmethod
-    def of(cls, round: Round) -> Plan:
-        """Look up the objects that the terms name, once for each round."""
+    def of(
+        cls, round: Round, method: Method[Any] | None = None, score: Score | None = None
+    ) -> Plan:
+        """Look up the objects that the terms name, unless they are at hand; once for each round."""
         plan = _PLANS.get(id(round))
         if plan is None or plan.round is not round:
             while len(_PLANS) >= _MOST_PLANS:
                 _PLANS.pop(next(iter(_PLANS)), None)
-            plan = _PLANS[id(round)] = cls._made(round)
+            method = method or methods.get(round.method.name, **round.method.settings)
+            score = score or scores.get(round.score.name, **round.score.settings)
+            plan = _PLANS[id(round)] = cls._made(round, with_target(method, round.target), score)
         return plan
 
     @classmethod
-    def _made(cls, round: Round) -> Plan:
-        """Look up the objects that the terms name."""
-        score = scores.get(round.score.name, **round.score.settings)
-        method = with_target(methods.get(round.method.name, **round.method.settings), round.target)
+    def _made(cls, round: Round, method: Method[Any], score: Score) -> Plan:
+        """Check that method and score fit the terms, and list the thresholds to find."""
         if round.max_groups > 1 and hasattr(method, "max_groups"):
             method = replace(method, max_groups=round.max_groups)  # type: ignore[type-var]  # a dataclass
         if score.losses and (stand_in := method.traits.for_losses) is not None:
@@ -200,12 +202,11 @@ class Plan:
             _check_overlap(round, cal, self.traits.private)
             if not self.traits.private:
                 group_places(cal.groups, round.groups)
-        if cal.columns > self.score.columns == 1:
+        columns, wanted = cal.columns, self.score.columns
+        if columns > wanted == 1:
             raise InputError(several_columns(cal.scores))
-        if cal.columns != self.score.columns:
-            raise InputError(
-                f"the score has {self.score.columns} column(s), the calibration {cal.columns}"
-            )
+        if columns != wanted:
+            raise InputError(f"the score has {wanted} column(s), the calibration {columns}")
         if self.traits.private:
             return
         if cal.n > round.max_n:
@@ -238,6 +239,8 @@ def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ..
 
 def with_target(method: Method[Any], target: Target) -> Method[Any]:
     """Return the method with the round's target; itself where it does not use one."""
+    if getattr(method, "target", None) == target:
+        return method
     if method.traits.corrects_shift_of is not None:
         return replace(method, target=target)  # type: ignore[type-var]  # all are dataclasses
     if not isinstance(target, str):
@@ -386,8 +389,8 @@ def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
 
 def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -> None:
     """Refuse a range of scores, a number of thresholds or a target that a method does not take."""
-    stated, most = method.traits.stated_range, method.traits.most_thresholds
-    takes = method.traits.score_range
+    traits = method.traits
+    stated, takes, most = traits.stated_range, traits.score_range, traits.most_thresholds
     if not isinstance(score, Custom):  # a caller's own have none
         low, high = score.bounds(round.n_classes)
         if takes is not None and not takes[0] <= low <= high <= takes[1] + 0.01:  # float32
@@ -402,7 +405,7 @@ def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -
                 "the data: bounds=(0, 50)",
                 field="bounds",
             )
-    if (better := method.traits.dominated_by) is not None:
+    if (better := traits.dominated_by) is not None:
         raise InputError(
             f"{round.method.name} with these settings and this target is never better than "
             f"{better}, which assumes less: use {better}",

@@ -192,10 +192,10 @@ def localize(
     It is +inf where it would be the agent's own and the agent has no point of the group.
     """
     this, outcome = plan.tasks[task], release.outcomes[task]
-    shared = outcome.threshold(None)
-    gone = shared == np.inf or (shared is None and release.took_no_part(agent, task))
-    if gone and not plan.traits.floors:
-        return np.asarray(np.inf)
+    if not plan.traits.floors:
+        shared = outcome.threshold(None)
+        if shared == np.inf or (shared is None and release.took_no_part(agent, task)):
+            return np.asarray(np.inf)
     points = None
     if calibration is not None:
         points = part_of(release.round, calibration.column(this.column), this.group)

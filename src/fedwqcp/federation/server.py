@@ -198,7 +198,7 @@ class Server:
             guarantee=self.plan.method.guarantee,
             assumption=self.plan.assumption,
             rounds=self.step,
-            agents=tuple(self._record(name) for name in self.round.agents),
+            agents=tuple([self._record(name) for name in self.round.agents]),
             outcomes=self._dialogue.outcomes,
             received=received,
             absent=self._absent(),
@@ -417,11 +417,6 @@ class _Dialogue:
         self._share()
 
     @property
-    def ended(self) -> bool:
-        """Whether every task has its outcome."""
-        return all(task.outcome is not None for task in self._tasks)
-
-    @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """The outcomes of all tasks, once the dialogue has ended."""
         return tuple(task.outcome for task in self._tasks if task.outcome is not None)
@@ -443,7 +438,8 @@ class _Dialogue:
 
     def _share(self) -> None:
         """Keep the questions once where all agents get the same: there may be a million agents."""
-        asks = tuple(task.question for task in self._tasks)
+        asks = tuple([task.question for task in self._tasks])
+        self.ended = asks.count(None) == len(asks)  # every task has its outcome
         differ = PerAgentQuestions in map(type, asks) or self.places.count(None) < len(asks)
         self._same: tuple[Question | None, ...] | None = None if differ else asks  # type: ignore[assignment]  # of all agents
 

@@ -146,12 +146,12 @@ def score_labels(
 ) -> Floats:
     """Check probabilities and score one label of each row by where it stands."""
     loops, scores = backend().loops, np.empty(len(probs))
-    y, v = _contiguous(labels, np.int64), None if u is None else _contiguous(u, np.float64)
+    v = None if u is None else np.ascontiguousarray(u)
 
     def work(p: tuple[Any, int, int], rows: slice) -> bool:
         assert loops is not None
         own = None if v is None else v[rows]
-        given = *p, y[rows], own, formula.penalties, formula.by_top
+        given = *p, labels[rows], own, formula.penalties, formula.by_top
         return bool(loops.scores(*given, scores[rows]))
 
     if loops is not None and _over_probabilities(probs, work):
@@ -180,16 +180,15 @@ def find_sets(
         check(probs)
         return reference.sets(probs, formula, u, given, labels)
     out = Sets.allocate(n, n_classes, labels is not None)
-    y = None if labels is None else _contiguous(labels, np.int64)
-    v, q = None if u is None else _contiguous(u, np.float64), _contiguous(given.q, np.float64)
+    v, q = None if u is None else np.ascontiguousarray(u), _contiguous(given.q, np.float64)
     rule, per = RULES.index(given.rule), (0, 2, 1)[q.ndim]
 
     def work(p: tuple[Any, int, int], rows: slice) -> bool:
         own = None if v is None else v[rows]
         formed = own, formula.penalties, formula.by_top, rule, q[rows] if per == 1 else q, per
-        if y is None:
+        if labels is None:
             return bool(loops.sets(*p, None, *formed, out.sizes[rows], None, out.mask[rows]))
-        return bool(loops.sets(*p, y[rows], *formed, out.sizes[rows], out.covered[rows], None))
+        return bool(loops.sets(*p, labels[rows], *formed, out.sizes[rows], out.covered[rows], None))
 
     if _over_probabilities(probs, work):
         return out
@@ -207,13 +206,13 @@ def count_from(
     """
     loops, n = backend().loops, len(probs)
     covered, counts = np.empty(n, np.bool_), np.empty(n, np.int64)
-    y, flat = _contiguous(labels, np.int64), _contiguous(least, probs.dtype).reshape(-1)
+    flat = np.ascontiguousarray(least, probs.dtype).reshape(-1)
     per = (0, 2, 1)[least.ndim]
 
     def work(p: tuple[Any, int, int], rows: slice) -> bool:
         assert loops is not None
         own = flat[rows] if per == 1 else flat
-        return bool(loops.count_from(*p, y[rows], own, per, counts[rows], covered[rows]))
+        return bool(loops.count_from(*p, labels[rows], own, per, counts[rows], covered[rows]))
 
     if loops is not None and _over_probabilities(probs, work):
         return covered, counts

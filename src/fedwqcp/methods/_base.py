@@ -250,7 +250,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
             Kinds and the largest number of questions of each, `Begin` once and first.
         """
         del agents, n_classes
-        return tuple((kind, 1) for kind in self.questions)
+        return tuple([(kind, 1) for kind in self.questions])
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         """Check an answer against its question and the agent's earlier answers.

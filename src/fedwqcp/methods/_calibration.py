@@ -18,8 +18,8 @@ from fedwqcp._validation import (
     as_floats,
     as_labels,
     as_optional_classes,
-    as_scores,
     checked,
+    checked_scores,
     plain,
     real_array,
     unchecked,
@@ -85,9 +85,9 @@ class Calibration:
     ) -> None:
         values = real_array(scores, "scores")
         if values.ndim == 2 and values.shape[1]:
-            values = np.stack([as_scores(column) for column in values.T], axis=1)
+            values = np.stack([checked_scores(column) for column in values.T], axis=1)
         else:
-            values = as_scores(values)
+            values = checked_scores(values)
         n = len(values)
         names, n_classes = as_optional_classes(classes), plain(n_classes)
         if names and n_classes not in (None, len(names)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from math import ceil, floor, inf, isfinite
 from typing import Any, Literal
 
@@ -29,10 +30,10 @@ from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.quantile import (
     SAFE_ERROR,
     Scores,
-    conformal_quantile,
     conformal_rank,
     exact_level,
     joined,
+    order_statistic,
     order_statistics,
 )
 from fedwqcp.registry import TERM
@@ -80,7 +81,7 @@ class PartSketches(ClassSketches):
         return (sum(self.counts) + self.others,)
 
     def scores(self) -> tuple[float, ...]:
-        return (*(value for found in self.values for value in found), *self.rest)
+        return (*chain(*self.values), *self.rest)
 
     @property
     def parts(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
@@ -217,8 +218,9 @@ class Auto(OneShot[PartSketches]):
         if self.target != "own":
             return super().localize(outcome, cal, position, alpha)
         scores = own_data(cal, "auto").scores
-        own = conformal_quantile(scores, alpha, "clip") if len(scores) else -inf
-        offer, n, most = borrowed_of(outcome, position), len(scores), scores.max(initial=own)
+        n = len(scores)
+        own = order_statistic(scores, min(conformal_rank(n, alpha), n)) if n else -inf
+        offer, most = borrowed_of(outcome, position), scores.max(initial=own)
         return raised(own, offer, n, alpha, most=most, enough=self.enough, small=self.small)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
@@ -235,11 +237,7 @@ class Auto(OneShot[PartSketches]):
 
     def _sketch(self, scores: Scores) -> tuple[float, ...]:
         """Return the scores of a part that are sent."""
-        return order_statistics(scores, self._ranks(len(scores)))
-
-    def _cell(self, n: int, values: tuple[float, ...]) -> Cell:
-        """Read what was sent of a part."""
-        return Cell(np.array(values, dtype=np.float64), np.array(self._ranks(n), dtype=np.int64))
+        return order_statistics(scores, sent_ranks(len(scores), GAP * self.max_groups))
 
     def _parts(self, cal: Calibration) -> list[Scores] | None:
         """Return the scores of each class; None where classes do not count."""
@@ -255,21 +253,22 @@ class Auto(OneShot[PartSketches]):
         sent = expect(answer, PartSketches)
         if sent.counts and terms.n_classes not in (None, len(sent.counts)):
             raise InputError(f"must be {terms.n_classes}, one for each class", field="counts")
-        parts = sent.parts
-        if [len(found) for _, found in parts] != [len(self._ranks(n)) for n, _ in parts]:
+        gap, parts = GAP * self.max_groups, sent.parts
+        if [len(found) for _, found in parts] != [len(sent_ranks(n, gap)) for n, _ in parts]:
             raise InputError("must be the scores at the ranks of each size", field="values")
         return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[PartSketches], alpha: float) -> Outcome:
-        agents = [tuple([self._cell(n, found) for n, found in s.parts]) for s in summaries]
+        gap = GAP * self.max_groups
+        agents = [[Cell.of(found, sent_ranks(n, gap)) for n, found in s.parts] for s in summaries]
         if self.target == "mixture":
             every = Pool([cell for cells in agents for cell in cells], surely=True)
             N, M = sum(sum(s.sizes()) for s in summaries), len(summaries)
             return SharedThreshold(every.smallest(conformal_rank(N, alpha, extra=M)))
-        some = [any(cell.n for cell in cells) for cells in agents]
+        some = [sum([cell.n for cell in cells]) > 0 for cells in agents]
         pool = Pool([cell for cells in agents for cell in cells])
         pooled = pool.smallest(conformal_rank(pool.n, alpha, extra=sum(some)))
-        if not any(cell.n for cells in agents for cell in cells[:-1]):
+        if not sum([cell.n for cells in agents for cell in cells[:-1]]):
             if not isinstance(self.target, str):
                 return PerAgentThresholds((inf,) * len(agents))
             if sum(some) > 1:
@@ -279,26 +278,26 @@ class Auto(OneShot[PartSketches]):
         if not isinstance(self.target, str):
             return PerAgentThresholds(values)
         alone = sum(some) == 1
-        values = tuple(inf if alone and own else v for v, own in zip(values, some, strict=True))
+        values = tuple([inf if alone and own else v for v, own in zip(values, some, strict=True)])
         return Borrowed(values, pooled)
 
     def _by_class(
         self,
         summaries: Sequence[PartSketches],
-        agents: Sequence[tuple[Cell, ...]],
+        agents: Sequence[list[Cell]],
         pool: Pool,
         sites: int,
         alpha: float,
     ) -> tuple[float, ...]:
         """Return each agent's borrowed threshold; of a class that nobody sent all scores count."""
-        C = most_common(len(s.counts) for s in summaries if s.counts)
-        empty = Cell(np.zeros(0), np.zeros(0, dtype=np.int64))
+        C = most_common([len(s.counts) for s in summaries if s.counts])
+        empty = Cell.of((), ())
         counts, cells = np.zeros((len(agents), C)), []
         for at, (summary, own) in enumerate(zip(summaries, agents, strict=True)):
             if summary.counts and len(summary.counts) != C:
                 raise UnfitAnswerError(at, f"must hold {C} classes")
             counts[at, : len(summary.counts)] = summary.counts
-            cells.append(own[:-1] if summary.counts else (empty,) * C)
+            cells.append(own[:-1] if summary.counts else [empty] * C)
         pi = shares(counts if self.target == "own" else self.target, counts.shape)
         known = np.array([[cell.n for cell in row] for row in cells], dtype=np.float64)
         _, n0 = shrunk_thresholds(cells, pi, REFERENCE, None)
@@ -309,7 +308,7 @@ class Auto(OneShot[PartSketches]):
         if self.target == "own":
             unseen = 1 - (pi * known.any(axis=0)).sum(axis=1)
             level += unseen[:, None] * (pool.count(grid) / (pool.n + sites))
-        return tuple(first_reaching(grid, row, alpha) for row in level)
+        return tuple([first_reaching(grid, row, alpha) for row in level])
 
     # ---- what it promises
 
@@ -370,12 +369,17 @@ class Pool:
     """
 
     def __init__(self, cells: Sequence[Cell], *, surely: bool = False) -> None:
-        values = np.concatenate([cell.values for cell in cells] or [np.zeros(0)])
-        weights = [_weights(cell, surely) for cell in cells]
+        values = np.concatenate([np.zeros(0), *[cell.values for cell in cells]])
+        weights = np.concatenate([np.zeros(0), *[cell.steps for cell in cells]])
+        if not surely:
+            half = (weights - 1) / 2
+            half[np.cumsum([0, *[len(cell.values) for cell in cells if cell.n]])[:-1]] = 0
+            weights -= half
+            weights[:-1] += half[1:]
         order = np.argsort(values)
         self.values = values[order]
-        self.below = np.cumsum(np.concatenate([*weights, np.zeros(0)])[order])
-        self.n = sum(cell.n for cell in cells)
+        self.below = np.cumsum(weights[order])
+        self.n = sum([cell.n for cell in cells])
 
     def count(self, q: Floats) -> Floats:
         """Return how many scores are at most q."""
@@ -386,15 +390,6 @@ class Pool:
         """Return the first score that was sent with so many at or below it, or +inf."""
         at = int(np.searchsorted(self.below, rank))
         return float(self.values[at]) if at < len(self.values) else inf
-
-
-def _weights(cell: Cell, surely: bool) -> Floats:
-    """Return for how many scores each score that was sent stands."""
-    steps = cell.steps.astype(np.float64)
-    if surely or not len(steps):
-        return steps
-    half = (steps[1:] - 1) / 2
-    return steps - np.concatenate(([0.0], half)) + np.concatenate((half, [0.0]))
 
 
 @lru_cache(maxsize=4096)

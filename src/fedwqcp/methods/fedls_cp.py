@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import chain
 from math import ceil, inf, isfinite
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -31,7 +32,7 @@ from fedwqcp.wire.messages import (
     Summary,
     Target,
     check_scores,
-    check_size,
+    check_sizes,
 )
 from fedwqcp.wire.release import Guarantee
 
@@ -76,8 +77,8 @@ class ClassSketches(Summary):
         if len(self.counts) != len(self.values):
             raise InputError("must be one tuple for each count", field="values")
         check_scores(tuple(chain(*self.values)), "values")
+        check_sizes(self.counts, "counts")
         for n, found in zip(self.counts, self.values, strict=True):
-            check_size(n, "counts")
             if len(found) > n:
                 raise InputError("must be at most as many as the class has points", field="values")
             if list(found) != sorted(found):
@@ -363,22 +364,19 @@ def rounded_up(score: float) -> float:
     return max(score, float(_FIVE_DIGITS.create_decimal(repr(score))))
 
 
-@dataclass(frozen=True, eq=False)
-class Cell:
+class Cell(msgspec.Struct, frozen=True, eq=False):
     """The scores of one class at one agent, as the server knows them: order statistics."""
 
     values: Floats  # (p,), in order; some may be equal
     ranks: Ranks  # (p,), the last one n
+    steps: Ranks  # how many scores each stands for: itself, and those since the one before
+    n: int  # points of the class; 0 where too few for any to be sent
 
-    @cached_property
-    def n(self) -> int:
-        """Points of the class; 0 where too few for any to be sent."""
-        return int(self.ranks[-1]) if len(self.ranks) else 0
-
-    @cached_property
-    def steps(self) -> Ranks:
-        """How many scores each sent score stands for: itself, and those since the one before."""
-        return np.diff(self.ranks, prepend=0)
+    @classmethod
+    def of(cls, values: tuple[float, ...], ranks: tuple[int, ...]) -> Cell:
+        """Read what was sent of a class."""
+        places = np.array((0, *ranks), dtype=np.int64)
+        return cls(np.array(values), places[1:], places[1:] - places[:-1], int(places[-1]))
 
     def at_least(self, q: Floats) -> Floats:
         """Return how many scores are surely at most q: those that sent scores up to q stand for."""
@@ -415,7 +413,7 @@ def read_cells(
         ranks = ranks_of(n, alpha, *limits)
         if len(ranks) != len(values):
             return None
-        cells.append(Cell(np.array(values, dtype=np.float64), np.array(ranks, dtype=np.int64)))
+        cells.append(Cell.of(values, ranks))
     return tuple(cells)
 
 
@@ -473,8 +471,11 @@ def shrunk_thresholds(
     shrinkage = Shrinkage(counts, _FIRST_GUESS if n0 is None else n0)
     q = _reaching(grid, shrinkage, known, pi, alpha)
     for _ in range(PASSES - 1 if n0 is None else 0):
-        own = [[cell.about(q[k : k + 1], low) for cell in cells] for k, cells in enumerate(agents)]
-        better = Shrinkage(counts, dispersion(counts, (np.array(own) / sizes)[:, :, 0]))
+        at = np.searchsorted(grid, q)  # each is a place of the grid, or beyond it
+        covered = np.where(
+            np.isinf(q)[:, None], counts > 0, known[np.arange(len(q)), :, at % len(grid)]
+        )
+        better = Shrinkage(counts, dispersion(counts, covered))
         if better.n0 == shrinkage.n0:
             break
         shrinkage = better
@@ -544,7 +545,7 @@ def dispersion(counts: Floats, covered: Floats) -> float:
         n, first, size = np.unique(column[order], return_index=True, return_counts=True)
         if not len(n):
             continue
-        S, Q = (np.add.reduceat(shares[order] ** power, first) for power in (1, 2))
+        S, Q = np.add.reduceat(shares[order], first), np.add.reduceat(shares[order] ** 2, first)
         for m, M, own, squares in zip(n, size, S, Q, strict=True):  # all pairs of two sizes at once
             h, w = n * m / (n + m), n / (n + m)
             apart = M * Q + size * squares - 2 * S * own

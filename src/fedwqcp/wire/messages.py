@@ -79,6 +79,8 @@ else:
 
 def read_real(kind: Any, value: object) -> Number:
     """Return what was read for a `Real` or a `Number`: msgspec's hook for types of our own."""
+    if type(value) is float:
+        return value
     if kind is Number and isinstance(value, list):
         return tuple([_real(part) for part in value])
     return _real(value)
@@ -330,6 +332,8 @@ check_size = SIZE.whole
 
 def check_sizes(sizes: tuple[int, ...], what: str) -> None:
     """Refuse a list of what are not all sample sizes."""
+    if set(map(type, sizes)) == {int} and SIZE.least <= min(sizes) <= max(sizes) <= SIZE.most:
+        return
     for n in sizes:
         check_size(n, what)
 
@@ -398,8 +402,8 @@ class Choice(Message, omit_defaults=False):  # consumers outside read the settin
     def __post_init__(self) -> None:
         TEXT.count(self.name, "name")
         TEXT.count(self.settings, "settings")
+        TEXT.count(max(self.settings, key=len, default=""), "settings")
         for key, value in self.settings.items():
-            TEXT.count(key, "settings")
             if isinstance(value, str):
                 TEXT.count(value, "settings")
             elif isinstance(value, tuple):

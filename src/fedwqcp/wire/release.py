@@ -159,20 +159,20 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
     def __post_init__(self) -> None:
         SIZE.whole(self.rounds, "rounds")
         check_provenance(self.provenance)
-        if tuple(agent.name for agent in self.agents) != self.round.agents:
+        if tuple([agent.name for agent in self.agents]) != self.round.agents:
             raise InputError("must be the roster of the round, in its order", field="agents")
         groups = len(self.round.group_names) or 1
         if not self.outcomes or len(self.outcomes) % (groups * len(self.round.alphas)):
             raise InputError(
                 "must be as many for each level and group of the round", field="outcomes"
             )
-        if any(len(found) != len(self.outcomes) for found in self.local.values()):
+        if not set(map(len, self.local.values())) <= {len(self.outcomes)}:
             raise InputError("must hold one threshold for each outcome", field="local")
 
     @cached_property
     def used(self) -> tuple[str, ...]:
         """The agents that the thresholds rest on."""
-        return tuple(a.name for a in self.agents if a.status in ("used", "not asked"))
+        return tuple([a.name for a in self.agents if a.status in ("used", "not asked")])
 
     @property
     def refused(self) -> dict[str, str]:
@@ -333,8 +333,11 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             Of any column of the score; False where the agent's own data decide.
         """
         places = range(len(self.round.group_names) or 1) if group is None else (group,)
-        tasks = (task for place in places for task in self.tasks_of(alpha, place))
-        return any(self._known(agent, task) == inf for task in tasks)
+        for place in places:
+            for task in self.tasks_of(alpha, place):
+                if self._known(agent, task) == inf:
+                    return True
+        return False
 
     def tasks_of(self, alpha: float | None = None, group: int = 0) -> range:
         """Return which outcomes belong to a level and to the group at a place.

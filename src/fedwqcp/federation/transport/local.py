@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
-from fedwqcp import scores
 from fedwqcp._validation import (
     Texts,
     as_classes,
@@ -64,9 +63,9 @@ SeedLike: TypeAlias = int | Sequence[int] | SeedSequence | BitGenerator | Genera
 
 def one_round(
     cals: Mapping[str, Calibration],
-    method: str | Method[Any],
+    method: Method[Any],
     *,
-    score: str | Score,
+    score: Score,
     alphas: tuple[float, ...],
     by: str | None = None,
     target: Target = "own",
@@ -78,7 +77,7 @@ def one_round(
     if getattr(method, "target", "own") not in ("own", target):
         raise InputError(
             "target is a term of the round: leave it out of the method, and write "
-            f"calibrate(..., target={method.target!r})"  # type: ignore[union-attr]  # it has one
+            f"calibrate(..., target={method.target!r})"  # type: ignore[attr-defined]  # it has one
         )
     first = next(iter(cals.values()))
     if by == "label" and first.n_classes is None:
@@ -102,7 +101,7 @@ def one_round(
         target=target,
         **terms,
     )
-    plan = Plan.of(round)
+    plan = Plan.of(round, method, score)
     _check_stated_range(plan, cals)
     if secure:  # masked sizes are bounded with their noise
         sized = msgspec.structs.replace(round, max_n=round.max_n + plan.traits.size_noise)
@@ -192,11 +191,11 @@ def findings_of(
         yield from inspection.of_data(name, outputs, cals[name])
 
 
-def default_score(score: str | Score | None, agents: Mapping[str, object]) -> Score | str | None:
-    """Return the score that outputs are scored with: the one that is named, or randomised APS."""
+def default_score(agents: Mapping[str, object]) -> Score | None:
+    """Return the score of outputs where none is named: randomised APS, of masks `Mask`."""
     outputs = {name: data for name, data in agents.items() if isinstance(data, Outputs)}
-    if score is not None or not outputs:
-        return score
+    if not outputs:
+        return None
     if any(isinstance(data, MaskOutputs) for data in outputs.values()):
         return Mask()
     for name, data in outputs.items():
@@ -259,7 +258,7 @@ def _labels_are_numbers(data: object) -> bool:
 
 def calibrations(
     agents: Mapping[str, npt.ArrayLike | Calibration | Outputs | OutputBatches],
-    score: str | Score | None,
+    chosen: Score | None,
     key: str,
     classes: tuple[str, ...],
     opened: ExitStack,
@@ -268,7 +267,7 @@ def calibrations(
 
     Scores of what is read in batches stay on disk until ``opened`` is closed.
     """
-    cals, chosen = {}, scores.get(score) if isinstance(score, str) else score
+    cals = {}
     if not classes:  # else their names are compared
         tables = {n: d.values for n, d in agents.items() if isinstance(d, Outputs)}
         _check_same_number({n: v.shape[1] for n, v in tables.items() if v.ndim == 2}, "columns")
