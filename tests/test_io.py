@@ -26,6 +26,18 @@ def test_lines_are_appended_and_a_torn_one_goes_first(tmp_path: Path) -> None:
     assert path.read_bytes() == b"first\nsecond\n"
 
 
+def test_a_full_disk_leaves_no_empty_key(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(InputError):
+            _io.write_key(tmp_path / "site.key", b"more than ten bytes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.fixture
 def open_umask() -> Iterator[None]:
     before = os.umask(0)

@@ -147,3 +147,10 @@ def test_a_file_holds_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_setting_is_read_as_it_is_written(value: Setting) -> None:
     assert parse_setting(typed(value)) == value
+
+
+@pytest.mark.parametrize("get", [scores.get, methods.get])
+@pytest.mark.parametrize("setting", ["name", "self"])
+def test_no_setting_of_a_round_is_an_argument_of_ours(get, setting) -> None:
+    with pytest.raises(InputError):
+        get({scores.get: "lac", methods.get: "fcp"}[get], **{setting: "x"})

@@ -55,7 +55,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of
-from fedwqcp.federation.predict import thresholds
+from fedwqcp.federation.predict import predictor_of, thresholds
 from fedwqcp.federation.record import Ledger, parse
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.site_folder import make_site_folder
@@ -64,6 +64,7 @@ from fedwqcp.federation.transport.envelope import CODES, OK, Request
 from fedwqcp.federation.transport.site import Site
 from fedwqcp.federation.transport.site import answer as site_answer
 from fedwqcp.scores.custom import Custom
+from fedwqcp.serve.predictor import parse as parse_predictor
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.messages import Answer, Choice, Round
 from fuzz import model
@@ -508,6 +509,39 @@ def fuzz_release(case: Case) -> None:
         case.refused(error)
 
 
+@cache
+def honest_predictors() -> tuple[tuple[bytes, str | None], ...]:
+    """Predictors of labelled rows, and by what they have thresholds of their own."""
+    found = []
+    for setup in setups():
+        if setup.plan.round.score.name == "lac" and not setup.plan.traits.controls_risk:
+            release = parse(honest_release(setup), "release")
+            made = predictor_of(release, "north", calibrations()["north"], proved={0.2: 0.8})
+            found.append((made.encoded(), setup.plan.round.by))
+    return tuple(found)
+
+
+def fuzz_predictor(case: Case) -> None:
+    """Hand a site a predictor that nobody made; what is read predicts, and is written again."""
+    random = case.random
+    data, by = random.choice(honest_predictors())
+    changed = case.mutated(data, [random.choice(honest_predictors())[0]])
+    case.setup = f"a predictor by={by}"
+    case.sent.append((0, "disk", changed))
+    probs = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [0.2, 0.3, 0.5]])
+    try:
+        with case.message(f"predictor: {case.done[-1]}"):
+            read = parse_predictor(changed, "predictor")
+        if parse_predictor(read.encoded(), "predictor") != read:
+            raise Finding("a predictor that was read is written as another")
+        for level in read.levels:
+            sets = read.predict_set(probs, alpha=level.alpha, ids=[1, 2, 3])
+            if sets.mask.shape != probs.shape or not 0 < level.alpha < 1:
+                raise Finding(f"sets of another shape, or of level {level.alpha}")
+    except FedwqcpError as error:
+        case.refused(error)
+
+
 # --- a site, over many rounds ----------------------------------------------------------------
 
 
@@ -529,10 +563,11 @@ def fuzz_site_rounds(case: Case) -> None:
             case.sent.append((at, "server", terms))
             request, cal = Request("n", terms, b"", 60.0), random.choice(samples)
             with case.message(f"round {at} at a site"):
-                work = partial(site_answer, site, request, lambda cal=cal: cal)
+                masked = b'"secure":[' in terms  # all others are puppets: the sum is its own
+                work = partial(site_answer, site, request, lambda cal=cal: cal, masked=masked)
                 status, body = site.perform(work, 60.0, False)
             case.refusals[status] += status != OK
-            if status not in {OK, *CODES}:
+            if status not in {OK, *CODES} - {"failed"}:
                 raise Finding(f"a site replies {status!r}")
             if status == OK:
                 agreed = _agreed(terms)
@@ -609,9 +644,11 @@ def _next_terms(case: Case, at: int, before: list[bytes]) -> bytes:
     name, settings = plan.round.method.name, plan.round.method.settings
     if name == "private-fedwq-cp":
         settings = {**settings, "epsilon": random.choice((0.5, 2.5, 4.0))}
+    secure = plan.traits.maskable and plan.round.by is None and random.random() < 0.5
     own = replace(
         plan.round,
         id=f"r{at}",
+        secure=(0.0, 1.0) if secure else None,
         method=Choice(name, settings),
         alphas=tuple(levels),
         groups=("f",) * bool(plan.round.groups),
@@ -974,6 +1011,7 @@ TARGETS: dict[str, tuple[int, Callable[[Case], None]]] = {
     "ask": (10, fuzz_ask),
     "round": (10, fuzz_round),
     "release": (10, fuzz_release),
+    "predictor": (5, fuzz_predictor),
     "folder": (8, fuzz_folder),
     "record": (5, fuzz_record),
     "rounds": (5, fuzz_site_rounds),

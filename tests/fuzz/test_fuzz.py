@@ -203,6 +203,11 @@ def test_the_model_takes_nothing_that_is_no_answer(data):
     assert model.quantiles_of(data, MESSAGE, "north", (0.0, 1.0), 10) is None
 
 
+def test_it_finds_a_predictor_of_any_level(monkeypatch):
+    monkeypatch.setattr("fedwqcp.serve.predictor.as_alpha", lambda _: None)
+    assert "of level" in found_by("predictor", 2000)
+
+
 SITE_FAULTS = {
     "a ledger of one round": ("fedwqcp.federation.ledger._spent", lambda _: Counter()),
     "scores of another model for nothing": (
@@ -217,6 +222,7 @@ SITE_FAULTS = {
         "fedwqcp.federation.privacy_budget.Budget._check",
         lambda *_: None,
     ),
+    "masks that lift the limit": ("fedwqcp.federation.transport.site.Site.hides", lambda *_: True),
     "differences": ("fedwqcp.federation.ledger._check_differences", lambda *_: None),
     "a lost ledger": ("fedwqcp.federation.site_folder._Marker.lost", lambda *_: []),
     "an approval of the method alone": (

@@ -43,7 +43,7 @@ def available() -> tuple[str, ...]:
     return _registry.available()
 
 
-def get(name: str, **settings: Setting) -> Method[Any]:
+def get(name: str, /, **settings: Setting) -> Method[Any]:
     """Return a method by its name.
 
     Parameters

@@ -21,7 +21,7 @@ def available() -> tuple[str, ...]:
     return _registry.available()
 
 
-def get(name: str, **settings: Setting) -> Score:
+def get(name: str, /, **settings: Setting) -> Score:
     """Return a score by its name.
 
     Parameters
