@@ -38,7 +38,7 @@ def test_a_classifier_with_text_classes(iris):
     agent = ConformalClassifier(model, fw.LAC()).fit(X[1::4], y[1::4], alpha=0.1)
     sets = agent.predict_set(X[3::4])
     probs = model.predict_proba(X[3::4])
-    np.testing.assert_array_equal(sets.mask, 1 - probs <= agent.threshold_)
+    np.testing.assert_array_equal(sets.mask, 1 - probs <= agent.predictor_.thresholds())
     np.testing.assert_array_equal(agent.predict(X), model.predict(X))
     assert sets.classes == ("setosa", "versicolor", "virginica")
     assert sets.cover(y[3::4]).mean() == agent.score(X[3::4], y[3::4])
@@ -53,7 +53,7 @@ def test_a_release_of_a_federation(iris):
         {"a": mine, "b": [0.5] * 30}, method="fedwq-cp", alpha=0.1, score=fw.APS(), key="k"
     )
     sets = agent.use(release, "a").predict_set(X[3::4])
-    assert (agent.release_, agent.threshold_) == (release, release.threshold("a"))
+    assert agent.predictor_.thresholds() == release.threshold("a")
     probs = model.predict_proba(X[3::4])
     same = release.predict_set("a", probs, ids=fw.scores.row_ids(probs))
     np.testing.assert_array_equal(sets.mask, same.mask)
@@ -63,8 +63,8 @@ def test_a_release_of_a_federation(iris):
         agent.use(release, "c")
     with pytest.raises(InputError):
         ConformalClassifier(model, fw.LAC()).use(release, "a")
-    with pytest.raises(InputError, match="pass the release"):
-        agent.use(0.5, "a")
+    with raises(InputError, field="agent"):
+        agent.use(release.predictor("a"), "a")
 
 
 def test_a_release_of_another_rule_or_order_of_classes_is_refused(iris):
@@ -152,7 +152,7 @@ def test_tables_of_pandas_are_taken(iris):
     model = LogisticRegression(max_iter=500).fit(table[::2], names[::2])
     agent = ConformalClassifier(model, fw.LAC()).fit(table[1::4], names[1::4])
     plain = ConformalClassifier(model, fw.LAC()).fit(table[1::4], y[1::4])
-    assert agent.threshold_ == plain.threshold_
+    assert agent.predictor_.levels == plain.predictor_.levels
     assert agent.score(table[3::4], names[3::4]) == plain.score(table[3::4], y[3::4])
 
 
@@ -205,3 +205,18 @@ def test_scikit_learns_own_checks(adapter, expected):
     assert failed == set(expected)
     page = (Path(__file__).parents[1] / "docs/how-to/scikit-learn.md").read_text()
     assert all(f"| `{name}` | {reason} |" in page for name, reason in expected.items())
+
+
+def test_thresholds_by_group_and_by_label(iris):
+    X, y, model = iris
+    groups = np.where(np.arange(len(X)) % 3, "f", "m")
+    agent = ConformalClassifier(model, fw.LAC())
+    agent.fit(X[1::4], y[1::4], by="group", groups=groups[1::4])
+    sets = agent.predict_set(X[3::4], groups=groups[3::4])
+    places = [agent.predictor_.groups.index(group) for group in groups[3::4]]
+    q = agent.predictor_.thresholds()[places]
+    np.testing.assert_array_equal(sets.mask, 1 - model.predict_proba(X[3::4]) <= q)
+    with raises(InputError, field="groups"):
+        agent.predict_set(X[3::4])
+    agent.fit(X[1::4], y[1::4], by="label", alpha=0.3)
+    assert agent.predictor_.thresholds().shape == (1, 3)

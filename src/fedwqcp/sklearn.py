@@ -14,27 +14,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_classes, check_same_classes
+from fedwqcp._validation import as_classes, check_same_classes, named
 from fedwqcp.api import calibrate
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.federation.predict import scored
 from fedwqcp.federation.release import Release
-from fedwqcp.groups import group_places, largest
 from fedwqcp.methods import Calibration
-from fedwqcp.outputs import Outputs, row_uniforms
-from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, name_of
+from fedwqcp.outputs import Outputs
+from fedwqcp.scores import IntervalScore, LabelScore, Rule, row_ids
 from fedwqcp.scores.absolute_residual import AbsoluteResidual
 from fedwqcp.scores.aps import APS
-from fedwqcp.scores.custom import Custom
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.wire.messages import Round
 
 try:
     from sklearn.base import BaseEstimator
@@ -57,8 +53,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
 
     estimator: Any
     alpha: float
-    threshold_: float | Floats | dict[str, float | Floats]
-    release_: Release
+    predictor_: Predictor
 
     def calibration(
         self, X: npt.ArrayLike, y: npt.ArrayLike, *, groups: npt.ArrayLike | None = None
@@ -98,13 +93,12 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         NotReadyError
             If the estimator is not fitted.
         """
-        cal = self.calibration(X, y, groups=groups)
         release = calibrate(
-            {"here": cal},
+            {"here": self.calibration(X, y, groups=groups)},
             method="split-cp",
             alpha=self.alpha if alpha is None else alpha,
             by=by,
-            score=_registered(self._score()) or Custom(cal.columns),
+            score=self._score(),
             **self._terms(),
         )
         return self.use(release)
@@ -126,19 +120,13 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         """
         return self.conformalize(X, y, **options)
 
-    def use(
-        self,
-        threshold: Release | Predictor | float | Floats | Mapping[str, float | Floats],
-        agent: str | None = None,
-    ) -> Self:
+    def use(self, made: Release | Predictor, agent: str | None = None) -> Self:
         """Predict with what a federation agreed on.
 
         Parameters
         ----------
-        threshold : Release, Predictor, float, Floats or mapping
-            The release, kept as ``release_``; a site's predictor; or the threshold alone, as
-            ``release.threshold(agent)`` gives it; for a round by group, as
-            ``release.by_group(agent)`` does. With a threshold alone there is no ``release_``.
+        made : Release or Predictor
+            The release, or the predictor of this site; kept as ``predictor_``.
         agent : str, optional
             Which agent of the release this is; needed where it has several.
 
@@ -150,34 +138,18 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         Raises
         ------
         InputError
-            If the release or predictor is of another score, rule, key or order of classes, or of
-            several levels, or the agent is not of it; the adapter then stays as it was.
+            If it is of another score, rule or order of classes, or the agent is not of the release;
+            the adapter then stays as it was.
         """
-        if isinstance(threshold, Release):
-            self.use(self._threshold_of(threshold, agent))
-            self.release_ = threshold
-            return self
-        if agent is not None:
-            raise InputError("agent says whose threshold of a release is used: pass the release")
-        if isinstance(threshold, Predictor):
-            self._check_terms(threshold.score_object, threshold)
-            table = threshold.thresholds()
-            rows = [float(row[0]) if len(row) == 1 else row for row in table]
-            threshold = dict(zip(threshold.groups, rows, strict=False)) or rows[0]
-        self.threshold_ = dict(threshold) if isinstance(threshold, Mapping) else threshold
-        self.__dict__.pop("release_", None)  # one of before
+        if isinstance(made, Release):
+            if agent is None and len(made.round.agents) != 1:
+                raise InputError(f"say which agent this is, one of: {named(made.round.agents)}")
+            made = made.predictor(agent or made.round.agents[0])
+        elif agent is not None:
+            raise InputError("is of a release; a predictor is of one site", field="agent")
+        self._check_terms(made)
+        self.predictor_ = made
         return self
-
-    def _threshold_of(
-        self, release: Release, agent: str | None
-    ) -> float | Floats | Mapping[str, float | Floats]:
-        """Return the threshold of an agent of a release, if its sets would be the adapter's."""
-        names = release.round.agents
-        if agent is None and len(names) != 1:
-            raise InputError(f"say which agent this is, one of: {', '.join(names)}")
-        name = names[0] if agent is None else agent
-        self._check_terms(release.score, release.round)
-        return release.by_group(name) if release.round.by == "group" else release.threshold(name)
 
     def _score(self) -> LabelScore | IntervalScore:
         raise NotImplementedError
@@ -186,13 +158,12 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         """Return what a round needs to know of the adapter beside its score."""
         return {}
 
-    def _check_terms(self, theirs: Score, terms: Round | Predictor) -> None:
-        """Refuse a release or predictor whose sets would be others than the adapter's."""
-        del terms  # a regressor's sets depend on the score alone
-        if not isinstance(theirs, Custom) and _registered(self._score()) != theirs:
+    def _check_terms(self, made: Predictor) -> None:
+        """Refuse a predictor whose sets would be others than the adapter's."""
+        if made.score_object != self._score():
             raise InputError(
-                f"the release is of {theirs!r}, this adapter scores with {self._score()!r}: pass "
-                "the release's as conformity_score"
+                f"must be the release's, {made.score_object!r}, got {self._score()!r}",
+                field="conformity_score",
             )
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -216,7 +187,7 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
         return int(self.estimator.n_features_in_)
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "threshold_")
+        return hasattr(self, "predictor_")
 
     def _outputs(self, what: str, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Call the estimator; where it is not fitted, say so with the likely reason."""
@@ -229,33 +200,11 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
                 "it is wrapped: FrozenEstimator(model)"
             ) from None
 
-    def _threshold(self, groups: npt.ArrayLike | None, n: int) -> float | Floats:
-        """Return the threshold: one for all rows, or that of each row's group."""
-        if not hasattr(self, "threshold_"):
-            raise NotReadyError(
-                "no threshold yet: call conformalize(X, y), or use(release.threshold(agent))"
-            )
-        if not isinstance(self.threshold_, dict):
-            if groups is not None:
-                raise InputError("the thresholds are not by group: leave groups out")
-            return self.threshold_
-        names = list(self.threshold_)
-        if groups is None:
-            raise InputError(
-                f"the thresholds are by group: pass groups, one for each row; known: "
-                f"{', '.join(names)}"
-            )
-        table = np.array([np.atleast_1d(self.threshold_[name]) for name in names])
-        return largest(table, group_places(groups, names, n))
-
-
-def _registered(score: Score) -> Score | None:
-    """Return a score that a release can name; None for one of the caller's own."""
-    try:
-        name_of(score)
-    except InputError:
-        return None
-    return score
+    @property
+    def _ready(self) -> Predictor:
+        if not hasattr(self, "predictor_"):
+            raise NotReadyError("no threshold yet: call conformalize(X, y), or use(release, agent)")
+        return self.predictor_
 
 
 def _one_column(y: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -387,9 +336,9 @@ class ConformalClassifier(_Conformal):
         LabelSets
             One set for each row.
         """
-        probs, score = self._outputs("predict_proba", X), self._score()
-        u = row_uniforms(self.key, Outputs(probs, ids=ids)) if score.randomized else None
-        sets = score.invert(probs, self._threshold(groups, len(probs)), self.rule, u)
+        probs = self._outputs("predict_proba", X)
+        ids = row_ids(probs) if ids is None else ids
+        sets = self._ready.predict_set(probs, ids=ids, groups=groups)
         return LabelSets(sets.mask, self._names())
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
@@ -448,23 +397,17 @@ class ConformalClassifier(_Conformal):
     def _terms(self) -> dict[str, Any]:
         return {"rule": self.rule, "key": self.key}
 
-    def _check_terms(self, theirs: Score, terms: Round | Predictor) -> None:
-        super()._check_terms(theirs, terms)
-        if not isinstance(theirs, Custom) and self.rule != terms.rule:
-            raise InputError(
-                f"the release has the rule {terms.rule!r}, this adapter {self.rule!r}: pass the "
-                "release's as rule"
-            )
-        if isinstance(terms, Predictor) and theirs.randomized and self.key != terms.key:
-            raise InputError("must be the predictor's, so that uniforms are the same", "key")
+    def _check_terms(self, made: Predictor) -> None:
+        super()._check_terms(made)
+        if self.rule != made.rule:
+            raise InputError(f"must be the release's, {made.rule!r}, got {self.rule!r}", "rule")
         if not hasattr(self.estimator, "classes_"):
             raise NotReadyError("fit the estimator first: its classes must be those of the release")
-        names = self._names()
-        if names and terms.classes:
-            check_same_classes(names, terms.classes)
-        elif terms.n_classes not in (None, len(self.classes_)):
+        if (names := self._names()) and made.classes:
+            check_same_classes(names, made.classes)
+        elif made.n_classes not in (None, len(self.classes_)):
             raise InputError(
-                f"the release is of {terms.n_classes} classes, the estimator has "
+                f"the release is of {made.n_classes} classes, the estimator has "
                 f"{len(self.classes_)}"
             )
 
@@ -528,8 +471,7 @@ class ConformalRegressor(_Conformal):
         Intervals
             One interval for each row.
         """
-        outputs = self._outputs("predict", X)
-        return self._score().invert(outputs, self._threshold(groups, len(outputs)))
+        return self._ready.predict_interval(self._outputs("predict", X), groups=groups)
 
     def score(self, X: npt.ArrayLike, y: npt.ArrayLike) -> float:
         """Return the coverage: the share of rows whose interval holds their value.
