@@ -20,4 +20,4 @@ from fedwqcp.report.html.page import (
 )
 def test_coverages_are_judged(low, high, nominal, judged):
     assert against_nominal(low, (low + high) / 2, high, nominal, 0.82) == judged
-    assert judged[1] in verdict_rule(nominal).lower()
+    assert judged[1] in verdict_rule(judged[1], nominal).lower()

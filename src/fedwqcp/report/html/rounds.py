@@ -54,6 +54,7 @@ from fedwqcp.report.html.page import (
     verdict_rule,
 )
 from fedwqcp.scores.multi_label import MultiLabel
+from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
 from fedwqcp.words.findings import lines as told
@@ -148,20 +149,13 @@ def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) ->
     groups: dict[str, list[Card]] = {}
     for m in found:
         start = max(0.0, min(nominal, *(o.low for o in found if o.method == m.method), 1.0) - 0.03)
-        tone, word = m.judged(nominal)
-        card = Card(
-            agent=m.agent,
-            tone=tone,
-            word=word,
-            figure=f"{m.coverage:.3f}",
-            label="coverage",
-            facts=m.facts,
-            interval=m.interval,
-            bar=Bar(m.low, m.coverage, m.high, nominal, start),
-        )
+        bar = Bar(m.low, m.coverage, m.high, nominal, start)
+        card = Card(m.agent, *m.judged(nominal), f"{m.coverage:.3f}", "coverage", m.facts)
+        card = replace(card, interval=m.interval, bar=bar)
         groups.setdefault(m.method, []).append(card)
-    mark = f"The vertical mark is the {nominal:g} that was asked for, the band the interval named."
-    return Section("agents", "Agents", f"{lead} {mark} {verdict_rule(nominal)}", [Cards(groups)])
+    rules = dict.fromkeys(verdict_rule(m.judged(nominal)[1], nominal) for m in found)
+    mark = f"The band is the interval, the mark the {nominal:g} that was asked for."
+    return Section("agents", "Coverage", " ".join([lead, mark, *rules]), [Cards(groups)])
 
 
 # The page of a round ------------------------------------------------------------------------------
@@ -192,7 +186,7 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
         )
     if agent is None:
         views = [_view(release, alpha, []) for alpha in round.alphas]
-        return _page(release, "the server's report", views, options.title)
+        return _page(release, "the server's report", views, options.title, promise(release))
     if options.outputs is None:
         raise InputError("an agent's own report needs --agent and --outputs with labels")
     test = load_outputs(options.outputs, options.labels, round.classes)
@@ -200,7 +194,8 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
     again = options.calibration and load_outputs(options.calibration, classes=round.classes)
     cases = [_case(release, agent, test, alpha, again or None) for alpha in round.alphas]
     views = [_own_view(case) for case in cases]
-    return _page(release, f"{agent}'s own report", views, options.title, agent)
+    promised = promise(cases[0].own, agent)
+    return _page(release, f"{agent}'s own report", views, options.title, promised)
 
 
 def release_page(release: Release, tests: Mapping[str, Outputs], title: str = "") -> Page:
@@ -214,7 +209,7 @@ def release_page(release: Release, tests: Mapping[str, Outputs], title: str = ""
         _view(release, alpha, [_case(release, *one, alpha) for one in named_tests.items()])
         for alpha in release.round.alphas
     ]
-    return _page(release, "from Python", views, title)
+    return _page(release, "from Python", views, title, promise(release))
 
 
 def _check_test(test: Outputs, what: str) -> None:
@@ -225,9 +220,7 @@ def _check_test(test: Outputs, what: str) -> None:
         raise InputError(f"{what} must have at least one row, got none")
 
 
-def _page(
-    release: Release, whose: str, views: Sequence[View], title: str, agent: str | None = None
-) -> Page:
+def _page(release: Release, whose: str, views: Sequence[View], title: str, promised: str) -> Page:
     """Return a page that says which round it is of."""
     round = release.round
     return Page(
@@ -241,7 +234,7 @@ def _page(
             ("Round trips", str(release.rounds)),
             *(
                 (name.capitalize(), sentence(told))
-                for name, _, told in (line.partition(": ") for line in promise(release, agent))
+                for name, _, told in (line.partition(": ") for line in promised)
             ),
         ),
         views=list(views),
@@ -283,7 +276,7 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     if noted := told(release.findings):
         sections.append(Section("findings", "What to look at", "", [Text(noted)]))
     if not cases:
-        verdict = _verdict(release, alpha, found)
+        verdict = _verdict(release, found)
     else:
         verdict, own = _coverage_sections(cases)
         sections = [*own, *sections]
@@ -291,7 +284,7 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     return View(f"alpha = {alpha:g}", round.agents, method, {method: verdict}, sections)
 
 
-def _verdict(release: Release, alpha: float, found: Mapping[str, Diagnosis]) -> ViewVerdict:
+def _verdict(release: Release, found: Mapping[str, Diagnosis]) -> ViewVerdict:
     """Say who was used, what is grave, and what is not known here."""
     by, agents = release.round.by, len(release.agents)
     used = sum(word in ("used", "not asked") for word in statuses(release).values())
@@ -299,22 +292,14 @@ def _verdict(release: Release, alpha: float, found: Mapping[str, Diagnosis]) -> 
         f"{used} of {counted(agents, 'agent')} were used" if release.rounds else "Nobody was asked"
     )
     text = f"{who}. What the sets cover is not known here: the server has no test data."
-    worst = min((one.verdict for one in found.values()), key=VERDICTS.index, default="")
-    alike = [part for part, own in found.items() if own.verdict == worst]
-    where = f" in {len(alike)} of {counted(len(found), by)}" if by and alike else ""
-    codes = {f.code for f in release.findings if alpha in f.facts.get("alphas", (alpha,))}
-    if worst == "unsafe":
-        of = f"{by} {alike[0]}: " if by else ""
-        why = sentence(f"{of}{found[alike[0]]}")
+    if unsafe := [part for part, own in found.items() if own.verdict == "unsafe"]:
+        where = f" in {len(unsafe)} of {counted(len(found), by)}" if by else ""
+        why = sentence(f"{by} {unsafe[0]}: {found[unsafe[0]]}" if by else str(found[unsafe[0]]))
         return ViewVerdict("bad", f"Averaging is unsafe{where}", f"{text} {why}")
     if used < agents:
         return ViewVerdict("caution", f"{agents - used} left out", text)
-    if by and "infinite-threshold" in codes:
-        return ViewVerdict("caution", f"Infinite for some {by}s", text)
-    if worst == "unknown":
-        return ViewVerdict("caution", f"Unknown whether averaging is safe{where}", text)
-    if "absent" in codes:
-        return ViewVerdict("caution", "Read the cautions", text)
+    if any(one.code in ("infinite-threshold", "absent") for one in release.findings):
+        return ViewVerdict("caution", "Read what to look at", text)
     return ViewVerdict("plain", "Closed", text)
 
 
@@ -356,6 +341,7 @@ class _Case:
     """
 
     release: Release
+    own: Predictor
     agent: str
     alpha: float
     test: Outputs
@@ -393,7 +379,7 @@ def _case(
     findings = (*([replace(known, agents=(agent,))] if known else ()), *of_agent(release, agent))
     if cal is not None:
         findings += (*of_data(agent, again, cal), *of_points(Plan.of(release.round), agent, cal))
-    return _Case(release, agent, alpha, test, sets, threshold, cal, findings)
+    return _Case(release, own, agent, alpha, test, sets, threshold, cal, findings)
 
 
 def _own_view(case: _Case) -> View:
@@ -415,27 +401,32 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     parts = _parts(cases)
     verdict = _judged(found, cases, parts)
     lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
-    sections = [coverage_cards(found, nominal, lead), _meaning(first)]
+    steps = [_NEXT[next(word for word in _NEXT if verdict.word.lower().startswith(word))]]
+    steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
+    sections = [
+        Section("next", "What to do next", "", [Text(steps, title="Next steps")]),
+        coverage_cards(found, nominal, lead),
+        *_groups_section(cases),
+        *_classes_section(cases),
+        _meaning(first),
+    ]
     if notes := [note for case in cases for note in case.notes]:
         sections.insert(1, Section("notes", "What to look at", "", [Text(notes, "caution")]))
-    sections += _groups_section(cases) + _classes_section(cases)
-    steps = [_NEXT[verdict.tone if verdict.tone != "plain" else verdict.word[:5]]]
-    steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
-    sections.append(Section("next", "What to do next", "", [Text(steps, title="Next steps")]))
     return verdict, sections
 
 
 _NEXT = {
-    "good": "Use the sets: coverage is as asked for.",
-    "bad": (
+    "on target": "Use the sets: coverage is as asked for.",
+    "too low": (
         "Do not rely on these sets yet. Check that test points come from the same patients, "
         "devices and labels as the calibration points, then calibrate again with more of them."
     ),
-    "caution": "Measure again on more test points, or calibrate on more, before you rely on it.",
-    "Above": "Sets are safe but may be larger than needed: more calibration points shrink them.",
-    "Too f": "Measure again on more labelled test points: these are too few to tell.",
+    "watch": "Measure again on more test points, or calibrate on more, before you rely on it.",
+    "test rows": "Measure again on rows that did not calibrate.",
+    "above": "Sets are safe but may be larger than needed: more calibration points shrink them.",
+    "too few": "Measure again on more labelled test points: these are too few to tell.",
 }
-"""By the tone of a verdict, or how a plain one begins: the next step."""
+"""By how a verdict begins: the next step."""
 
 
 def _meaning(case: _Case) -> Section:
@@ -494,7 +485,7 @@ def _coverage(case: _Case) -> AgentCoverage:
     release, own = case.release, case.calibration
     found = metrics.measure(case.agent, case.sets, case.truth)
     points = own.n if own else points_of(release, case.agent)
-    floor = proved_at(release.round, own, case.alpha) or release.proved(case.agent, case.alpha)
+    floor = _proved(case)
     flat = np.unique(case.threshold).tolist()
     labels = isinstance(case.sets, LabelSets)
     one = float(np.mean(case.sets.sizes() == 1)) if labels else None
@@ -518,6 +509,12 @@ def _coverage(case: _Case) -> AgentCoverage:
         infinite=flat == [inf] if release.round.by else inf in flat,
         explained=explained(found.n, points, case.alpha),
     )
+
+
+def _proved(case: _Case) -> float | None:
+    """Return the coverage that the agent's own points prove, where that is known."""
+    own = proved_at(case.release.round, case.calibration, case.alpha)
+    return own or case.release.proved(case.agent, case.alpha)
 
 
 def _parts(cases: Sequence[_Case]) -> list[tuple[str, Rate, Tone, str]]:
@@ -601,7 +598,8 @@ def _parts_section(
     for case, own in zip(cases, lines, strict=True):
         for name, facts, rate in own[:LINES]:
             ends = f"{rate.low:.3f} to {rate.high:.3f}"
-            rows.append((case.agent, name, *facts, f"{rate.n:,}", f"{rate.coverage:.3f}", ends))
+            whose = (case.agent,) if len(cases) > 1 else ()
+            rows.append((*whose, name, *facts, f"{rate.n:,}", f"{rate.coverage:.3f}", ends))
             tones.append("caution" if rate.high < 1 - case.alpha else "plain")
     if not rows:
         return []
@@ -611,9 +609,11 @@ def _parts_section(
     )
     if left := sum(len(own[LINES:]) for own in lines):
         said += f" Left out: {counted(left, 'line')} with higher coverage."
-    columns = ("agent", part, *more, "test points", "coverage", "exact 95 % interval")
-    key = title.lower()
-    table = Table(key, f"Coverage by {part}, lowest first", columns, rows, agents=0)
+    several = len(cases) > 1
+    columns = (part, *more, "test points", "coverage", "exact 95 % interval")
+    columns, key = (("agent", *columns) if several else columns), title.lower()
+    agents = 0 if several else None
+    table = Table(key, f"Coverage by {part}, lowest first", columns, rows, agents)
     return [Section(key, title, said, [table.toned(tones, "coverage")])]
 
 
