@@ -134,7 +134,7 @@ def certs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a server certificate and a key for each site, for trials only."""
+    """Make a trial certificate of a server, and a key for each site."""
     from fedwqcp.federation.certs import DAYS, make_certs
 
     output = Output(as_json)

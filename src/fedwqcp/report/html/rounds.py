@@ -220,7 +220,9 @@ def _check_test(test: Outputs, what: str) -> None:
         raise InputError(f"{what} must have at least one row, got none")
 
 
-def _page(release: Release, whose: str, views: Sequence[View], title: str, promised: str) -> Page:
+def _page(
+    release: Release, whose: str, views: Sequence[View], title: str, promised: Sequence[str]
+) -> Page:
     """Return a page that says which round it is of."""
     round = release.round
     return Page(
