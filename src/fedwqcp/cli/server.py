@@ -184,7 +184,7 @@ def close(
 def _refused_for(closed: folder.ClosedStep) -> list[str]:
     """Explain what answers were refused for, a line for each reason; and what can be done."""
     fields = dict.fromkeys(refusal.field for refusal in closed.refusals)
-    lines = [words.refused(field) for field in fields]
+    lines = [line for line in map(words.refused, fields) if line]
     if closed.lost:
         goes_on = "goes on" if closed.release is None else "is closed"
         must = "it must" if len(closed.lost) == 1 else "they must"

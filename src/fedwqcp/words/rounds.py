@@ -131,6 +131,5 @@ _REFUSED = {
 
 
 def refused(field: str) -> str:
-    """Say what an answer was refused for, by the part of it that is wrong."""
-    other = "what was sent is not what an answer to this round may hold"
-    return f"refused for {field!r}: {_REFUSED.get(field, other)}"
+    """Say more of what an answer was refused for; nothing where its own reason says all."""
+    return f"refused for {field!r}: {_REFUSED[field]}" if field in _REFUSED else ""
