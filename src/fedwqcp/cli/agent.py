@@ -342,7 +342,7 @@ def predictor(
     write_atomic(out, found.encoded())
     output = Output(as_json)
     output.say(
-        f"{out}: {len(found.levels)} levels; a threshold in it may be the score of one person: it "
+        f"{out}: a threshold in it may be the score of one person: it "
         "stays where calibration data may be"
     )
     output.tell(findings)

@@ -537,7 +537,7 @@ def agent_table(
         risk = release.score.losses
         floors = [release.proved(name, alphas[0] if alphas else None) for name in names]
         columns["risk proved" if risk else "proved"] = [
-            "" if least is None else _proved(least, risk) for least in floors
+            "" if least is None else rounded_down(least, risk) for least in floors
         ]
         columns["bytes up"] = [f"{agent.bytes_up:,}" for agent in agents]
     return {heading: cells for heading, cells in columns.items() if any(cells)}
@@ -584,7 +584,7 @@ def _shown(release: Release, name: str, alpha: float) -> str:
         return "none" if isinstance(release.outcomes[0], PerAgentThresholds) else "at the site"
 
 
-def _proved(least: float, risk: bool) -> str:
+def rounded_down(least: float, risk: bool = False) -> str:
     """Write a proved coverage, rounded down; or the risk that is left."""
     down = floor(least * 1000 + 1e-9) / 1000
     return f"{1 - down:.3g}" if risk else f"{down:g}"

@@ -94,8 +94,7 @@ def averaging(diagnosis: Any) -> str:
 
 
 _ADVICE = {
-    "own": "Whatever the others send, n calibration points of an agent prove coverage of at least "
-    "min(1 - alpha, n/(n + 1)) there.",
+    "own": "Each agent's own calibration points prove its coverage, whatever the others send.",
     "mixture": "It covers patients of all agents together, in proportion to their points.",
     "new-site": "It covers a new agent that is exchangeable with these.",
     "few-sites": "It releases the agents' largest threshold; these are too few to promise coverage "

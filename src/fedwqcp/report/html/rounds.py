@@ -26,7 +26,7 @@ from fedwqcp.federation.inspection import (
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import calibration_of, check_ids, predictor_of, proved_at
 from fedwqcp.federation.record import load_release
-from fedwqcp.federation.release import Release, agent_table, promise, statuses
+from fedwqcp.federation.release import Release, agent_table, promise, rounded_down, statuses
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, Rate, explained
@@ -504,7 +504,7 @@ def _coverage(case: _Case) -> AgentCoverage:
             ("empty sets", f"{found.empty:.1%}"),
             ("test points", f"{found.n:,}"),
             *(() if points is None else (("calibration points", f"{points:,}"),)),
-            *(() if floor is None else (("coverage proved", f"{floor:.3g}"),)),
+            *(() if floor is None else (("coverage proved", rounded_down(floor)),)),
             ("threshold", threshold_range(flat, release.round.by)),
             ("its answer", release.status(case.agent)),
         ),
@@ -582,7 +582,7 @@ def _proved_in_groups(case: _Case) -> Iterator[tuple[str, int, str]]:
         else:
             continue
         floor = plan.proved(n, case.alpha)
-        yield name, n, "" if floor is None else f"{floor:.3g}"
+        yield name, n, "" if floor is None else rounded_down(floor)
 
 
 def _parts_section(
