@@ -58,6 +58,7 @@ from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
 from fedwqcp.words.findings import lines as told
+from fedwqcp.words.rounds import percent
 
 LINES = 50
 """Lines about classes or groups, at most: those that are covered least."""
@@ -433,11 +434,12 @@ _NEXT = {
 
 def _meaning(case: _Case) -> Section:
     """Say what a set is, in words for who uses one."""
-    share = f"about {round(1000 * (1 - case.alpha))} of 1,000"
+    least = _proved(case)
+    share = f"at least {percent(least)}" if least else f"about {percent(1 - case.alpha)}"
     if isinstance(case.sets, LabelSets):
         lines = (
             "A set holds every label that cannot be ruled out for a case at this level. Over many "
-            f"cases like those of the calibration, {share} sets should hold the true label.",
+            f"cases like those of the calibration, {share} of the sets should hold the true label.",
             "A set of one label is an answer; a set of several says which ones are still open; an "
             "empty one says that no label fits.",
         )
