@@ -53,6 +53,28 @@ def test_a_drop_is_told_by_batch_and_ends_with_a_calibration(state):
     assert json.loads(monitor("show", state, "--check", "--json"))["alarms"] == 0
 
 
+def test_a_predictor_by_group_has_its_groups_watched_and_reported(tmp_path, monkeypatch):
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    groups = {"sex": ["f", "m"] * 30, "age": ["old", "", ""] * 20}
+    cal = fw.Outputs(np.tile([0.7, 0.3], (60, 1)), [0] * 60, groups=groups)
+    own = fw.calibrate({"a": cal, "b": cal}, alpha=0.1, score="lac", by="group").predictor("a")
+    own.save("own.json")
+    monitor("open", "m.json", "--predictor", "own.json")
+    rows = "covered,group:sex,group:age\n" + "1,m,\n1,m,old\n0,f,\n1,f,old\n" * 40
+    monitor("update", "m.json", "-", "--agent", "a", "--check", code=5, stdin=rows)
+    found = streams("m.json")
+    assert {key[1]: one["n"] for key, one in found.items()} == {
+        None: 160, "age=old": 80, "sex=f": 80, "sex=m": 80
+    }  # fmt: skip
+    assert found["a", "sex=f"]["state"] == "alarm"
+    assert found["a", "sex=m"]["state"] == "ok"
+    with pytest.raises(InputError):
+        monitor("update", "m.json", "-", "--agent", "a", stdin="covered\n1\n")
+    call("report", "m.json", "--out", "m.html")
+    assert "sex=f</" in Path("m.html").read_text()
+
+
 def test_inputs_that_change_exit_with_the_code_of_an_alarm(state):
     words = ("inputs", state, "-", "--agent", "a")
     monitor(*words, "--baseline", stdin="size\n" + "1\n2\n1\n" * 60)

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
-from fedwqcp.monitor import Monitor, MonitorTerms, calibration_slack
+from fedwqcp.monitor import (
+    Monitor,
+    MonitorTerms,
+    calibration_slack,
+    load_monitor,
+    save_monitor,
+)
 from fedwqcp.monitor.reading import batch_of_counts
 from refusals import raises
 
@@ -43,6 +49,29 @@ def test_it_tells_which_agent_and_which_class():
     assert drop.current == pytest.approx(0.47, abs=0.1)
     whole, *classes = watch.standings("st-mary")
     assert whole.n == 600 == sum(each.n for each in classes)
+
+
+def test_it_tells_which_of_several_overlapping_groups(tmp_path):
+    names = ("old", "sex=f", "others")
+    watch, rng = monitor(groups=names), np.random.default_rng(1)
+    old, female = rng.uniform(size=(2, 600)) < 0.5
+    covered = rng.uniform(size=600) < np.where(old, 0.6, 0.95)
+    rows = [
+        {name for name, own in zip(names[:2], pair, strict=True) if own}
+        for pair in zip(old, female, strict=True)
+    ]
+    watch.update("north", covered, groups=rows, batch="week 1")
+    found = {each.label: each for each in watch.standings("north")}
+    assert [found[name].n for name in names] == [old.sum(), female.sum(), rows.count(set())]
+    assert {each.label for each in watch.alarms} >= {None, "old"}
+    assert fsum(exp(-each.bar) for each in watch.standings()) == pytest.approx(0.05)
+    save_monitor(watch, tmp_path / "m.json")
+    assert load_monitor(tmp_path / "m.json").standings() == watch.standings()
+    before = dict(watch.sites)
+    for wrong in (None, [{"young"}] * 600, [{"old"}]):
+        with raises(InputError, field="groups") if wrong is None else raises(InputError):
+            watch.update("north", covered, groups=wrong)
+    assert watch.sites == before
 
 
 def test_a_drop_after_a_long_good_time_is_found_though_the_mean_is_fine():
@@ -125,6 +154,8 @@ def test_states(rows, state):
         {"class_alpha": 0.1},
         {"n_classes": 3, "class_alpha": "x"},
         {"n_classes": 2, "class_alpha": 1.5},
+        {"n_classes": 2, "groups": ("f", "m")},
+        {"groups": ("f", "f")},
     ],
 )
 def test_terms_that_cannot_be_are_refused(terms):

@@ -73,7 +73,7 @@ def open_state(
     ] = None,
     predictor: Annotated[
         Path | None,
-        typer.Option(help="A site's predictor, which tells agent, level and number of classes."),
+        typer.Option(help="A site's predictor, which tells agent, level and classes or groups."),
     ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes, to monitor each one too.")] = 0,
     class_alpha: Annotated[
@@ -84,15 +84,17 @@ def open_state(
     as_json: AsJson = False,
 ) -> None:
     """Start to monitor agents after a release."""
+    groups: tuple[str, ...] = ()
     if predictor is not None:
         own = parse(read(predictor), str(predictor))
         level, agent = own.level(alpha), agent or [own.agent or "new-site"]
         alpha = max(level.alpha, 1 - (level.proved or 1.0))
         several = isinstance(own.score_object, LabelScore)
-        classes = classes or (own.n_classes or 0 if several else 0)
+        groups = own.groups
+        classes = classes or (own.n_classes or 0 if several and not groups else 0)
     if not agent or alpha is None:
         raise InputError("must be given, or --predictor", field="--agent and --alpha")
-    terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta)
+    terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, groups)
     monitor = Monitor(terms, _points(agent, calibrated_on))
     save_monitor(monitor, state, replace=False)
     floors = {one.agent: one.floor for one in monitor.standings() if one.label is None}
@@ -261,7 +263,9 @@ def _lines(
         for state in ("alarm", "watch", "too few")
     }
     if any(grouped.values()) and not (short and not alarms):
-        yield "  classes: " + "; ".join(f"{state} {who}" for state, who in grouped.items() if who)
+        yield f"  {'groups' if isinstance(classes[0].label, str) else 'classes'}: " + "; ".join(
+            f"{state} {who}" for state, who in grouped.items() if who
+        )
     if alarms and not short:
         yield "  calibrate again on rows labelled since, then `fedwqcp monitor recalibrated`"
 

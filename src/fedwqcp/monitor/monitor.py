@@ -1,4 +1,4 @@
-"""The monitor: a test for each agent and each monitored class, under one false-alarm rate."""
+"""The monitor: a test for each agent and each class or group, under one false-alarm rate."""
 
 from __future__ import annotations
 
@@ -63,8 +63,10 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         All agents that will be monitored; the false-alarm rate is shared among them.
     n_classes : int, optional
         Watch each of so many classes as well, where labels are given.
+    groups : tuple of str, optional
+        Or watch each of these groups of rows, which may overlap.
     class_alpha : float, optional
-        Misses accepted within a class. By default alpha, which only a calibration by label
+        Misses accepted within a class or group. By default alpha, which only a calibration by label
         promises: other thresholds may cover a hard class less.
     delta : float, optional
         Probability that any alarm is ever false, between one calibration and the next.
@@ -80,6 +82,7 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_classes: int = 0
     class_alpha: float | None = None
     delta: float = 0.05
+    groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         as_usual_alpha(self.alpha)
@@ -92,22 +95,29 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(
                 f"n_classes must be 0 or from 2 to {_MOST_CLASSES}, got {self.n_classes}"
             )
+        if len(set(self.groups)) < len(self.groups) or (self.groups and self.n_classes):
+            raise InputError("must be different names, and without n_classes", field="groups")
         if self.class_alpha is not None:
             as_usual_alpha(self.class_alpha)
-            if not self.n_classes:
+            if not self.streams:
                 raise InputError("class_alpha needs n_classes: say how many classes are monitored")
         if not (isinstance(self.delta, float) and _LEAST_DELTA <= self.delta < 1.0):
             raise InputError(
                 f"must be from {_LEAST_DELTA:g} to below 1, got {self.delta!r}", field="delta"
             )
 
-    def limit(self, label: int | None = None) -> float:
-        """Return the share of misses that is accepted: of all rows, or within a class.
+    @property
+    def streams(self) -> tuple[int | str, ...]:
+        """The classes or groups that have a test of their own."""
+        return self.groups or tuple(range(self.n_classes))
+
+    def limit(self, label: int | str | None = None) -> float:
+        """Return the share of misses that is accepted: of all rows, or within a class or group.
 
         Parameters
         ----------
-        label : int, optional
-            Within this class; of all rows by default.
+        label : int or str, optional
+            Within this class or group; of all rows by default.
 
         Returns
         -------
@@ -133,13 +143,13 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if (limit := max(self.alpha, self.class_alpha or 0.0) + tolerance) >= 1.0:
             raise InputError(f"alpha + tolerance must be below 1, got {limit:g}")
 
-    def share(self, label: int | None = None) -> float:
+    def share(self, label: int | str | None = None) -> float:
         """Return the part of delta that one stream of an agent spends.
 
         Parameters
         ----------
-        label : int, optional
-            The stream of this class; that of all rows by default.
+        label : int or str, optional
+            The stream of this class or group; that of all rows by default.
 
         Returns
         -------
@@ -147,9 +157,9 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             The parts of all streams of all agents sum to delta.
         """
         own = self.delta / len(self.agents)
-        if not self.n_classes:
+        if not self.streams:
             return own
-        return own / 2 if label is None else own / (2 * self.n_classes)
+        return own / 2 if label is None else own / (2 * len(self.streams))
 
 
 class Monitor:
@@ -189,7 +199,7 @@ class Monitor:
 
     def __init__(self, terms: MonitorTerms, calibrated_on: Mapping[str, int] | None = None) -> None:
         self.terms = terms
-        fresh = AgentState((BettingTest.begin(),) * terms.n_classes)
+        fresh = AgentState((BettingTest.begin(),) * len(terms.streams))
         self.sites = dict.fromkeys(terms.agents, fresh)
         for name, points in (calibrated_on or {}).items():
             self.sites[name] = replace(self._site(name), tolerance=self._slack(points))
@@ -200,6 +210,7 @@ class Monitor:
         covered: npt.ArrayLike,
         labels: npt.ArrayLike | None = None,
         *,
+        groups: npt.ArrayLike | None = None,
         batch: str | None = None,
     ) -> tuple[Standing, ...]:
         """Add rows whose labels have arrived, in order of arrival.
@@ -212,6 +223,8 @@ class Monitor:
             1 where the set held the label, else 0, such as ``sets.cover(labels)``.
         labels : array_like, shape (n,), optional
             The labels, for the classes; nothing but counts is kept of them.
+        groups : array_like, shape (n,), optional
+            The groups, as `Outputs` takes them; likewise.
         batch : str, optional
             Name of these rows, such as ``"week-7"``: alarms name it, and a repeated one is refused.
 
@@ -226,7 +239,7 @@ class Monitor:
             If the agent is not monitored, a value is wrong, or the batch was added before; then
             nothing is changed.
         """
-        return self.absorb(agent, batch_of_rows(covered, labels), batch)
+        return self.absorb(agent, batch_of_rows(covered, labels, groups), batch)
 
     def absorb(
         self, agent: str, batch: CoverageBatch, name: str | None = None
@@ -254,7 +267,9 @@ class Monitor:
         """
         site, terms = self._site(agent), self.terms
         entry = self._entry(agent, name, "n")
-        if terms.n_classes:
+        if terms.groups:
+            batch = batch.by_group(terms.groups)
+        elif terms.n_classes:
             try:
                 as_labels(batch.classes, len(batch.classes), terms.n_classes)
             except InputError as error:
@@ -347,7 +362,7 @@ class Monitor:
         """
         site = self._site(agent)
         self.sites[agent] = AgentState(
-            (BettingTest.begin(),) * self.terms.n_classes,
+            (BettingTest.begin(),) * len(self.terms.streams),
             calibration=site.calibration + 1,
             tolerance=site.tolerance if calibrated_on is None else self._slack(calibrated_on),
             batches=site.batches,
@@ -370,7 +385,10 @@ class Monitor:
         return tuple(
             self._standing(name, label, test)
             for name in names
-            for label, test in [(None, self._site(name).rows), *enumerate(self.sites[name].classes)]
+            for label, test in (
+                (None, self._site(name).rows),
+                *zip(self.terms.streams, self.sites[name].classes, strict=True),
+            )
         )
 
     @property
@@ -378,7 +396,7 @@ class Monitor:
         """The streams with an alarm: what must be calibrated again."""
         return tuple(each for each in self.standings() if each.state == "alarm")
 
-    def _standing(self, agent: str, label: int | None, test: BettingTest) -> Standing:
+    def _standing(self, agent: str, label: int | str | None, test: BettingTest) -> Standing:
         site = self.sites[agent]
         recent = [one for one in site.batches if one.n and one.calibration == site.calibration]
         recent = recent[-RECENT:] if label is None else []
@@ -461,8 +479,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     agent : str
         Whose rows.
-    label : int or None
-        Which class; None for all rows.
+    label : int, str or None
+        Which class, or which group; None for all rows.
     calibration : int
         Which calibration they follow; the first is 1.
     floor : float
@@ -493,7 +511,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     agent: str
-    label: Count | None
+    label: Count | str | None
     calibration: Count
     floor: Share
     n: Count

@@ -2,8 +2,9 @@
 
 A row holds one of: ``covered`` (0 or 1); ``labels``, the set as ``agent predict`` writes it, and
 ``label``; ``lower``, ``upper`` and ``y``; or counts, ``n`` and ``hits``, of a ``class`` if it is
-named. ``label`` may stand beside ``covered``, and ``agent`` in every row or in none. Two of these
-in one row, or a column twice, are refused: nothing says which one counts.
+named. ``label`` may stand beside ``covered``, ``group`` (or ``group:sex`` and others) beside all
+but counts, and ``agent`` in every row or in none. Two of these in one row, or a column twice, are
+refused: nothing says which one counts.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._io import parse_json, unescaped
-from fedwqcp._validation import Labels, as_class_labels, as_labels, first_of
+from fedwqcp._validation import Labels, Texts, as_class_labels, as_labels, first_of
 from fedwqcp.errors import InputError
+from fedwqcp.groups import as_groups, columns_of, group_places
 
 _KINDS = ("n", "covered", "labels", "lower")
 """Columns that tell what a row holds."""
@@ -47,6 +49,8 @@ class CoverageBatch:
         The same for each class; empty where labels are not known.
     size : float, optional
         Mean size of the sets, where it is known.
+    groups : Texts, optional
+        The groups of each row.
     """
 
     sizes: Labels
@@ -55,6 +59,7 @@ class CoverageBatch:
     class_sizes: Labels
     class_hits: Labels
     size: float | None = None
+    groups: Texts | None = None
 
     def __repr__(self) -> str:
         return f"CoverageBatch(n={int(self.sizes.sum())})"
@@ -74,6 +79,34 @@ class CoverageBatch:
         """
         own = self.classes == label
         return self.class_sizes[own], self.class_hits[own]
+
+    def by_group(self, known: Sequence[str]) -> CoverageBatch:
+        """Return the batch with a step for each group of each row, in place of its class.
+
+        Parameters
+        ----------
+        known : sequence of str
+            The groups that are monitored.
+
+        Returns
+        -------
+        CoverageBatch
+            Its classes are places among the groups.
+
+        Raises
+        ------
+        InputError
+            If the groups of its rows are not given, or others.
+        """
+        if self.groups is None:
+            raise InputError("must be given for each row", field="groups")
+        try:
+            places = group_places(self.groups, known).reshape(len(self.groups), -1)
+        except InputError as error:
+            raise error.from_row_one() from None
+        row, column = np.nonzero(places >= 0)
+        sizes, hits = self.sizes[row], self.hits[row]
+        return replace(self, classes=places[row, column], class_sizes=sizes, class_hits=hits)
 
 
 def read_batches(
@@ -168,18 +201,23 @@ def read_column(data: bytes, name: str) -> list[float]:
         raise error.from_row_one() from None
 
 
-def batch_of_rows(covered: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> CoverageBatch:
+def batch_of_rows(
+    covered: npt.ArrayLike,
+    labels: npt.ArrayLike | None = None,
+    groups: npt.ArrayLike | None = None,
+) -> CoverageBatch:
     """Return rows that are known one by one: 1 where the set held the label, else 0."""
     hits = _whole(covered, "covered", highest=1)
     if hits.ndim != 1:
         raise InputError(f"covered must be one flat array, got shape {hits.shape}")
     ones = np.ones(len(hits), dtype=np.int64)
+    of = None if groups is None else as_groups(groups, len(hits))
     if labels is None:
-        return CoverageBatch(ones, hits, *_NO_CLASSES)
+        return CoverageBatch(ones, hits, *_NO_CLASSES, groups=of)
     classes = _whole(labels, "labels")
     if classes.shape != hits.shape:
         raise InputError(f"labels must be one for each of the {len(hits)} rows, got {classes.size}")
-    return CoverageBatch(ones, hits, classes, ones, hits)
+    return CoverageBatch(ones, hits, classes, ones, hits, groups=of)
 
 
 def batch_of_counts(
@@ -206,21 +244,32 @@ def _batch(rows: Sequence[Mapping[str, Any]]) -> CoverageBatch:
         raise InputError(
             f"{_NO_KIND}; these, with their sets where there are some, have {' and '.join(kinds)}"
         )
+    kinds = [name for name in rows[0] if name.startswith("group:")]
+    groups: Any = None
+    if "group" in rows[0]:
+        groups = columns_of([row.get("group", "") for row in rows])
+    elif kinds:
+        cells = {name: [row.get(name, "") for row in rows] for name in kinds}
+        groups = {name.removeprefix("group:"): cells[name] for name in kinds}
     if "n" in rows[0]:
         n, hits = _column(rows, "n"), _column(rows, "hits")
         classes = _column(rows, "class") if "class" in rows[0] else None
         return batch_of_counts(n, hits, classes)
     if "covered" in rows[0]:
         covered = _column(rows, "covered")
-        return batch_of_rows(covered, _column(rows, "label") if "label" in rows[0] else None)
+        labels = _column(rows, "label") if "label" in rows[0] else None
+        return batch_of_rows(covered, labels, groups)
     if "labels" in rows[0]:
         labels = _column(rows, "label")
         held = [_set(row, place) for place, row in enumerate(rows)]
-        batch = batch_of_rows([y in own for y, own in zip(labels, held, strict=True)], labels)
+        batch = batch_of_rows(
+            [y in own for y, own in zip(labels, held, strict=True)], labels, groups
+        )
         return replace(batch, size=fmean(map(len, held)))
     if "lower" in rows[0]:
         y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
-        batch = batch_of_rows([a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)])
+        hits = [a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)]
+        batch = batch_of_rows(hits, groups=groups)
         size = fmean(b - a for a, b in zip(lower, upper, strict=True))
         return replace(batch, size=size if isfinite(size) else None)
     alone = "label" in rows[0] or "y" in rows[0]

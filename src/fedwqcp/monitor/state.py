@@ -123,7 +123,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
         if set(self.sites) != set(self.terms.agents):
             raise ValueError("its agents are not those of its terms")
         for site in self.sites.values():
-            if len(site.classes) != self.terms.n_classes or len(site.batches) > REMEMBERED:
+            if len(site.classes) != len(self.terms.streams) or len(site.batches) > REMEMBERED:
                 raise ValueError("an agent has another number of classes than its terms")
             self.terms.check_tolerance(site.tolerance)
             if len(site.inputs.test.runs) != len(SLOPES):

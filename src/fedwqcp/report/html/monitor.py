@@ -31,7 +31,7 @@ from fedwqcp.report.html.page import (
 )
 from fedwqcp.words import coverage as words
 
-Hidden: TypeAlias = frozenset[tuple[str, int | None]]
+Hidden: TypeAlias = frozenset[tuple[str, int | str | None]]
 """Agents and classes whose counts are not shown."""
 
 
@@ -217,7 +217,9 @@ def _rows(step: Sequence[BatchCounts]) -> int:
 
 
 def _classes(classes: Sequence[Standing], hidden: Hidden) -> Section:
-    ranked = _gravest(classes, hidden)
+    ranked, one_of, by = _gravest(classes, hidden), "class", "label"
+    if isinstance(ranked[0].label, str):
+        one_of = by = "group"
     rows = [
         (
             *(one.agent, str(one.label), one.state),
@@ -228,15 +230,20 @@ def _classes(classes: Sequence[Standing], hidden: Hidden) -> Section:
     ]
     left = len(ranked) - len(rows)
     lead = (
-        "Each class has a test of its own. Only a calibration by label promises coverage within "
-        "each class. Counts of fewer than ten rows are left out, and those of another class where "
-        "they would follow from the total."
+        f"Each {one_of} has a test of its own. Only a calibration by {by} promises coverage within "
+        f"each {one_of}. Counts of fewer than ten rows are left out, and those of another {one_of} "
+        "where they would follow from the total."
         + (f" {counted(left, 'line')} with less evidence are left out." if left else "")
     )
-    columns = ("agent", "class", "state", "rows", "coverage", "95 % interval", "limit")
+    columns = ("agent", one_of, "state", "rows", "coverage", "95 % interval", "limit")
     table = Table("classes", "The gravest first", (*columns, "dropped since"), rows, agents=0)
     tones = [_TONES[one.state] for one in ranked[:LINES]]
-    return Section("classes", "Classes", lead, [table.toned(tones, "state", "coverage")])
+    return Section(
+        "classes",
+        "Groups" if by == one_of else "Classes",
+        lead,
+        [table.toned(tones, "state", "coverage")],
+    )
 
 
 def _hidden(classes: Sequence[Standing]) -> Hidden:
@@ -266,7 +273,9 @@ def _next_steps(
         for agent in dict.fromkeys(one.agent for one in alarms)
     ]
     if only := [one.agent for one in alarms if one.label is not None]:
-        advice.append(f"Where single classes dropped ({name_list(only)}), calibrate by label.")
+        advice.append(
+            f"Where single classes or groups dropped ({name_list(only)}), calibrate by these."
+        )
     if alarms:
         advice.append("Check what changed about then: a device, the patients, the model.")
     if any(one.inputs == "alarm" for one in standings):
