@@ -401,16 +401,15 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     """Return the verdict on coverage, and what it rests on."""
     first = cases[0]
     found, nominal = [_coverage(case) for case in cases], 1 - first.alpha
-    parts = _parts(cases)
-    verdict = _judged(found, cases, parts)
+    parts = [_parts(case) for case in cases]
+    verdict = _judged(found, cases, [part for own in parts for part in own])
     lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
     steps = [_NEXT[next(word for word in _NEXT if verdict.word.lower().startswith(word))]]
     steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
     sections = [
         Section("next", "What to do next", "", [Text(steps, title="Next steps")]),
         coverage_cards(found, nominal, lead),
-        *_groups_section(cases),
-        *_classes_section(cases),
+        *_parts_section(cases, parts),
         _meaning(first),
     ]
     if notes := [note for case in cases for note in case.notes]:
@@ -454,26 +453,26 @@ def _meaning(case: _Case) -> Section:
 
 
 def _judged(
-    found: Sequence[AgentCoverage],
-    cases: Sequence[_Case],
-    parts: Sequence[tuple[str, Rate, Tone, str]],
+    found: Sequence[AgentCoverage], cases: Sequence[_Case], parts: Sequence[_Part]
 ) -> ViewVerdict:
     """Return the verdict on coverage; a caution where test rows look like calibration rows.
 
     In a round with a threshold for each label or group, each of them is judged too.
     """
     verdict = coverage_verdict(found[0].method, found, 1 - cases[0].alpha)
-    gravity: tuple[Tone, ...] = ("good", "plain", "caution", "bad")
-    by = cases[0].release.round.by
-    low = [one for one in parts if one[3] in ("too low", "watch", "too few cases to tell")]
-    worst: Tone = max((one[2] for one in low), key=gravity.index, default="good")
+    by, gravity = cases[0].release.round.by, ("good", "plain", "caution", "bad")
+    low = [one for one in parts if one.word in ("too low", "watch", "too few cases to tell")]
+    worst: Tone = max((one.tone for one in low), key=gravity.index, default="good")
     if by and gravity.index(worst) > gravity.index(verdict.tone):
-        own = [one for one in low if one[2] == worst]
-        names = name_list(f"{name} ({r.coverage:.3f}, {interval(r)})" for name, r, *_ in own)
-        word = own[0][3].capitalize()
-        text = f"{verdict.text} Each {by} has its own threshold; {own[0][3]}: {names}."
+        own = [one for one in low if one.tone == worst]
+        names = name_list(
+            (f"{one.agent}'s " if len(cases) > 1 else "")
+            + f"{one.name} ({one.rate.coverage:.3f}, {interval(one.rate)})"
+            for one in own
+        )
+        text = f"{verdict.text} Each {by} has its own threshold; {own[0].word}: {names}."
         where = f"in {len(own)} of {counted(len(parts), by)}"
-        verdict = ViewVerdict(worst, f"{word} {where}", text)
+        verdict = ViewVerdict(worst, f"{own[0].word.capitalize()} {where}", text)
     for case in cases:
         groups, round = case.test.groups, case.release.round
         if infinite_parts(round, case.threshold, groups):
@@ -521,119 +520,95 @@ def _proved(case: _Case) -> float | None:
     return own or case.release.proved(case.agent, case.alpha)
 
 
-def _parts(cases: Sequence[_Case]) -> list[tuple[str, Rate, Tone, str]]:
-    """Return the coverage in each label or group that has thresholds of its own, at each agent.
+@dataclass(frozen=True)
+class _Part:
+    """The coverage of one class or group at one agent; ``points`` calibrated it, where known."""
 
-    Judged with what chance explains; lines of merged parts, or of unknown sizes, count as small.
+    agent: str
+    name: str
+    rate: Rate
+    tone: Tone
+    word: str
+    points: int | None
+    proved: float | None
+
+
+def _parts(case: _Case) -> list[_Part]:
+    """Return the coverage of the classes, or of the groups of a round by group, lowest first.
+
+    Where they have thresholds of their own they are judged with what chance explains; merged ones,
+    and those of unknown sizes, count as small.
     """
-    parts = []
-    for case in cases:
-        round, cal = case.release.round, case.calibration
-        if round.by is None:
-            continue
-        whose = f"{case.agent}'s " if len(cases) > 1 else ""
-        sizes = {
-            name: part_of(round, cal, at).n
-            for at, name in enumerate(round.group_names)
-            if cal is not None
-        }
-        for name, rate in _class_rates(case) if round.by == "label" else _group_rates(case):
-            least = explained(rate.n, sizes.get(name), case.alpha)
-            ends = (rate.low, rate.coverage, rate.high)
-            parts.append((whose + name, rate, *against_nominal(*ends, 1 - case.alpha, least)))
+    round, sets, nominal = case.release.round, case.sets, 1 - case.alpha
+    rates: list[tuple[str, Rate]] = []
+    if round.by == "group" and case.test.groups is not None:
+        found = metrics.by_group(sets, case.truth, case.test.groups)
+        rates = [(rate.group, rate) for rate in found]
+    elif isinstance(sets, LabelSets):
+        names = sets.classes or tuple(map(str, range(sets.mask.shape[1])))
+        rates = list(zip(names, metrics.by_class(sets, case.truth), strict=True))
+    sizes, plan, parts = dict(_sizes(case)), Plan.of(round), []
+    for name, rate in _merged(rates):
+        n = sizes.get(name)
+        least = explained(rate.n, n, case.alpha)
+        tone, word = against_nominal(rate.low, rate.coverage, rate.high, nominal, least)
+        if round.by is None:  # nothing is promised of a class
+            tone = "caution" if rate.high < nominal else "plain"
+        proved = None if n is None else plan.proved(n, case.alpha)
+        parts.append(_Part(case.agent, name, rate, tone, word, n, proved))
     return parts
 
 
-def _classes_section(cases: Sequence[_Case]) -> list[Section]:
-    """Return the coverage of each class, where sets hold labels and two lines or more can be."""
-    said = "Each class has a threshold of its own."
-    if cases[0].release.round.by != "label":
-        said = (
-            "One threshold for all classes promises coverage over all of them together, so a hard "
-            "class may be covered less; a calibration by label has a threshold for each."
-        )
-    rates = [_class_rates(case) for case in cases]
-    lines = [[(name, (), rate) for name, rate in own] if len(own) > 1 else [] for own in rates]
-    return _parts_section("class", "Classes", said, cases, lines)
-
-
-def _groups_section(cases: Sequence[_Case]) -> list[Section]:
-    """Return the coverage of each group, with what its calibration points prove."""
-    if cases[0].release.round.by != "group":
-        return []
-    lines = []
-    for case in cases:
-        known = {name: (f"{n:,}", floor) for name, n, floor in _proved_in_groups(case)}
-        lines.append([(name, known.get(name, ("", "")), rate) for name, rate in _group_rates(case)])
-    said = "What is proved holds within each group, also where rows are in several."
-    return _parts_section(
-        "group", "Groups", said, cases, lines, more=("calibration points", "proved")
-    )
-
-
-def _proved_in_groups(case: _Case) -> Iterator[tuple[str, int, str]]:
-    """Yield how many calibration points each group has, and the coverage that they prove."""
-    release, plan = case.release, Plan.of(case.release.round)
+def _sizes(case: _Case) -> Iterator[tuple[str, int]]:
+    """Yield how many calibration points each label or group has, where that is known."""
+    release, round, cal = case.release, case.release.round, case.calibration
     answers = release.received.get(case.agent)
-    for part, name in enumerate(plan.round.groups):
-        sent = None if answers is None else answers[release.tasks_of(case.alpha, part)[0]]
-        if case.calibration is not None:
-            n = part_of(plan.round, case.calibration, part).n
-        elif sent is not None:
-            n = sum(sent.sizes())
-        else:
-            continue
-        floor = plan.proved(n, case.alpha)
-        yield name, n, "" if floor is None else rounded_down(floor)
+    for part, name in enumerate(round.group_names):
+        if cal is not None:
+            yield name, part_of(round, cal, part).n
+        elif answers is not None and round.by == "group":
+            sent = answers[release.tasks_of(case.alpha, part)[0]]
+            assert sent is not None  # an agent that answered
+            yield name, sum(sent.sizes())
 
 
-def _parts_section(
-    part: str,
-    title: str,
-    said: str,
-    cases: Sequence[_Case],
-    lines: Sequence[Sequence[tuple[str, tuple[str, ...], Rate]]],
-    *,
-    more: tuple[str, ...] = (),
-) -> list[Section]:
+def _parts_section(cases: Sequence[_Case], found: Sequence[Sequence[_Part]]) -> list[Section]:
     """Return a table of the coverage of classes or groups, lowest first."""
-    rows: list[tuple[str, ...]] = []
-    tones: list[Tone] = []
-    for case, own in zip(cases, lines, strict=True):
-        for name, facts, rate in own[:LINES]:
-            ends = f"{rate.low:.3f} to {rate.high:.3f}"
-            whose = (case.agent,) if len(cases) > 1 else ()
-            rows.append((*whose, name, *facts, f"{rate.n:,}", f"{rate.coverage:.3f}", ends))
-            tones.append("caution" if rate.high < 1 - case.alpha else "plain")
-    if not rows:
+    by, several = cases[0].release.round.by, len(cases) > 1
+    kind, title = ("group", "Groups") if by == "group" else ("class", "Classes")
+    parts = [part for own in found if by or len(own) > 1 for part in own[:LINES]]
+    if not parts:
         return []
+    said = {
+        None: "One threshold for all classes promises coverage over all of them together: a hard "
+        "class may be covered less. A calibration by label has a threshold for each.",
+        "label": "Each class has a threshold of its own.",
+        "group": "What is proved holds within each group, also where rows are in several.",
+    }[by]
     said += (
         " Coloured: the whole interval lies below what was asked for. Every line stands for at "
         f"least ten people: smaller {title.lower()} are merged."
     )
-    if left := sum(len(own[LINES:]) for own in lines):
+    if left := sum(len(own[LINES:]) for own in found):
         said += f" Left out: {counted(left, 'line')} with higher coverage."
-    several = len(cases) > 1
-    columns = (part, *more, "test points", "coverage", "exact 95 % interval")
-    columns, key = (("agent", *columns) if several else columns), title.lower()
-    agents = 0 if several else None
-    table = Table(key, f"Coverage by {part}, lowest first", columns, rows, agents)
-    return [Section(key, title, said, [table.toned(tones, "coverage")])]
-
-
-def _class_rates(case: _Case) -> list[tuple[str, Rate]]:
-    """Return the coverage of the classes, lowest first; none where sets hold no labels."""
-    if not isinstance(case.sets, LabelSets):
-        return []
-    found = enumerate(metrics.by_class(case.sets, case.truth))
-    return _merged([(_named(case.sets, at), rate) for at, rate in found])
-
-
-def _group_rates(case: _Case) -> list[tuple[str, Rate]]:
-    """Return the coverage of the groups, lowest first."""
-    assert case.test.groups is not None  # without groups no sets were made
-    found = metrics.by_group(case.sets, case.truth, case.test.groups)
-    return _merged([(rate.group, rate) for rate in found])
+    rows = [
+        (
+            *((part.agent,) if several else ()),
+            part.name,
+            "" if part.points is None else f"{part.points:,}",
+            "" if part.proved is None else rounded_down(part.proved),
+            f"{part.rate.n:,}",
+            f"{part.rate.coverage:.3f}",
+            f"{part.rate.low:.3f} to {part.rate.high:.3f}",
+        )
+        for part in parts
+    ]
+    columns = [*(["agent"] if several else []), kind, "calibration points", "proved"]
+    columns += ["test points", "coverage", "exact 95 % interval"]
+    caption, agents = f"Coverage by {kind}, lowest first", 0 if several else None
+    table = Table(title.lower(), caption, columns, rows, agents)
+    table = table.toned([part.tone for part in parts], "coverage").filled()
+    return [Section(title.lower(), title, said, [table])]
 
 
 def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
@@ -652,9 +627,3 @@ def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
     if few:
         lines.append((name_list(few), Rate(n=n, hits=hits)))
     return sorted(lines, key=lambda line: line[1].coverage)
-
-
-def _named(sets: LabelSets | Intervals, truth: float) -> str:
-    """Return a true label by its name, where it has one."""
-    names = sets.classes if isinstance(sets, LabelSets) else ()
-    return names[int(truth)] if names else number(truth)
