@@ -3,22 +3,16 @@
 from functools import cache
 
 import fedwqcp as fw
-from fedwqcp.demo.demo import Found, calibrated, one_split
+from fedwqcp.demo.demo import calibrated
 from fedwqcp.demo.hospitals import hospitals
 
 SITES = cache(hospitals)
 
 
 @cache
-def results() -> list[Found]:
-    """Return the demo's default split."""
-    return one_split(SITES(0), 0)
-
-
-@cache
-def release():
+def release(method="auto"):
     """Return the demo's default round."""
-    return calibrated(SITES(0), "auto", 0)
+    return calibrated(SITES(0), method, 0)
 
 
 @cache

@@ -1,7 +1,5 @@
 """The demo's command: one screen, a figure and a report."""
 
-import json
-
 import pytest
 
 pytest.importorskip("jinja2", reason="needs fedwqcp[report]")
@@ -9,14 +7,12 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 from fedwqcp.cli import main as command
-from four_hospitals import SITES, results
+from four_hospitals import SITES
 
 
 @pytest.fixture(autouse=True)
 def one_run(monkeypatch):
     monkeypatch.setattr(command, "hospitals", SITES)
-    monkeypatch.setattr(command.four, "one_split", lambda *settings: results())
-    monkeypatch.setattr(command.four, "hospitals", SITES)
 
 
 def test_one_screen_and_its_files(tmp_path, capsys):
@@ -26,10 +22,3 @@ def test_one_screen_and_its_files(tmp_path, capsys):
     assert len(lines) <= 45
     assert max(map(len, lines[:-1])) <= 80  # the last names files, which may lie deep
     assert sorted(file.name for file in out.iterdir()) == ["demo.png", "report.html"]
-
-
-def test_many_splits_are_one_file(tmp_path):
-    command.demo(out=tmp_path, splits=2)
-    found = json.loads((tmp_path / "splits.json").read_text())
-    assert {each["splits"] for each in found} == {2}
-    assert [file.name for file in tmp_path.iterdir()] == ["splits.json"]

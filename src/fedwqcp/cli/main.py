@@ -6,14 +6,11 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -82,48 +79,24 @@ def options(
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for report and figure.")] = Path("out"),
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.")] = 0,
-    splits: Annotated[
-        int | None,
-        typer.Option(help="Repeat on this many random splits; write only their mean and spread."),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show four real hospitals: what is promised, and what it costs."""
     output = Output(as_json, DEMO_WIDTH)
-    if splits is not None:
-        make_folder(out)
-        with _progress(output.console) as on_step:
-            spread = four.many_splits(splits, on_step)
-        four.save_spread(out / "splits.json", spread)
-        output.say(f"{len(spread)} lines in {out / 'splits.json'}")
-        output.done(files=[out / "splits.json"], spread=spread)
-        return
     from fedwqcp.report import html
 
     require_matplotlib()
     html.require_report()
-    sites, spread = hospitals(seed), four.committed()
     make_folder(out)
-    with _progress(output.console) as on_step:
-        found = four.one_split(sites, seed, on_step)
-        release = four.calibrated(sites, "auto", seed)
-        report = release.report(out / "report.html", {site.name: site.test for site in sites})
+    output.say("training the models of four hospitals")
+    sites, spread = hospitals(seed), four.committed()
+    release = four.calibrated(sites, "auto", seed)
+    report = release.report(out / "report.html", {site.name: site.test for site in sites})
     figure = draw_demo(spread, out / "demo.png")
-    output.say(four.screen(sites, release, found, spread))
+    output.say(four.screen(sites, release, spread))
     output.say(f"\nFigure: {figure}  Report: {report}")
-    output.done(files=(figure,), report=report, found=found)
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[four.OnStep]:
-    """Show a progress bar, and give what moves it."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    quiet = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=quiet) as progress:
-        line = progress.add_task("training the models", total=1.0)
-        yield lambda what, share: progress.update(line, description=what, completed=share)
+    covered = {site.name: four.rates(release, site)[0] for site in sites}
+    output.done(files=(figure,), report=report, covered=covered)
 
 
 def certs(

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 from statistics import fmean
 from textwrap import wrap
-from typing import TypeAlias
 
 import msgspec
-import numpy as np
 
 import fedwqcp as fw
-from fedwqcp._io import write_atomic
-from fedwqcp.demo.hospitals import CLASSES, SITES, Hospital, hospital, hospitals
-from fedwqcp.errors import InputError
+from fedwqcp.demo.hospitals import CLASSES, SITES, Hospital
 from fedwqcp.sets import LabelSets
 
 ALPHA = 0.1
@@ -27,27 +20,13 @@ FEW = 8
 SWISS = "Zurich-Basel"
 """The hospital that also tries every other kind of model."""
 
-OnStep: TypeAlias = Callable[[str, float], None]
-
-
-class Found(msgspec.Struct, frozen=True):
-    """Coverage and share of sets with one answer, of one method at one hospital's test patients.
-
-    ``act`` is "all", "few" where this hospital has `FEW` calibration patients, or the kind of model
-    that `SWISS` has instead of its own.
-    """
-
-    act: str
-    method: str
-    hospital: str
-    coverage: float
-    one: float
-
 
 class Spread(msgspec.Struct, frozen=True):
-    """The same over many splits: means, and where nine coverages of ten lie.
+    """Coverage and share of sets with one answer over splits: means, and nine of ten coverages.
 
-    Splits share patients, so this is a range and no confidence interval.
+    Of one method at one hospital's test patients. ``act`` is "all", "few" where this hospital has
+    `FEW` calibration patients, or the kind of model that `SWISS` has instead of its own. Splits
+    share patients, so this is a range and no confidence interval.
     """
 
     act: str
@@ -60,51 +39,10 @@ class Spread(msgspec.Struct, frozen=True):
     one: float
 
 
-def one_split(four: Sequence[Hospital], seed: int, on_step: OnStep | None = None) -> list[Found]:
-    """Return what methods give on one random split of the patients."""
-    step = on_step or (lambda *_: None)
-    found: list[Found] = []
-    for place, method in enumerate(METHODS):
-        step(method, 0.2 + 0.2 * place)
-        found += _tested("all", method, calibrated(four, method, seed), four)
-    for site in four:
-        step(f"{site.name} with {FEW} patients", 0.8)
-        few = [one.with_few(FEW) if one is site else one for one in four]
-        for method in METHODS[:2]:
-            with warnings.catch_warnings(action="ignore", category=UserWarning):
-                found += _tested("few", method, calibrated(few, method, seed), [site])
-    for model in dict.fromkeys(model for _, model in SITES.values()):
-        step(f"{SWISS}: {model}", 0.9)
-        other = hospital(SWISS, model, seed)
-        sites = [other if one.name == SWISS else one for one in four]
-        for method in METHODS:
-            found += _tested(model, method, calibrated(sites, method, seed), [other])
-    return found
-
-
 def calibrated(sites: Sequence[Hospital], method: str, seed: int) -> fw.Release:
     """Calibrate the hospitals with a method."""
     cals = {site.name: site.calibration for site in sites}
     return fw.calibrate(cals, method=method, alpha=ALPHA, key=f"demo-{seed}", classes=CLASSES)
-
-
-def many_splits(splits: int, on_step: OnStep | None = None) -> list[Spread]:
-    """Repeat on many random splits; the package holds 200 (``fedwqcp demo --splits 200``)."""
-    if splits < 2:
-        raise InputError(f"splits must be at least 2, got {splits}")
-    rates: dict[tuple[str, str, str], list[tuple[float, float]]] = defaultdict(list)
-    for seed in range(splits):
-        if on_step is not None:
-            on_step(f"split {seed + 1} of {splits}", seed / splits)
-        for f in one_split(hospitals(seed), seed):
-            rates[f.act, f.method, f.hospital].append((f.coverage, f.one))
-    spread = []
-    for key, own in rates.items():
-        covered, one = np.array(own).T
-        low, high = np.quantile(covered, [0.05, 0.95])
-        numbers = (covered.mean(), low, high, one.mean())
-        spread.append(Spread(*key, splits, *(round(float(x), 4) for x in numbers)))
-    return spread
 
 
 def committed() -> list[Spread]:
@@ -113,17 +51,16 @@ def committed() -> list[Spread]:
     return msgspec.json.decode(data, type=list[Spread])
 
 
-def save_spread(path: Path, spread: Iterable[Spread]) -> None:
-    """Write the spread, one line for each method and hospital."""
-    lines = b",\n".join(map(msgspec.json.encode, spread))
-    write_atomic(path, b"[\n" + lines + b"\n]\n", shared=True)
+def rates(release: fw.Release, site: Hospital) -> tuple[float, float]:
+    """Return coverage and share of sets with one answer of a hospital's own test patients."""
+    sets = release.predict_set(site.name, site.test)
+    assert isinstance(sets, LabelSets)
+    assert site.test.labels is not None
+    return fmean(sets.cover(site.test.labels)), fmean(sets.sizes() == 1)
 
 
-def screen(
-    sites: Sequence[Hospital], release: fw.Release, found: Sequence[Found], spread: Sequence[Spread]
-) -> str:
+def screen(sites: Sequence[Hospital], release: fw.Release, spread: Sequence[Spread]) -> str:
     """Return the demo on one screen of 80 columns: the promise, its price, and averaging."""
-    here = {(f.act, f.method, f.hospital): f for f in found}
     many = {(s.act, s.method, s.hospital): s for s in spread}
     level = _percent(1 - ALPHA)
     names, splits = [site.name for site in sites], f"{spread[0].splits} splits"
@@ -156,7 +93,7 @@ def screen(
             f"hospital sends here at most {sent} bytes: some scores, no patient and no model. One "
             "split of so few patients is mostly chance; the mean of many shows the promise."
         ),
-        row("covered, this split", (_percent(here["all", "auto", n].coverage) for n in names)),
+        row("covered, this split", (_percent(rates(release, site)[0]) for site in sites)),
         row(f"  mean of {splits}", means("all", "auto", "coverage")),
         row("  nine splits of ten", (f"{100 * s.low:.0f} to {_percent(s.high)}" for s in ranges)),
         row(f"left with {FEW}, in turn", means("few", "auto", "coverage")),
@@ -185,18 +122,6 @@ def _swiss(many: Mapping[tuple[str, str, str], Spread]) -> str:
     said = ", ".join(f"{kind} {_percent(share)}" for share, kind in each("fedwq-cp"))
     least = each("auto")[0][0]
     return f"At {SWISS} that depends on its model: {said}. auto: at least {_percent(least)}."
-
-
-def _tested(act: str, method: str, release: fw.Release, sites: Sequence[Hospital]) -> list[Found]:
-    """Measure hospitals on their own test patients."""
-    found = []
-    for site in sites:
-        sets = release.predict_set(site.name, site.test)
-        assert isinstance(sets, LabelSets)
-        assert site.test.labels is not None
-        rates = (sets.cover(site.test.labels), sets.sizes() == 1)
-        found.append(Found(act, method, site.name, *(fmean(each) for each in rates)))
-    return found
 
 
 def _percent(share: float) -> str:
