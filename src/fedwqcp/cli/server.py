@@ -329,8 +329,11 @@ def _say(record: Path, found: Audit, output: Output) -> None:
         given += ", all of them signed" if release.round.signed else "; none is signed"
     output.say(f"matches: round {release.round.id}, {release.round.method.name}, {given}")
     status = statuses(release)
+    if names := [name for name in release.used if status[name] == "used"]:
+        output.say(f"  used: {named(names, 12)}")
     for agent in release.agents:
-        output.say(f"  {agent.name}: {status[agent.name]} {agent.reason}".rstrip())
+        if status[agent.name] != "used":
+            output.say(f"  {agent.name}: {status[agent.name]} {agent.reason}".rstrip())
     for what, made in (
         ("opened", release.round.provenance),
         ("released", release.provenance),

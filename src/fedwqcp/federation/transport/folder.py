@@ -43,7 +43,6 @@ from fedwqcp.errors import (
     MessageError,
     QuorumError,
     RecordError,
-    RoundError,
     WrongRoundError,
 )
 from fedwqcp.federation.agent import Agent
@@ -53,6 +52,8 @@ from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode, holds, mistaken_for
 from fedwqcp.wire.messages import Answer, Ask, Round
+
+_CLOSED = "this round is closed, and the answers do not give its record"
 
 
 @dataclass(frozen=True)
@@ -184,25 +185,24 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedStep:
             raise InputError(f"{out} belongs to another round: choose another --out")
         server = Server(round)
         replies, repeated = _without_copies([_read_answer(file, server) for file in answers])
-        already = exists(record)
-        if already:
-            release = _close_again(path, server, replies)
-        else:
-            counted: list[str] = []
-            asks = _take_steps(path, server, replies, counted)
-            if asks is not None:
-                closed = path.with_suffix(f".closed-{server.step - 1}.json")
-                write_atomic(closed, to_json(sorted(counted), indent=1), replace=False)
-                for file, ask in asks.items():  # what is there already is the same
-                    write_atomic(file, ask, shared=True)
-                return ClosedStep(
-                    None, tuple(asks), tuple(server.refusals), lost=server.lost, repeated=repeated
-                )
-            release = server.release()
-            if not write_atomic(record, encode(release), replace=False):  # now it is closed
-                raise InputError(
-                    f"{record} cannot be written: something is in its place; move it away"
-                )
+        already, counted = exists(record), list[str]()
+        asks = _take_steps(path, server, replies, counted)
+        if asks is not None:
+            if already:
+                raise InputError(f"{record}: {_CLOSED}: no answer to step {server.step} is given")
+            closed = path.with_suffix(f".closed-{server.step - 1}.json")
+            write_atomic(closed, to_json(sorted(counted), indent=1), replace=False)
+            for file, ask in asks.items():  # what is there already is the same
+                write_atomic(file, ask, shared=True)
+            refusals = tuple(server.refusals)
+            return ClosedStep(None, tuple(asks), refusals, lost=server.lost, repeated=repeated)
+        release = server.release()
+        if already:  # nothing in the record is believed: who can write it can write a release too
+            release = replace(release, provenance=load_release(record).provenance)
+            if why := difference(release, read(record)):
+                raise InputError(f"{record}: {_CLOSED}: {why}; to count others, open a new round")
+        elif not write_atomic(record, encode(release), replace=False):  # now it is closed
+            raise InputError(f"{record} cannot be written: something is in its place")
         replaced = _released(release, out)
         refusals = tuple(server.refusals)
         return ClosedStep(release, (), refusals, already, replaced, server.lost, repeated)
@@ -346,38 +346,6 @@ def _released(release: Release, out: Path) -> bool:
     if other or not there:
         write_atomic(out, data, shared=True)
     return other
-
-
-def _close_again(path: Path, server: Server, replies: Sequence[_AnswerFile]) -> Release:
-    """Compute a closed round once more; a record that the answers do not give is refused.
-
-    Nothing in the record is believed: whoever can write it can write the release too.
-    """
-    record = record_file(path)
-    kept = load_release(record)
-    if kept.round != server.round:
-        raise InputError(
-            f"{record} is the record of round {kept.round.id}, not of {server.round.id}: move it "
-            "away, and close this round with its own answers"
-        )
-    try:
-        asks = _take_steps(path, server, replies, [])
-        if asks is None:
-            release = replace(server.release(), provenance=kept.provenance)
-            why = difference(release, read(record))
-            if not why:
-                return release
-        else:
-            lost = [file.name for file in asks if not exists(file)]
-            why = f"{lost[0]} is missing" if lost else f"no answer to step {server.step} is given"
-    except (InputError, RoundError) as error:
-        why = str(error) if replies else "no answer is given"
-    raise InputError(
-        f"{record}: this round is closed, and the answers do not give its record: {why}. "
-        "Nothing was written or confirmed. Close with the answers that it was closed with, of all "
-        "steps, without later ones; to count other answers, open a new round; if the record is not "
-        "this server's, move it away"
-    )
 
 
 def _ask_files(round: Path, step: int, asks: dict[str, bytes]) -> dict[Path, bytes]:

@@ -56,6 +56,14 @@ class SessionResult:
     stored: tuple[str, ...]
     unknown_nodes: dict[NodeId, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        release = self.release
+        lists = {"used": release.used, "missing": release.missing, "stored by": self.stored}
+        failed = {f"refused: {name}": reason for name, reason in release.refused.items()}
+        failed |= {f"node {node}": reason for node, reason in self.unknown_nodes.items()}
+        lines = [f"{what}: {named(names, 12) or 'none'}" for what, names in lists.items()]
+        return "\n".join([*lines, *(f"{who}: {why}" for who, why in failed.items())])
+
 
 class Carrier(ABC):
     """How an engine brings requests to nodes and replies back; at most one reply to each counts."""

@@ -95,7 +95,7 @@ class CalibrationController(Controller):
 
     def finished(self, result: SessionResult, fl_ctx: FLContext) -> None:
         """Say in the log who has the release; it is in the record already."""
-        self.log_info(fl_ctx, f"fedwqcp: stored by {', '.join(result.stored) or 'nobody'}")
+        self.log_info(fl_ctx, f"fedwqcp: {result}")
 
     def process_result_of_unknown_task(
         self,
