@@ -204,7 +204,6 @@ def table() -> str:
     return "\n".join(lines)
 
 
-MEAN = "the mean moves by its share of the weight"
 SHARED = "the threshold"
 PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "auto": (
@@ -312,29 +311,16 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "test_cphet_refuses_the_largest_weight_towards_every_target",
         ),
     ),
-    "fedwq-cp": (
-        f"{MEAN}, n / (N + n); +inf under `propagate`",
-        SHARED,
+    **dict.fromkeys(
+        ("fedwq-cp", "fedavgq-cp", "private-fedwq-cp"),
         (
-            "conformance/test_byzantine.py::"
-            "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
-        ),
-    ),
-    "private-fedwq-cp": (
-        f"{MEAN}, n / (N + n); +inf under `propagate`",
-        SHARED,
-        (
-            "conformance/test_byzantine.py::"
-            "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
-            "methods/test_private_fedwq_cp.py::test_an_answer_states_unit_and_budget",
-        ),
-    ),
-    "fedavgq-cp": (
-        f"{MEAN}, 1 / M; +inf under `propagate`",
-        SHARED,
-        (
-            "conformance/test_byzantine.py::"
-            "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
+            "the mean moves by its share of the weight, n / (N + n), under `fedavgq-cp` 1 / M; "
+            "+inf under `propagate`",
+            SHARED,
+            (
+                "conformance/test_byzantine.py::"
+                "test_a_mean_moves_by_at_most_the_agents_share_of_the_range",
+            ),
         ),
     ),
 }
@@ -343,18 +329,13 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 def parties() -> str:
     """Return the table of SECURITY.md."""
-    lines = [
-        "| method | one Byzantine agent of n points | coverage with 0, 1, 2 of six | other agents "
-        "learn of one | tests |",
-        "|---|---|---|---|---|",
-    ]
-    for method, (does, agents, tests) in PARTIES.items():
-        none, one, two = cells(method)[:3]
+    rows = ["| method | one Byzantine agent of n points | other agents learn of one | tests |"]
+    rows.append("|---|---|---|---|")
+    for does, agents, tests in dict.fromkeys(PARTIES.values()):
+        same = [f"`{name}`" for name in PARTIES if PARTIES[name] == (does, agents, tests)]
         named = ", ".join(f"`{test}`" for test in tests)
-        lines.append(
-            f"| `{method}` | {does} | {none:.3f}, {one:.3f}, {two:.3f} | {agents} | {named} |"
-        )
-    return "\n".join(lines)
+        rows.append(f"| {', '.join(same)} | {does} | {agents} | {named} |")
+    return "\n".join(rows)
 
 
 def tables() -> dict[str, str]:

@@ -33,7 +33,7 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("fedcp-qq", {}, "one order statistic and n_k"),
     ("private-fedwq-cp", {}, "a drawn edge of a public grid, and n_k (with noise where set)"),
     ("fcp", {}, COUNTS),
-    ("fcp", {"count_gap": 5}, "the same, counted in steps of 5 scores"),
+    ("fcp", {"count_gap": 5}, "n_k, and such counts in steps of 5 scores"),
     ("fcp", {"sketch": "order"}, "at most 64 order statistics, one in 5 scores"),
     (
         "fedls-cp",
