@@ -7,6 +7,7 @@ A threshold knows the calibration values only as a sample, so patterns are taken
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -21,7 +22,7 @@ from msgspec.structs import force_setattr
 
 import fedwqcp as fw
 from changed import replace
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.methods.auto import Auto, Borrowed
 from fedwqcp.scores.custom import Custom
@@ -33,12 +34,18 @@ HOSTILE = (-inf, -1e308, 0.0, 1e308, inf)
 SIZES = [*range(6), *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 7, 8))]
 
 Threshold = Callable[[Sequence[float]], float]
+Patterns = Callable[[int], Iterator[list[float]]]
+
+
+def counts(m: int) -> Iterator[list[float]]:
+    """Give m values in order, from 0, with every pattern of ties."""
+    for steps in product((0, 1), repeat=m - 1):
+        yield [float(v) for v in accumulate(steps, initial=0)]
 
 
 def patterns(m: int) -> Iterator[list[float]]:
     """Give m values in order with every pattern of ties, about 0, and with the largest +inf."""
-    for steps in product((0, 1), repeat=m - 1):
-        values = [float(v) for v in accumulate(steps, initial=0)]
+    for values in counts(m):
         yield [v - 2 for v in values]
         yield [inf if v == values[-1] else v for v in values]
 
@@ -61,7 +68,7 @@ def proved(n: int, alpha: float) -> Fraction:
     return min(1 - Fraction(str(alpha)), Fraction(n, n + 1))
 
 
-def check(n: int, alpha: float, threshold: Threshold) -> None:
+def check(n: int, alpha: float, threshold: Threshold, every: Patterns = patterns) -> None:
     """Check the bound, and that nothing above the largest score comes out where r <= n."""
 
     def watched(rest: Sequence[float]) -> float:
@@ -69,7 +76,7 @@ def check(n: int, alpha: float, threshold: Threshold) -> None:
         assert q <= max(rest, default=inf) or rank(n, alpha) > n
         return q
 
-    for values in patterns(n + 1):
+    for values in every(n + 1):
         assert covered(values, watched) >= proved(n, alpha)
 
 
@@ -172,3 +179,37 @@ def test_misses_of_two_columns_add_up(n, alpha):
     assert min(shares) >= min(1 - Fraction(str(alpha)), Fraction(n - 1, n + 1))
     if rank(n, alpha / 2) > n:  # and no level above that is proved
         assert min(shares) == Fraction(n - 1, n + 1)
+
+
+@pytest.mark.parametrize(
+    "n", [*range(1, 6), *(pytest.param(n, marks=pytest.mark.slow) for n in (6, 7, 8))]
+)
+@pytest.mark.parametrize("value", ["-inf", -1e308, 0.0, 1e308, "inf", None])
+def test_no_release_file_of_a_hostile_server_lowers_the_floor(value, n, tmp_path):
+    """As an agent meets it: from a file and its own outputs to the interval of a new case."""
+
+    def points(values: Sequence[float]) -> fw.Outputs:
+        return fw.Outputs(np.zeros(len(values)), values)
+
+    sites = {name: points([float(k) for k in range(12)]) for name in "ab"}
+    honest = fw.calibrate(sites, alpha=0.2, score="absolute-residual")
+    fw.save(honest.public(), file := tmp_path / "release.json")
+    told = json.loads(file.read_text())
+    (sent,) = told["outcomes"]
+    told["outcomes"] = [
+        sent | {name: value for name in sent if name != "kind" and value is not None}
+    ]
+    told["agents"][0] |= {"status": "missing"} if value is None else {}
+    file.write_text(json.dumps(told))
+    if value == "-inf":  # no score is, so that no threshold can be
+        with pytest.raises(RecordError):
+            fw.load(file)
+        return
+    release = fw.load(file)
+
+    @cache
+    def end(*rest: float) -> float:
+        own = release.predictor("a", points(rest))
+        return float(own.predict_interval([0.0]).upper[0])
+
+    check(n, 0.2, lambda rest: end(*rest), counts)
