@@ -33,8 +33,6 @@ def tables() -> Iterator[tuple[str, str]]:
     yield "own, datasets", chosen(studied["datasets"], None, ("split-cp", "max-cp", "fedwq-cp"))
     scores = tuple(f"{m}: worst, size" for m in ("split-cp", "fedwq-cp"))
     yield "own, scores", chosen(studied["scores"], ("paper", "randomised APS", "LAC"), scores)
-    hospitals = ("switzerland", "own: worst", "shared: worst")
-    yield "own, hospitals", chosen(studied["hospitals"], METHODS, hospitals)
 
     scaled = dict(scale.tables(stress.journal_of(RESULTS / "scale").read()))
     heads = tuple(

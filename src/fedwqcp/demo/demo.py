@@ -12,6 +12,7 @@ import msgspec
 import fedwqcp as fw
 from fedwqcp.demo.hospitals import CLASSES, SITES, Hospital
 from fedwqcp.sets import LabelSets
+from fedwqcp.words.rounds import percent
 
 ALPHA = 0.1
 METHODS = ("auto", "split-cp", "fedwq-cp")
@@ -87,18 +88,18 @@ def screen(sites: Sequence[Hospital], release: fw.Release, spread: Sequence[Spre
         row("calibrate, test on", (f"{_n(s.calibration)}, {_n(s.test)}" for s in sites)),
         "",
         *_paragraph(
-            "1. The promise. With the default (auto) a set holds the truth with probability "
-            f"{level} at each hospital whose new patients are like its n calibration patients, "
-            f"whatever the others send; n/(n+1) where n is below 9: {FEW}/{FEW + 1} with {FEW}. A "
-            f"hospital sends here at most {sent} bytes: some scores, no patient and no model. One "
-            "split of so few patients is mostly chance; the mean of many shows the promise."
+            f"1. The promise (auto, the default). At each hospital at least {level} of new patients "
+            "like those it calibrated on get a set that holds the truth, whatever the others send; "
+            f"with {FEW} calibration patients {percent(FEW / (FEW + 1))}. A hospital sends here at "
+            f"most {sent} bytes: some scores, no patient and no model. One split of so few patients "
+            "is mostly chance; the mean of many shows the promise."
         ),
         row("covered, this split", (_percent(rates(release, site)[0]) for site in sites)),
         row(f"  mean of {splits}", means("all", "auto", "coverage")),
         row("  nine splits of ten", (f"{100 * s.low:.0f} to {_percent(s.high)}" for s in ranges)),
         row(f"left with {FEW}, in turn", means("few", "auto", "coverage")),
         "",
-        *_paragraph("2. The price. Patients who get one answer; the others get both or none."),
+        *_paragraph("2. The price. Patients who get one answer; the others get both, or none."),
         row("auto", means("all", "auto", "one")),
         row("each alone (split-cp)", means("all", "split-cp", "one")),
         row(f"left with {FEW}: auto", means("few", "auto", "one")),
