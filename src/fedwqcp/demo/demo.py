@@ -88,11 +88,11 @@ def screen(sites: Sequence[Hospital], release: fw.Release, spread: Sequence[Spre
         row("calibrate, test on", (f"{_n(s.calibration)}, {_n(s.test)}" for s in sites)),
         "",
         *_paragraph(
-            f"1. The promise (auto, the default). At each hospital at least {level} of new patients "
-            "like those it calibrated on get a set that holds the truth, whatever the others send; "
-            f"with {FEW} calibration patients {percent(FEW / (FEW + 1))}. A hospital sends here at "
-            f"most {sent} bytes: some scores, no patient and no model. One split of so few patients "
-            "is mostly chance; the mean of many shows the promise."
+            f"1. The promise (auto, the default). At each hospital at least {level} of new "
+            "patients like those it calibrated on get a set that holds the truth, whatever the "
+            f"others send; with {FEW} calibration patients {percent(FEW / (FEW + 1))}. A hospital "
+            f"sends here at most {sent} bytes: some scores, no patient and no model. One split of "
+            "so few patients is mostly chance; the mean of many shows the promise."
         ),
         row("covered, this split", (_percent(rates(release, site)[0]) for site in sites)),
         row(f"  mean of {splits}", means("all", "auto", "coverage")),
