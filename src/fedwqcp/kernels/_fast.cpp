@@ -114,8 +114,8 @@ struct Out { // what is wanted; null where it is not
 // A row is checked and copied as multiples of 2^-52; behind its last label follow numbers below all
 // heights, so that loops over the copy have no rest. They keep a sum for each of some lanes.
 
-constexpr int LANES = 8;
-inline I padded(I C) { return (C + LANES - 1) / LANES * LANES; }
+template <class T> constexpr int LANES = 64 / sizeof(T);
+template <class T> inline I padded(I C) { return (C + LANES<T> - 1) / LANES<T> * LANES<T>; }
 
 // Join N lanes by halves, which waits for fewer steps than one after the other.
 template <int N, class T, class Join> inline T joined(T *lanes, Join join) {
@@ -134,10 +134,10 @@ template <int N, class T> inline T largest_of(T (&x)[N]) { return joined<N>(x, [
 // A NaN makes the total a NaN.
 template <bool COPY, class T> HOT bool weigh(const T *RESTRICT r, I C, T *RESTRICT x, T &largest) {
     double total = 0;
-    T least[LANES], top[LANES], sum[LANES];
-    for (int l = 0; l < LANES; l++) least[l] = top[l] = r[l];
+    T least[LANES<T>], top[LANES<T>], sum[LANES<T>];
+    for (int l = 0; l < LANES<T>; l++) least[l] = top[l] = r[l];
     const auto step = [&](I j, int skip) {
-        SIMD for (int l = 0; l < LANES; l++) {
+        SIMD for (int l = 0; l < LANES<T>; l++) {
             const T one = r[j + l];
             sum[l] += l < skip ? (T)0 : one;
             least[l] = one < least[l] ? one : least[l];
@@ -147,9 +147,9 @@ template <bool COPY, class T> HOT bool weigh(const T *RESTRICT r, I C, T *RESTRI
     };
     for (I j = 0; j < C;) {
         const I to = std::min<I>(j + 1024, C);
-        for (int l = 0; l < LANES; l++) sum[l] = 0;
-        for (; j + LANES <= to; j += LANES) step(j, 0);
-        if (j < to) step(to - LANES, LANES - (int)(to - j)), j = to; // reads some again
+        for (int l = 0; l < LANES<T>; l++) sum[l] = 0;
+        for (; j + LANES<T> <= to; j += LANES<T>) step(j, 0);
+        if (j < to) step(to - LANES<T>, LANES<T> - (int)(to - j)), j = to; // reads some again
         total += (double)sum_of(sum);
     }
     largest = largest_of(top);
@@ -163,12 +163,12 @@ struct Cut {
 };
 
 template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height) {
-    std::conditional_t<EXACT, double, T> mass[LANES];
-    Bits<T> n[LANES];
-    T last[LANES], next[LANES];
-    for (int l = 0; l < LANES; l++) n[l] = 0, mass[l] = 0, last[l] = 2, next[l] = -1;
-    for (I j = 0; j < C; j += LANES)
-        SIMD for (int l = 0; l < LANES; l++) {
+    std::conditional_t<EXACT, double, T> mass[LANES<T>];
+    Bits<T> n[LANES<T>];
+    T last[LANES<T>], next[LANES<T>];
+    for (int l = 0; l < LANES<T>; l++) n[l] = 0, mass[l] = 0, last[l] = 2, next[l] = -1;
+    for (I j = 0; j < C; j += LANES<T>)
+        SIMD for (int l = 0; l < LANES<T>; l++) {
             const T one = x[j + l], in = one > height ? one : (T)0;
             const T above = one > height ? one : (T)2, under = one > height ? (T)-1 : one;
             n[l] += one > height;
@@ -182,11 +182,11 @@ template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height
 // Mass and number of the labels before one label: those above it, and its equals of smaller index.
 template <class T> HOT Cut cut_before(const T *RESTRICT x, I C, I y) {
     const T own = x[y];
-    double mass[LANES];
-    Bits<T> n[LANES], from[LANES];
-    for (int l = 0; l < LANES; l++) n[l] = from[l] = 0, mass[l] = 0;
-    for (I j = 0; j < C; j += LANES)
-        SIMD for (int l = 0; l < LANES; l++) {
+    double mass[LANES<T>];
+    Bits<T> n[LANES<T>], from[LANES<T>];
+    for (int l = 0; l < LANES<T>; l++) n[l] = from[l] = 0, mass[l] = 0;
+    for (I j = 0; j < C; j += LANES<T>)
+        SIMD for (int l = 0; l < LANES<T>; l++) {
             const T in = x[j + l] > own ? x[j + l] : (T)0;
             n[l] += x[j + l] > own, from[l] += x[j + l] >= own;
             mass[l] += in;
@@ -200,14 +200,14 @@ template <class T> HOT Cut cut_before(const T *RESTRICT x, I C, I y) {
 
 // Short rows ---------------------------------------------------------------------------------------
 
-constexpr int G = 8; // rows whose sums stay in registers
+template <class T> constexpr int G = 64 / sizeof(T); // rows of a group: one register of AVX-512
 
 template <class T> T *aligned(std::vector<T> &memory) { // to 64 bytes
     return reinterpret_cast<T *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
 }
 
 template <class T> struct Block { // short rows side by side
-    static constexpr int R = 128 / sizeof(T); // rows; 128 bytes are four AVX2 registers
+    static constexpr int R = 256 / sizeof(T); // rows; 256 bytes are four AVX-512 registers
     const T *row = nullptr;                   // the first
     std::vector<T> memory, tail;
     T *s; // number j of row i at s[j * R + i]; there is room before the first label and after the last
@@ -248,6 +248,12 @@ template <bool FIXED, class T, class Work> bool for_blocks(const T *p, I n, I C,
     return true;
 }
 
+// What some rows of a block are given, that of the last row again where there are too few.
+template <int R, class T, class S> void take(const S *RESTRICT given, I rows, T *RESTRICT taken) {
+    for (I i = 0; i < rows; i++) taken[i] = (T)given[i];
+    for (I i = rows; i < R; i++) taken[i] = taken[rows - 1];
+}
+
 // Scores of one label of each row -----------------------------------------------------------------
 //
 // A label stands before another one if it is more probable, or as probable with a smaller index: up
@@ -257,21 +263,21 @@ template <bool FIXED, class T, class Work> bool for_blocks(const T *p, I n, I C,
 template <class T>
 HOT void places(const T *RESTRICT s, I C, const T *RESTRICT own, const Bits<T> *RESTRICT y, double *RESTRICT before,
                 double *RESTRICT rank, double *RESTRICT largest) {
-    T lower[G], top[G];
-    double mass[G];
-    Bits<T> ahead[G];
-    for (int i = 0; i < G; i++) lower[i] = below(own[i]), top[i] = 0, mass[i] = 0, ahead[i] = 0;
+    T lower[G<T>], top[G<T>];
+    double mass[G<T>];
+    Bits<T> ahead[G<T>];
+    for (int i = 0; i < G<T>; i++) lower[i] = below(own[i]), top[i] = 0, mass[i] = 0, ahead[i] = 0;
     for (I j = 0; j < C; j++) {
         const T *r = s + j * Block<T>::R;
         const Bits<T> index = (Bits<T>)j;
-        SIMD for (int i = 0; i < G; i++) {
+        SIMD for (int i = 0; i < G<T>; i++) {
             const T x = r[i], height = index < y[i] ? lower[i] : own[i], in = x > height ? x : (T)0;
             mass[i] += (double)in;
             ahead[i] += x > height;
             top[i] = x > top[i] ? x : top[i];
         }
     }
-    for (int i = 0; i < G; i++) before[i] = mass[i], rank[i] = (double)ahead[i] + 1, largest[i] = capped(top[i]);
+    for (int i = 0; i < G<T>; i++) before[i] = mass[i], rank[i] = (double)ahead[i] + 1, largest[i] = capped(top[i]);
 }
 
 template <class T>
@@ -279,7 +285,7 @@ bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const doubl
     constexpr int R = Block<T>::R;
     const I C = f.C;
     if (C > SHORT) {
-        std::vector<T> x(padded(C), -1);
+        std::vector<T> x(padded<T>(C), -1);
         for (I i = 0; i < n; i++) {
             T top;
             if (!weigh<true>(p + i * C, C, x.data(), top)) return false;
@@ -289,16 +295,17 @@ bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const doubl
         return true;
     }
     Block<T> b(C);
+    double v[R];
+    std::fill_n(v, R, 1.0);
     return for_blocks<true>(p, n, C, b, [&](I at, I rows) {
         T own[R];
         Bits<T> label[R];
-        double mass[R], rank[R], top[R], v[R], found[R];
-        for (int i = 0; i < R; i++) {
-            v[i] = u ? u[at + std::min<I>(i, rows - 1)] : 1.0;
-            label[i] = (Bits<T>)y[at + std::min<I>(i, rows - 1)];
-            own[i] = b.s[(I)label[i] * R + i];
-        }
-        for (int g = 0; g < R; g += G) places(b.s + g, C, own + g, label + g, mass + g, rank + g, top + g);
+        double mass[R], rank[R], top[R], found[R];
+        if (u) take<R>(u + at, rows, v);
+        take<R>(y + at, rows, label);
+        const T *RESTRICT s = b.s;
+        SIMD for (int i = 0; i < R; i++) own[i] = s[(I)label[i] * R + i];
+        for (int g = 0; g < R; g += G<T>) places(b.s + g, C, own + g, label + g, mass + g, rank + g, top + g);
         SIMD for (int i = 0; i < R; i++) found[i] = score(f, mass[i], own[i], (I)rank[i], top[i], v[i]);
         std::copy_n(found, rows, out + at);
     });
@@ -408,17 +415,17 @@ template <int R> struct Scan {
 template <bool BY_TOP, class T>
 HOT void count_fitting(const T *RESTRICT s, const Formula &f, const double *u, const double *RESTRICT q,
                        double *RESTRICT fitting) {
-    Scan<G> scan;
-    double n[G];
-    for (int i = 0; i < G; i++) scan.u[i] = u[i], n[i] = u[i] - u[i];
+    Scan<G<T>> scan;
+    double n[G<T>];
+    for (int i = 0; i < G<T>; i++) scan.u[i] = u[i], n[i] = u[i] - u[i];
     scan.start([s](int i) { return (double)s[i]; });
     for (I k = 1; k <= f.C; k++) {
         const T *r = s + (k - 1) * Block<T>::R;
         scan.template read<BY_TOP>(f, k, [r](int i) { return (double)r[i]; });
-        SIMD for (int i = 0; i < G; i++) n[i] += (scan.score[i] <= q[i]) | (scan.bare[i] < q[i]) ? 1.0 : 0.0;
+        SIMD for (int i = 0; i < G<T>; i++) n[i] += (scan.score[i] <= q[i]) | (scan.bare[i] < q[i]) ? 1.0 : 0.0;
     }
     const double least = f.rule == LEQ ? 0.0 : 1.0;
-    SIMD for (int i = 0; i < G; i++) fitting[i] = n[i] > least ? n[i] : least;
+    SIMD for (int i = 0; i < G<T>; i++) fitting[i] = n[i] > least ? n[i] : least;
 }
 
 // Mark the labels of a row that are at least `least`. A whole vector is written where there is room:
@@ -438,31 +445,32 @@ bool short_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I 
     const I C = f.C;
     const std::vector<Pair> pairs = network(C);
     Block<T> b(C);
+    double u[R], q[R];
     for (int i = 0; i < R; i++) b.s[i - R] = 2, b.s[C * R + i] = -1; // before and after all labels
+    for (int i = 0; i < R && n; i++) u[i] = 1, q[i] = t.q[0];
     return for_blocks<true>(p, n, C, b, [&](I at, I rows) {
-        double u[R], q[R], fitting[R];
+        double fitting[R];
         T last[R], next[R];
-        for (int i = 0; i < R; i++) {
-            I k = at + std::min<I>(i, rows - 1);
-            u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
-        }
+        if (t.u) take<R>(t.u + at, rows, u);
+        if (t.q_step) take<R>(t.q + at, rows, q);
         sort_columns<T, R>(b.s, pairs);
         const auto count = f.by_top ? count_fitting<true, T> : count_fitting<false, T>;
-        for (int g = 0; g < R; g += G) count(b.s + g, f, u + g, q + g, fitting + g);
+        for (int g = 0; g < R; g += G<T>) count(b.s + g, f, u + g, q + g, fitting + g);
+        const T *RESTRICT s = b.s, *RESTRICT row = b.row;
+        I sizes[R];
+        SIMD for (int i = 0; i < R; i++) {
+            sizes[i] = (I)fitting[i];
+            last[i] = s[(sizes[i] - 1) * R + i], next[i] = s[sizes[i] * R + i];
+        }
+        std::copy_n(sizes, rows, out.sizes + at);
+        if (out.covered)
+            SIMD for (I i = 0; i < rows; i++) out.covered[at + i] = fixed(row[i * C + y[at + i]]) >= last[i];
+        for (I i = 0; out.mask && i < rows; i++)
+            write_row(row + i * C, C, last[i], out.mask + (at + i) * C, row != b.tail.data() && (at + i) * C + 16 <= n * C);
         int ties = 0;
-        for (int i = 0; i < R; i++) {
-            const I end = (I)fitting[i] * R + i;
-            last[i] = b.s[end - R], next[i] = b.s[end];
-            ties += last[i] == next[i];
-        }
-        for (I i = 0; i < rows; i++) {
-            const T *r = b.row + i * C;
-            const I k = at + i;
-            out.sizes[k] = (I)fitting[i];
-            if (out.covered) out.covered[k] = fixed(r[y[k]]) >= last[i];
-            if (out.mask) write_row(r, C, last[i], out.mask + k * C, b.row != b.tail.data() && k * C + 16 <= n * C);
-            if (ties && last[i] == next[i]) write_tied(r, C, (I)fitting[i], last[i], k, y ? y[k] : 0, out);
-        }
+        for (int i = 0; i < R; i++) ties |= last[i] == next[i];
+        for (I i = 0; ties && i < rows; i++)
+            if (last[i] == next[i]) write_tied(row + i * C, C, sizes[i], last[i], at + i, y ? y[at + i] : 0, out);
     });
 }
 
@@ -584,7 +592,7 @@ template <class T>
 bool long_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *y, const Out &out) {
     constexpr int R = Guess<T>::R;
     const I C = f.C;
-    std::vector<T> x(R * padded(C), -1);
+    std::vector<T> x(R * padded<T>(C), -1);
     Guess<T> g;
     Learned learned{(float)cast<int32_t>(1.0f / (float)C), 4.0f * (1 << 23)};
     const double most = 1.0 + f.penalty[C]; // no score is larger
@@ -594,8 +602,8 @@ bool long_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *
         double u[R], q[R];
         for (int i = 0; i < R; i++) {
             const I k = std::min(at + i, n - 1);
-            row[i] = x.data() + i * padded(C);
-            if (!weigh<true>(p + k * C, C, x.data() + i * padded(C), largest[i])) return false;
+            row[i] = x.data() + i * padded<T>(C);
+            if (!weigh<true>(p + k * C, C, x.data() + i * padded<T>(C), largest[i])) return false;
             u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
             // A threshold that no score passes needs no search: any other one guides it.
             g.u[i] = (float)u[i], g.q[i] = q[i] >= most ? 0.5f : (float)std::max(q[i], -1e9);
@@ -634,7 +642,7 @@ constexpr int64_t OFFSET = int64_t(1) << 61;
 template <class T>
 bool label_sets(const T *p, I n, const Formula &f, const double *u, const double *q, const I *y,
                 const Out &out) {
-    constexpr int R = 16;
+    constexpr int R = 32;
     const I C = f.C;
     const int64_t one = cast<int64_t>(1.0);
     const std::vector<Pair> pairs = network(C);
