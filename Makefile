@@ -148,8 +148,9 @@ sanitize: $(VENV)/.dev  ## the same under the address and undefined-behaviour sa
 	  $(BIN)/python tests/equality.py --cases 5000
 	$(PIP) install --quiet --no-deps -e .
 
-bench-peers:  ## times beside other libraries, in an environment of their own
-	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page
+bench-peers:  ## the page of times, beside other libraries, in an environment of their own
+	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page --repeats 5 --limit 2 --clock cpu
+	for script in one_row whole_round import_time; do build/peers/bin/python benchmarks/$$script.py --page || exit 1; done
 
 clean:  ## removes environments and what was built
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-flower out dist build

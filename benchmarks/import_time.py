@@ -1,6 +1,6 @@
 """How long `import fedwqcp` and `fedwqcp --help` take beside `import numpy`, in fresh processes.
 
-Run: python benchmarks/import_time.py
+Run: python benchmarks/import_time.py [--page]
 Prints medians and minima of interleaved repeats, by the clock and of the processor, with byte code
 on disk; the aims are 0.25 s and 0.5 s.
 """
@@ -13,7 +13,9 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 15
 CASES = {
     "import numpy": ["-c", "import numpy"],
@@ -39,11 +41,18 @@ def main() -> None:
         seconds(arguments)  # writes byte code
     rounds = [{name: seconds(a) for name, a in CASES.items()} for _ in range(REPEATS)]
     times = {name: [one[name] for one in rounds] for name in CASES}
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
-    print("| | median | minimum | processor, median | processor, minimum |\n|---|---|---|---|---|")
+    load = f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores"
+    lines = [f"`python benchmarks/import_time.py`: {load}\n"]
+    lines += ["| | median | minimum | processor, median | minimum |", "|---|---|---|---|---|"]
     for name, found in times.items():
         cells = [f(column) for column in zip(*found, strict=True) for f in (statistics.median, min)]
-        print(f"| `{name}` | " + " | ".join(f"{cell:.3f} s" for cell in cells) + " |")
+        lines.append(f"| `{name}` | " + " | ".join(f"{cell:.3f} s" for cell in cells) + " |")
+    print("\n".join(lines))
+    if "--page" in sys.argv:
+        sys.path.insert(0, str(ROOT / "tools"))
+        from page_parts import put
+
+        put(ROOT / "docs/performance.md", "import", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def main() -> None:
         sys.path.insert(0, str(ROOT / "tools"))
         from page_parts import put
 
-        put(ROOT / "docs/performance.md", "one row", "\n".join(lines))
+        put(ROOT / "docs/performance.md", "one row", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

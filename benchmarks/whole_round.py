@@ -1,6 +1,6 @@
 """A round as a user runs it, from files to sets: processor seconds, beside reading the input.
 
-Run: python benchmarks/whole_round.py          (--rows 1000000 for the largest; default 200,000)
+Run: python benchmarks/whole_round.py [--page]  (--rows 1000000 for the largest; default 200,000)
 Every job runs in a process of its own, and once more while a timer looks every two milliseconds at
 what it does: the last column names the parts that take most, as shares of the processor's time.
 "Reading" is numpy's or pyarrow's own reading of the same file into an array; for arrays, a sum.
@@ -24,6 +24,7 @@ import numpy as np
 
 import fedwqcp as fw
 
+ROOT = Path(__file__).resolve().parents[1]
 C, AGENTS = 100, 6
 LOOK = 0.002
 JOBS = ("fw.calibrate, 6 agents", "agent calibrate", "agent predict", "a site's answer (Flower)")
@@ -198,6 +199,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--page", action="store_true", help="into docs/performance.md")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -206,8 +208,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_inputs(options.rows)
-        print(f"{options.rows:,} x {C}; load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores\n")
-        print("| job | input | seconds | reading | times reading | of which |\n|" + "---|" * 6)
+        load = f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores"
+        lines = [f"`python benchmarks/whole_round.py`: {options.rows:,} x {C}; {load}\n"]
+        lines += [
+            "| job | input | seconds | reading | times reading | of which |",
+            "|" + "---|" * 6,
+        ]
         for job in JOBS:
             for file in ("rows.npz", "rows.parquet") if job != JOBS[0] else ("",):
                 cells = [job, file or "arrays"]
@@ -215,7 +221,13 @@ def main() -> None:
                     words = [sys.executable, __file__, "--one", job, file, how]
                     done = subprocess.run(words, check=True, capture_output=True, text=True)
                     cells.append(done.stdout.splitlines()[-1])
-                print("| " + " | ".join(cells) + " |", flush=True)
+                lines.append("| " + " | ".join(cells) + " |")
+    print("\n".join(lines))
+    if options.page:
+        sys.path.insert(0, str(ROOT / "tools"))
+        from page_parts import put
+
+        put(ROOT / "docs/performance.md", "round", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

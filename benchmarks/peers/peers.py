@@ -74,19 +74,19 @@ def _regressor(column: int) -> Any:
 
 def aps(probs: Any, labels: Any, threshold: float) -> dict[str, Case]:
     """Deterministic APS: scores and threshold, sets, coverage and sizes."""
-    cal: Case = {}
-    sets: Case = {}
-    for add in (_aps_torchcp, _aps_mapie, _aps_puncc):
+    cases: dict[str, Case] = {"calibrate": {}, "sets": {}, "measure": {}}
+    for name, add in (("TorchCP", _torchcp), ("MAPIE", _mapie), ("puncc", _puncc)):
         try:
-            name, one, other = add(probs, labels, threshold)
+            calls = add(probs, labels, threshold)
         except ImportError as error:
             print(f"  left out: {error}", file=sys.stderr)
             continue
-        cal[name], sets[name] = one, other
-    return {"calibrate": cal, "sets": sets}
+        for case, call in zip(cases, calls, strict=True):
+            cases[case][name] = call
+    return cases
 
 
-def _aps_torchcp(probs: Any, labels: Any, threshold: float) -> tuple[str, Any, Any]:
+def _torchcp(probs: Any, labels: Any, threshold: float) -> tuple[Any, Any, Any]:
     sys.meta_path.append(AbsentPackages())
     import torch
     from torchcp.classification.score import APS
@@ -94,15 +94,19 @@ def _aps_torchcp(probs: Any, labels: Any, threshold: float) -> tuple[str, Any, A
 
     torch.set_num_threads(1)
     score = APS(score_type="identity", randomized=False)
-    p, y = torch.from_numpy(probs), torch.from_numpy(labels)
-    return (
-        "TorchCP",
-        lambda: calculate_conformal_value(score(p, y), ALPHA),
-        lambda: score(p) <= threshold,
-    )
+    p, y, rows = torch.from_numpy(probs), torch.from_numpy(labels), torch.arange(len(labels))
+
+    def sets() -> Any:
+        return score(p) <= threshold
+
+    def measure() -> Any:
+        mask = sets()
+        return mask[rows, y], mask.sum(dim=1)
+
+    return lambda: calculate_conformal_value(score(p, y), ALPHA), sets, measure
 
 
-def _aps_mapie(probs: Any, labels: Any, threshold: float) -> tuple[str, Any, Any]:
+def _mapie(probs: Any, labels: Any, threshold: float) -> tuple[Any, Any, Any]:
     del threshold  # MAPIE finds its own, which is the same
     from mapie.classification import SplitConformalClassifier
 
@@ -119,19 +123,28 @@ def _aps_mapie(probs: Any, labels: Any, threshold: float) -> tuple[str, Any, Any
             ready.append(fresh())
         return ready[0].predict_set(probs)
 
-    return "MAPIE", fresh, predict
+    def measure() -> Any:
+        mask = predict()[1][:, :, 0]
+        return mask[np.arange(len(labels)), labels], mask.sum(axis=1)
+
+    return fresh, predict, measure
 
 
-def _aps_puncc(probs: Any, labels: Any, threshold: float) -> tuple[str, Any, Any]:
+def _puncc(probs: Any, labels: Any, threshold: float) -> tuple[Any, Any, Any]:
     from deel.puncc.api.nonconformity_scores import raps_score_builder
     from deel.puncc.api.prediction_sets import raps_set_builder
 
     score, build = raps_score_builder(0, 1, rand=False), raps_set_builder(0, 1, rand=False)
     level = min(1.0, np.ceil((len(labels) + 1) * (1 - ALPHA)) / len(labels))
+
+    def measure() -> Any:
+        (sets,) = build(probs, threshold)
+        return [y in row for y, row in zip(labels, sets, strict=True)], list(map(len, sets))
+
     return (
-        "puncc",
         lambda: np.quantile(score(probs, labels), level, method="inverted_cdf"),
         lambda: build(probs, threshold),
+        measure,
     )
 
 
@@ -204,63 +217,3 @@ def residual(outputs: Any, y: Any, threshold: float) -> dict[str, Case]:
     except ImportError as error:
         print(f"  left out: {error}", file=sys.stderr)
     return {"calibrate": cal, "predict": sets}
-
-
-def calls(library: str, score: tuple[str, bool], p: Any, y: Any, q: float) -> Case:
-    """The three calls of a score of labels in one library: "of", "invert" and "measure".
-
-    ``score`` is its name, and whether it is randomised.
-
-    Raises
-    ------
-    ImportError
-        If the library is not installed.
-    KeyError
-        If it has no such score.
-    """
-    return {"TorchCP": _calls_torchcp, "puncc": _calls_puncc}[library](score, p, y, q)
-
-
-def _calls_torchcp(score: tuple[str, bool], p: Any, y: Any, q: float) -> Case:
-    name, randomized = score
-    sys.meta_path.append(AbsentPackages())
-    import torch
-    from torchcp.classification.score import APS, LAC, RAPS, SAPS
-
-    torch.set_num_threads(1)
-    made = {
-        "LAC": lambda: LAC(score_type="identity"),
-        "APS": lambda: APS("identity", randomized),
-        "RAPS": lambda: RAPS("identity", randomized, penalty=0.01, kreg=1),
-        "SAPS": lambda: SAPS("identity", randomized, weight=0.1),
-    }[name]()
-    probs, labels = torch.from_numpy(p), torch.from_numpy(y)
-    rows = torch.arange(len(y))
-
-    def measure() -> Any:
-        mask = made(probs) <= q
-        return mask[rows, labels], mask.sum(dim=1)
-
-    return {
-        "of": lambda: made(probs, labels),
-        "invert": lambda: made(probs) <= q,
-        "measure": measure,
-    }
-
-
-def _calls_puncc(score: tuple[str, bool], p: Any, y: Any, q: float) -> Case:
-    name, randomized = score
-    from deel.puncc.api.nonconformity_scores import lac_score, raps_score_builder
-    from deel.puncc.api.prediction_sets import lac_set, raps_set_builder
-
-    penalty = {"LAC": 0.0, "APS": 0.0, "RAPS": 0.01}[name]
-    of, build = lac_score, lac_set
-    if name != "LAC":
-        of = raps_score_builder(penalty, 1, rand=randomized)
-        build = raps_set_builder(penalty, 1, rand=randomized)
-
-    def measure() -> Any:
-        (sets,) = build(p, q)
-        return [label in row for label, row in zip(y, sets, strict=True)], list(map(len, sets))
-
-    return {"of": lambda: of(p, y), "invert": lambda: build(p, q), "measure": measure}

@@ -1,13 +1,12 @@
-"""Time and memory beside other libraries, in one table.
+"""Time beside other libraries, in one table.
 
     python benchmarks/peers/run.py --setup build/peers   # installs them there, then runs
     build/peers/bin/python benchmarks/peers/run.py       # runs again
 
-One thread. Repeats are interleaved; medians, minima and the first call in this process are shown.
-Extra memory is the peak of the process above what it held before. "One read" is a sum of the input,
-plus one write of the output where there is one; while time is measured, freed memory stays with the
-process, for all alike. Writes benchmarks/results/peers.json and peers.md, with --page a summary
-into the documentation, and prints benchmarks/results/gpu_scores.txt, the last run on a GPU.
+One thread. Repeats are interleaved; medians and the first call in this process are shown. "One
+read" is a sum of the input, plus one write of the output where there is one; while time is
+measured, freed memory stays with the process, for all alike. Writes
+benchmarks/results/peers.json, and with --page the table into the documentation.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import datetime
-import gc
 import importlib.metadata
 import json
 import os
@@ -45,32 +43,10 @@ def set_up(folder: Path) -> Path:
     if not python.exists():
         venv.create(folder, with_pip=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, TORCH, *PEERS[:3], "-e", str(ROOT)], check=True)
+    subprocess.run([*pip, TORCH, *PEERS[:3], "-e", f"{ROOT}[parquet]"], check=True)
     # what TorchCP needs for training is not used here, and does not install everywhere
     subprocess.run([*pip, "--no-deps", PEERS[3]], check=True)
     return python
-
-
-def memory(field: str) -> int:
-    """Bytes of this process, from /proc; 0 elsewhere."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(field)), 0)
-
-
-def peak_of(work: Callable[[], Any]) -> int:
-    """Peak of memory above what was held before; what earlier work freed is given back first."""
-    gc.collect()
-    try:
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return 0
-    before = memory("VmRSS")
-    kept = work()
-    peak = memory("VmHWM") - before
-    del kept
-    return max(0, peak)
 
 
 def keep_memory(keep: bool) -> None:
@@ -87,7 +63,7 @@ def keep_memory(keep: bool) -> None:
 def medians(
     contenders: dict[str, Callable[[], Any]], repeats: int, limit: float, clock: str = "wall"
 ) -> dict[str, Any]:
-    """Median seconds and peak bytes of each, interleaved; slow ones run fewer times."""
+    """Median seconds of each, interleaved; slow ones run fewer times."""
     now = time.perf_counter if clock == "wall" else time.process_time
     found: dict[str, Any] = {}
     keep_memory(False)
@@ -96,12 +72,10 @@ def medians(
         try:
             work()
             first = time.perf_counter() - start
-            peak = peak_of(work)
         except Exception as error:  # a peer that fails is reported, not hidden
             found[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
             continue
         found[name] = {
-            "peak": peak,
             "first": first,
             "runs": max(1, min(repeats, int(limit / first))),
             "times": [],
@@ -145,37 +119,31 @@ def softmax(n: int, C: int, scale: float) -> tuple[Any, Any]:
     return p, picked.astype(np.int64)
 
 
-def aps_cases(n: int, C: int, dtype: str, options: argparse.Namespace) -> dict[str, Any]:
-    """All cases of APS at one number of classes; peers work in float32."""
+def aps_cases(n: int, C: int, options: argparse.Namespace) -> dict[str, Any]:
+    """All cases of APS at one number of classes."""
     import numpy as np
     import peers
 
     import fedwqcp as fw
 
     p, y = softmax(n, C, options.scale)
-    p = p.astype(dtype)
     score = fw.APS(randomized=False)
     q = fw.conformal_quantile(score.of(p, y), peers.ALPHA)
-    single = dtype == "float32"
-    others = peers.aps(p, y, q) if options.peers and single else {"calibrate": {}, "sets": {}}
     ours: dict[str, Callable[[], Any]] = {
         "calibrate": lambda: fw.conformal_quantile(score.of(p, y), peers.ALPHA),
-        "scores": lambda: score.of(p, y),
         "sets": lambda: score.invert(p, q),
         "measure": lambda: score.measure(p, y, q),
-        "measure LAC": lambda: fw.LAC().measure(p, y, 0.99),
     }
+    others = peers.aps(p, y, q)
     found = {}
-    words = f"{n:,} x {C}" if single else f"{dtype} {n:,} x {C}"
     for case, work in ours.items():
 
-        def floor(writes: bool = case.startswith("sets")) -> Any:
+        def floor(writes: bool = case == "sets") -> Any:
             return p.sum(), np.empty(p.shape, np.bool_).fill(True) if writes else None
 
         contenders = {"floor": floor, "fedwqcp": work}
-        contenders["fedwqcp, numpy alone"] = numpy_alone(work)
-        contenders |= others.get(case, {})
-        found[f"APS {words}, {case}"] = medians(
+        contenders |= {"fedwqcp, numpy alone": numpy_alone(work)} | others[case]
+        found[f"APS {n:,} x {C}, {case}"] = medians(
             contenders, options.repeats, options.limit, options.clock
         )
     return found
@@ -198,7 +166,7 @@ def regression_cases(n: int, options: argparse.Namespace) -> dict[str, Any]:
         ("absolute residual", fw.AbsoluteResidual(), f, peers.residual),
     ):
         q = fw.conformal_quantile(score.of(out, y), peers.ALPHA)
-        theirs = others(out, y, q) if options.peers else {}
+        theirs = others(out, y, q)
         works = {
             "calibrate": lambda s=score, o=out: fw.conformal_quantile(s.of(o, y), peers.ALPHA),
             "predict": lambda s=score, o=out, q=q: s.invert(o, q),
@@ -256,32 +224,6 @@ def _version(name: str) -> str:
         return "absent"
 
 
-def table(results: dict[str, Any]) -> str:
-    """Times over one read, and extra memory."""
-    lines = [
-        "| case | one read | who | median | minimum | times one read | extra memory | faster by |",
-        "|" + "---|" * 8,
-    ]
-    for case, entries in results.items():
-        base = entries["floor"]["seconds"]
-        ours = entries["fedwqcp"]["seconds"]
-        for name, entry in entries.items():
-            if name == "floor":
-                continue
-            if "error" in entry:
-                lines.append(
-                    f"| {case} | {base * 1e3:.2f} ms | {name} | failed: {entry['error']} | | | | |"
-                )
-                continue
-            ratio = "" if name == "fedwqcp" else f"{entry['seconds'] / ours:.1f}x"
-            lines.append(
-                f"| {case} | {base * 1e3:.2f} ms | {name} | {entry['seconds'] * 1e3:.2f} ms "
-                f"| {entry['best'] * 1e3:.2f} ms "
-                f"| {entry['seconds'] / base:.1f}x | {entry['peak'] / 2**20:.0f} MiB | {ratio} |"
-            )
-    return "\n".join(lines) + "\n"
-
-
 def summary(results: dict[str, Any]) -> str:
     """Ours beside the fastest peer, one line for each case that peers have."""
     lines = [
@@ -327,7 +269,6 @@ def main() -> None:
         default="wall",
         help="cpu: time on the processor, for a machine that others use too",
     )
-    parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--page", action="store_true", help="put the table into the documentation")
     options = parser.parse_args()
@@ -346,13 +287,9 @@ def main() -> None:
 
     results: dict[str, Any] = {}
     for C in options.classes:
-        for dtype in ("float32", "float64"):
-            results |= aps_cases(options.rows, C, dtype, options)
+        results |= aps_cases(options.rows, C, options)
     results |= regression_cases(options.points, options)
     where = machine()
-    text = table(results)
-    gpu = ROOT / "benchmarks" / "results" / "gpu_scores.txt"
-    print(text, gpu.read_text() if gpu.exists() else "", sep="\n")
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "peers.json").write_text(
         json.dumps({"machine": where, "results": results}, indent=1)
@@ -361,10 +298,10 @@ def main() -> None:
         f"{where['cpu']}; load {where['load']}; {where['date']}; Python {where['python']}; "
         + ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     )
-    (options.out / "peers.md").write_text(f"`{where['command']}`: {about}\n\n{text}")
+    text = f"`{where['command']}`: {about}\n\n{summary(results)}"
+    print(text)
     if options.page:
-        page = ROOT / "docs" / "performance.md"
-        put(page, "peers", f"`{where['command']}`: {about}\n\n{summary(results)}")
+        put(ROOT / "docs" / "performance.md", "peers", text)
 
 
 if __name__ == "__main__":
