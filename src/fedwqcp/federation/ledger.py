@@ -49,7 +49,6 @@ class _Told(Entry, frozen=True):
     round: str = ""
     terms: str = ""  # digest of the terms and the agent
     step: int = 0
-    question: str = ""
     content: str = ""  # digest of question and answer, the same in every round
     epsilon: Decimal = Decimal(0)
     means: str = ""  # digest of the rows of whose features it told means
@@ -114,7 +113,6 @@ class DisclosureLedger:
             round=plan.round.id,
             terms=plan.digest.hex(),
             step=asked.step,
-            question=_digest(asked),
             content=_content(plan, parts, asked, answers),
         )
 
