@@ -44,7 +44,6 @@ METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fcp", {"count_gap": 9}),
     ("fedls-cp", {}),
     ("fedls-cp", {"points": 2}),
-    ("rob-fcp", {"bins": 3, "probes": 1}),
     ("fed-crc", {"min_gap": 5}),
     ("private-fedwq-cp", {"epsilon": 10.0, "bins": 10_000}),
 )

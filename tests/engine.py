@@ -35,7 +35,6 @@ SHORT = {
     "fcp": {"sketch": "order"},
     "fedcp-qq": {"selection": "truncate_min"},
     "dp-fedcp": {"rounds": 2},
-    "rob-fcp": {"probes": 4095},
     "private-fedwq-cp": {"epsilon": 10.0},
 }
 """Settings of methods that keep the dialogue between processes short."""

@@ -81,7 +81,7 @@ def test_wrong_names_and_settings_are_refused(call, meant: str) -> None:
 @pytest.mark.parametrize(
     ("name", "key", "values"),
     [
-        ("rob-fcp", "byzantine", ("abc", 2.5, True)),
+        ("guarded-median-cp", "cap", ("abc", 2.5, True)),
         ("fedcp-qq", "delta", ("x", 10**400)),
         ("fedcp-qq", "selection", ("best", None)),
         ("private-fedwq-cp", "bounds", (1, ("a",), (0.5, True))),

@@ -39,7 +39,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "fedls-cp": {},
     "fed-crc": {},
     "private-fedwq-cp": {"epsilon": 5.0},
-    "rob-fcp": {"byzantine": 2},
     "guarded-median-cp": {},
     "max-cp": {},
     "new-agent-cp": {"form": "confident", "delta": 0.2},
@@ -227,19 +226,6 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "test_whatever_others_send_an_honest_threshold_lies_between_two_of_its_own",
         ),
     ),
-    "rob-fcp": (
-        "if it looks honest in the histogram, the threshold moves within one bin, of which the "
-        "outer two have no end; else it is left out, or an odd honest agent in its place",
-        "the threshold, who was left out and how much coverage that can cost, the values asked for",
-        (
-            "methods/test_rob_fcp.py::test_an_agent_is_bound_to_its_histogram",
-            "conformance/test_byzantine.py::"
-            "test_rob_fcp_moves_within_one_bin_for_an_agent_that_looks_honest_in_its_histogram",
-            "methods/test_rob_fcp.py::test_two_byzantine_agents_of_six_are_left_out",
-            "methods/test_rob_fcp.py::"
-            "test_an_odd_honest_agent_is_left_out_in_place_of_one_that_looks_honest",
-        ),
-    ),
     "max-cp": (
         "never lowers the threshold below an honest one; raises it as it likes, to +inf",
         SHARED,
@@ -273,7 +259,7 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "fed-crc": (
         "the threshold moves by at most n ranks",
-        "the threshold; with `correction=site` everyone's",
+        SHARED,
         (
             "conformance/test_byzantine.py::"
             "test_fed_crc_moves_by_at_most_n_ranks_of_the_honest_scores",
@@ -282,8 +268,7 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "fedls-cp": (
         "another agent's distribution of a class moves by the share it borrows; a `mixture` "
         "target by n / (N + n)",
-        "every agent's threshold, and what share of it is borrowed and of classes that the agent "
-        "lacks",
+        "every agent's threshold, and what share of its target is of classes that nobody has",
         (
             "methods/test_fedls_cp.py::"
             "test_other_agents_move_a_distribution_by_the_share_that_is_borrowed",

@@ -21,7 +21,7 @@ ALPHA = 0.1
 EASY, HARD = (1.0, 6.0), (4.0, 3.0)  # distributions of the scores of two classes: Beta(a, b)
 SHARES = {"A": (300, 0.1), "B": (150, 0.4), "C": (60, 0.8)}  # points, and share of the hard class
 BYZANTINE = "Byzantine"
-UNDER_ATTACK = ("rob-fcp", "guarded-median-cp")
+UNDER_ATTACK = ("guarded-median-cp",)
 COLOUR = dict(zip((*SHARES, BYZANTINE), (*COLOURS[:3], "0.6"), strict=True))
 TARGETS = {"dp-fedcp": (0.5, 0.5), "fedls-cp": "own"}  # targets of methods that correct a shift
 

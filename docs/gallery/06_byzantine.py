@@ -28,7 +28,8 @@ honest = dict(zip("abcde", score.of(probs[held], y[held], u=u[held])[:700].resha
                   strict=True))  # fmt: skip
 
 # %%
-# The mean weighs an answer by the size that its agent claims. A weighted median caps that weight.
+# The mean weighs an answer by the size that its agent claims. An order statistic of the thresholds
+# stays between the honest ones.
 
 claims = (140, 300, 1000, 3000, 10_000)
 plt.rcParams.update(STYLE)
@@ -36,7 +37,7 @@ fig, panel = plt.subplots(figsize=(6.4, 3.4), layout="constrained")
 names = (
     "fedwq-cp",
     "fcp",
-    "rob-fcp",
+    "fedcp-qq",
     "guarded-median-cp",
 )
 for place, name in enumerate(names):

@@ -47,17 +47,6 @@ def closed(folder, *terms):
     return said, call_json("server", "close", "round.json", *answers)
 
 
-def test_a_byzantine_agent_is_named(folder):
-    said, facts = closed(folder, "--method", "rob-fcp", "--alpha", 0.1, "--alpha", 0.2)
-    found = [(f["alpha"], f["agents"]) for f in facts["findings"] if f["code"] == "left-out"]
-    assert found == [(0.1, ["b"]), (0.2, ["b"])]
-    assert [f["loss"] for f in facts["findings"] if f["code"] == "byzantine-loss"] == [1.0, 1.0]
-    (row,) = (line for line in said[-1].splitlines() if line.startswith("b "))
-    assert "left out" in row
-    assert facts["diagnoses"] == []
-    assert "averag" not in said[-1]
-
-
 @pytest.mark.parametrize(
     ("more", "target"),
     [

@@ -26,7 +26,6 @@ from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateQuantile
-from fedwqcp.methods.rob_fcp import Span
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.codec import decode, encode, terms
 from fedwqcp.wire.messages import Answer, Ask, Begin, Choice, LocalQuantile, Round
@@ -156,21 +155,10 @@ def grows(step, question):
     return SampleSize(60) if step == 0 else LocalQuantile(0.0, 1000)
 
 
-def span_then(counts):
-    def raw(step, question):
-        if step == 0:
-            return Span(0.1, 0.9, 60)
-        return counts(len(question.values))
-
-    return raw
-
-
 ATTACKS = [
     ("fcp", {}, claims_one_and_counts_many, "n"),
     ("fcp", {}, changes_its_mind, "counts"),
     ("fcp", {}, below_the_range, "counts"),
-    ("rob-fcp", {}, span_then(lambda k: Counts(400, (400,) * k)), "n"),
-    ("rob-fcp", {}, span_then(lambda k: Counts(60, (60,) * k)), "counts"),
     ("fedcp-qq", {"selection": "truncate_min"}, grows, "n"),
     ("dp-fedcp", {"solver": "exact"}, huge_sums, "values"),
     ("dp-fedcp", {"solver": "exact"}, falling_sums, "values"),
@@ -444,49 +432,6 @@ def test_two_agents_do_what_one_with_both_their_points_does(method):
         assert one.threshold("a") <= two.threshold("a")
 
 
-@pytest.mark.guarantee("SECURITY.md", "if it looks honest in the histogram, the threshold moves")
-@given(inside=st.lists(st.floats(0, 1), min_size=21, max_size=21))
-@settings(max_examples=25, deadline=None)
-def test_rob_fcp_moves_within_one_bin_for_an_agent_that_looks_honest_in_its_histogram(inside):
-    """Same quantiles and histogram as an honest agent, other scores inside each bin."""
-    method = fw.methods.get("rob-fcp", byzantine=1)
-    twin = np.sort(np.random.default_rng(7).uniform(size=60))
-    edges = ()
-
-    def raw(sample):
-        def answer(step, question):
-            nonlocal edges
-            if step == 0:
-                low, high = 12, 49  # floor(61 * 0.2) and ceil(61 * 0.8)
-                return Span(float(twin[low - 1]), float(twin[high - 1]), 60)
-            if step == 1:
-                edges = question.values
-                return Counts(60, tuple(np.searchsorted(twin, edges, side="right").tolist()))
-            return Counts(60, tuple(np.searchsorted(sample(), question.values, "right").tolist()))
-
-        return answer
-
-    def moved():
-        """Every score somewhere between its bin's ends and the two quantiles that were sent."""
-        fixed = np.sort([0.0, *np.nextafter(edges, 2), twin[11], twin[48], 1.0])
-        last = np.sort([*edges, twin[11], twin[48], 1.0])
-        found = twin.copy()
-        for at, score in enumerate(twin):
-            low = fixed[np.searchsorted(fixed, score, "right") - 1]
-            high = last[np.searchsorted(last, score)]
-            if at not in (11, 48):
-                found[at] = min(low + inside[np.searchsorted(edges, score)] * (high - low), high)
-        return np.sort(found)
-
-    releases = [
-        play(opened(method), cals(), raw(sample)).release() for sample in (lambda: twin, moved)
-    ]
-    assert [release.refused for release in releases] == [{}, {}]
-    assert releases[0].outcomes[0].left_out == releases[1].outcomes[0].left_out
-    places = np.searchsorted(edges, [release.threshold("a") for release in releases])
-    assert places[0] == places[1]
-
-
 LOCAL, SHARED = {"local-quantile"}, {"value"}
 
 
@@ -496,7 +441,6 @@ LOCAL, SHARED = {"local-quantile"}, {"value"}
     [
         ("split-cp", set(), set(), set()),
         ("guarded-median-cp", LOCAL, set(), SHARED),
-        ("rob-fcp", {"span", "counts"}, {"count-at"}, {"value", "left_out", "loss"}),
         ("max-cp", LOCAL, set(), SHARED),
         ("new-agent-cp", {"weighted-points"}, set(), SHARED),
         ("fedcp-qq", LOCAL, set(), {"value", "rank", "k", "coverage"}),

@@ -170,7 +170,6 @@ def terms(method, alphas=(0.1,), **settings):
         (terms("fcp", probes=10**5), 100),
         (terms("fcp"), 100),  # 15 values in each of 16 questions
         (terms("fedls-cp", min_gap=2), 25),  # of the 50 scores of a class
-        (terms("rob-fcp"), 100),
         (terms("fed-crc"), 100),
         (terms("dp-fedcp", rounds=1), 50),  # towards as many targets as the server says
         (terms("dp-fedcp", rounds=3, target="mixture"), 12),  # two numbers a label and question
@@ -298,8 +297,6 @@ PLANS = [
     ("fedwq-cp", {}, []),
     ("fedcp-qq", {}, []),
     ("fedcp-qq", {"selection": "truncate_min"}, [(RankOf, 1, 1)]),
-    ("rob-fcp", {}, [(CountAt, 1, 17)]),
-    ("new-agent-cp", {"sketch": "bisection"}, [(CountAt, 1, 16)]),
     ("dp-fedcp", {"rounds": 3}, [(DescendFrom, 1, 3)]),
     ("dp-fedcp", {"solver": "exact"}, [(CountsAt, 1, 62)]),
     ("cphet", {}, [(Weigh, 1, 1), (SumsAt, 2, 65)]),

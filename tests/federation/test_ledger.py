@@ -327,7 +327,6 @@ METHODS = st.sampled_from(
         ("fcp", {"count_gap": 9}),
         ("fcp", {"probes": 1}),
         ("fedls-cp", {"points": 2}),
-        ("rob-fcp", {"bins": 3, "probes": 1}),
         ("fedcp-qq", {"selection": "truncate_min"}),
         ("guarded-median-cp", {}),
         ("private-fedwq-cp", {"epsilon": 4.0}),

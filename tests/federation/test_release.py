@@ -15,8 +15,7 @@ import fedwqcp as fw
 from changed import replace
 from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.federation.predict import calibration_of
-from fedwqcp.federation.release import agent_table, statuses
-from fedwqcp.methods import RobustThreshold
+from fedwqcp.federation.release import agent_table
 from fedwqcp.metrics import Rate
 from fedwqcp.wire.release import AgentRecord
 from refusals import raises
@@ -444,30 +443,3 @@ def test_of_thousands_of_agents_the_unused_come_first():
 
 def left_out(release):
     return [finding.agents for finding in release.findings if finding.code == "left-out"]
-
-
-def test_a_byzantine_agent_is_named_with_what_the_loss_says():
-    rng = np.random.default_rng(0)
-    honest = {name: rng.permutation(200)[:40] / 200 for name in "acd"}
-    agents = {"a": honest["a"], "b": np.zeros(40), "c": honest["c"], "d": honest["d"]}
-    release = fw.calibrate(agents, method=fw.methods.get("rob-fcp", byzantine=1), alpha=0.1)
-    assert left_out(release) == [("b",)]
-    robust = replace(release, outcomes=(RobustThreshold(0.5, (0, 3), 0.0123),))
-    assert left_out(robust) == [("a", "d")]
-    (loss,) = (f["loss"] for f in robust.findings if f.code == "byzantine-loss")
-    assert loss == 0.0123
-    assert list(statuses(robust).values()) == ["left out", "used", "used", "left out"]
-
-
-def test_places_count_among_the_agents_that_were_used_and_had_points():
-    ten = np.arange(1, 11) / 10
-    cals = {
-        "a": fw.Calibration(ten, groups=["f"] * 10),
-        "b": fw.Calibration(ten, groups=["f", "m"] * 5),
-        "c": fw.Calibration(ten, groups=["f", "m"] * 5),
-    }
-    release = fw.calibrate(cals, method="rob-fcp", alpha=0.3, by="group")
-    of_f, of_m = RobustThreshold(0.5, (1,), 1.0), RobustThreshold(0.5, (1,), 1.0)
-    assert left_out(robust := replace(release, outcomes=(of_f, of_m))) == [("b",), ("c",)]
-    assert set(statuses(robust).values()) == {"used"}
-    assert left_out(robust.public()) == []  # who has no point of a group is not told

@@ -39,7 +39,6 @@ from fedwqcp.wire.messages import (
 )
 from refusals import raises
 
-SHARES = fw.methods.get("new-agent-cp", sketch="bisection")
 CAL = fw.Calibration(np.linspace(0.1, 0.6, 40), n_classes=2)
 METHODS = [
     fw.methods.get(name, **settings)
@@ -200,8 +199,8 @@ RARE = 1e-6
 @pytest.mark.parametrize(
     ("method", "question"),
     [
-        *((method, Begin()) for method in (*METHODS, SHARES)),
-        *((method, CountAt((0.1, 0.5, 0.9))) for method in (*METHODS[4:], SHARES)),
+        *((method, Begin()) for method in METHODS),
+        *((method, CountAt((0.1, 0.5, 0.9))) for method in METHODS[4:]),
     ],
 )
 def test_terms_that_fit_one_agent_alone_tell_nothing_of_it(method, question):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.flower
 PAIR = AGENTS[:2]
 PATIENT = {"deadline": 120.0}
 NOISY = "private-fedwq-cp"
-FEW = ("fcp", "fedls-cp", "rob-fcp")  # a dialogue, a floor, long vectors; "clean" is FedWQ-CP
+FEW = ("fcp", "fedls-cp", "fed-crc")  # a dialogue, a floor, long vectors; "clean" is FedWQ-CP
 REST = sorted({*fw.methods.built_in()} - {*FEW, NOISY, "fedwq-cp"})
 """Between processes at night; within one process test_server_app.py runs every method."""
 

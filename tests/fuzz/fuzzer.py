@@ -86,7 +86,7 @@ SETTINGS: dict[str, tuple[dict[str, Any], ...]] = {
         {"rounds": 3}, {"solver": "exact"},
     ),
     "fedls-cp": ({}, {"n0": 9.0}),
-    "fed-crc": ({"points": 30}, {"points": 9, "correction": "site"}),
+    "fed-crc": ({"points": 30}, {"points": 9, "correction": "pooled"}),
     "private-fedwq-cp": (
         {"epsilon": 25.0}, {"epsilon": 25.0, "size_epsilon": 2.0},
     ),

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.nvflare
 
 SITES = ("st-mary", "lakeside", "north")
 PAIR = SITES[:2]
-FOUR = ("fedwq-cp", "fcp", "fedls-cp", "rob-fcp")
+FOUR = ("fedwq-cp", "fcp", "fedls-cp", "fed-crc")
 REST = sorted({*fw.methods.built_in()} - {*FOUR, "private-fedwq-cp"})
 
 

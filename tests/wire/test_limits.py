@@ -111,7 +111,6 @@ def test_numbers_of_a_round_have_bounds(change, field):
 
 SETTINGS = [
     ("private-fedwq-cp", "bins", 10**6),
-    ("rob-fcp", "bins", 10**6),
     ("fcp", "points", 10**6),
     ("fcp", "probes", 10**6),
     ("fed-crc", "points", 10**6),

@@ -14,7 +14,7 @@ from fedwqcp._validation import Floats, Labels
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.findings import Finding
 from fedwqcp.groups import as_groups, group_names
-from fedwqcp.methods import Calibration, RobustThreshold
+from fedwqcp.methods import Calibration
 from fedwqcp.methods._base import LocalThresholds
 from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.methods.fedls_cp import LabelShifted
@@ -137,33 +137,18 @@ def of_release(
 
 
 def of_outcomes(release: ReleaseRecord) -> Iterator[Finding]:
-    """Find who was left out of a threshold, what Byzantine agents may cost, who has no points."""
+    """Find who was left out of a threshold, and who has no points."""
     round = release.round
     for alpha in round.alphas:
         for place, part in enumerate(round.group_names or (None,)):
             tasks = release.tasks_of(alpha, place)
             of = {"alpha": alpha, "by": round.by, "part": part}
-            names = dict.fromkeys(name for task in tasks for name in left_out(release, task))
-            outcomes = (release.outcomes[task] for task in tasks)
-            losses = [each.loss for each in outcomes if isinstance(each, RobustThreshold)]
+            names = dict.fromkeys(name for task in tasks for name in excluded(release, task))
             if names:
-                yield Finding.of("left-out", *names, **of, robust=bool(losses))
-            if losses:
-                yield Finding.of("byzantine-loss", **of, loss=max(losses))
+                yield Finding.of("left-out", *names, **of)
     for part, absent in release.absent.items() if release.rounds else ():
         if absent:
             yield Finding.of("absent", *absent, by=round.by, part=part)
-
-
-def left_out(release: ReleaseRecord, task: int) -> tuple[str, ...]:
-    """Name the used agents that an outcome does not rest on.
-
-    A public release does not tell who has no point of a group, so that places there have no names.
-    """
-    outcome, out = release.outcomes[task], excluded(release, task)
-    if isinstance(outcome, RobustThreshold) and (release.round.by is None or release.received):
-        out += tuple(n for n in release.used if release.position(n, task) in outcome.left_out)
-    return out
 
 
 def unseen_labels(release: ReleaseRecord) -> dict[str, float]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from fedwqcp._validation import Bools, checked
 from fedwqcp.errors import InputError
 from fedwqcp.federation.fingerprints import check_own, known_rows
-from fedwqcp.federation.inspection import left_out, of_outcomes, of_release
+from fedwqcp.federation.inspection import of_outcomes, of_release
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, check_ids, guaranteed, predictor_of
 from fedwqcp.findings import Finding
@@ -27,7 +27,7 @@ from fedwqcp.scores import Score
 from fedwqcp.serve import Level, Predictor
 from fedwqcp.serve.predictor import IntervalOptions, SetOptions
 from fedwqcp.sets import Intervals, LabelSets
-from fedwqcp.theory.diagnosis import local_thresholds
+from fedwqcp.theory.diagnosis import excluded, local_thresholds
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord, place_of
 from fedwqcp.words.findings import lines
@@ -546,7 +546,7 @@ def agent_table(
 def statuses(release: ReleaseRecord) -> dict[str, str]:
     """Return by agent whether it was used, left out of every threshold, refused or silent."""
     tasks = range(len(release.outcomes))
-    out = set(release.used).intersection(*(left_out(release, task) for task in tasks))
+    out = set(release.used).intersection(*(excluded(release, task) for task in tasks))
     names = release.round.agents
     return {name: "left out" if name in out else release.status(name) for name in names}
 

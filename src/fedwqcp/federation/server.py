@@ -462,10 +462,8 @@ class _Dialogue:
                 return
         heard = [answers[position] for position in there]
         absent = len(self._plan.round.agents) - len(heard)
-        ask = task.question
-        if absent and isinstance(ask, Question):
-            stand_in = self._plan.traits.absent
-            heard += [stand_in(ask)] * absent if stand_in else []
+        if (stand_in := self._plan.traits.absent) is not None:
+            heard += [stand_in] * absent
         try:
             task.hear(heard)
         except UnfitAnswerError as error:

@@ -22,7 +22,6 @@ from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.auto import Borrowed
 from fedwqcp.methods.guarded_median_cp import Proposal
-from fedwqcp.methods.rob_fcp import RobustThreshold
 from fedwqcp.registry import Registry, Setting
 
 _registry: Registry[Method[Any]] = Registry(
@@ -132,7 +131,6 @@ __all__ = [
     "OneShot",
     "PerAgentQuestions",
     "Proposal",
-    "RobustThreshold",
     "Summed",
     "Total",
     "Terms",

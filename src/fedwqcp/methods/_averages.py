@@ -1,4 +1,4 @@
-"""Means and medians of the agents' thresholds: exact sums, weights, Byzantine agents withstood."""
+"""Means and medians of the agents' thresholds: exact sums, capped weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from statistics import median_low
 import numpy as np
 
 from fedwqcp._validation import Floats
-from fedwqcp.errors import QuorumError
 from fedwqcp.quantile import Overflow
 from fedwqcp.wire.messages import LocalQuantile
 
@@ -77,14 +76,3 @@ def weighted_median(sent: Sequence[LocalQuantile], cap: int | None, overflow: Ov
         if 2 * reached > total:
             return q_k
     return inf  # nobody has a threshold
-
-
-def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:
-    """Refuse a round that withstands fewer Byzantine agents than its settings ask for."""
-    if byzantine is not None and left and withstands < byzantine:
-        raise QuorumError(
-            f"the round is to withstand byzantine={byzantine} agents, and its answers withstand "
-            f"{withstands}: {left} of {answers} agents that answered have a threshold that counts; "
-            "wait for more agents, or open a round with a smaller byzantine, a cap on sizes, or "
-            "overflow='propagate'"
-        )

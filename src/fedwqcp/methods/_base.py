@@ -119,9 +119,9 @@ class Traits:
         The coverage that n points of an agent prove there at a level, whatever a release holds.
     least_agents : callable or None
         How few agents can give a finite threshold at a level; by default their points decide.
-    absent : callable or None
-        What stands, for a question, for an agent that sends nothing; by default it is left out.
-        Its place is behind the agents that answered.
+    absent : Summary or None
+        What stands for an agent that sends nothing; by default it is left out. Its place is behind
+        the agents that answered.
     """
 
     needs_labels: bool = False
@@ -141,7 +141,7 @@ class Traits:
     averages: Literal["by size", "equally"] | None = None
     proved: Callable[[int, float], float] | None = None
     least_agents: Callable[[float], int] | None = None
-    absent: Callable[[Question], Summary] | None = None
+    absent: Summary | None = None
 
     @property
     def private(self) -> bool:

@@ -18,18 +18,11 @@ from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._sketches import sketch_size
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.wire.limits import POINTS
-from fedwqcp.wire.messages import (
-    Outcome,
-    PerAgentThresholds,
-    SharedThreshold,
-    Summary,
-    check_scores,
-    check_size,
-)
-from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
+from fedwqcp.wire.messages import SharedThreshold, Summary, check_scores, check_size
+from fedwqcp.wire.release import Guarantee
 
-Correction: TypeAlias = Literal["mixture", "pooled", "site"]
-"""How many unseen points a mean loss is corrected for: one of each agent, one, or each site's."""
+Correction: TypeAlias = Literal["mixture", "pooled"]
+"""How many unseen points a mean loss is corrected for: one of each agent, or one."""
 
 
 _ASSUMPTIONS = {
@@ -70,17 +63,14 @@ class FedCRC(OneShot[LossCurve]):
     which makes this FCP on a grid. With L_k(t) the sum of agent k's losses and L = sum_k L_k,
 
     - ``mixture`` takes the smallest t with (L(t) + M) / (N + M) <= alpha,
-    - ``pooled`` the smallest t with (L(t) + 1) / (N + 1) <= alpha,
-    - ``site`` for each agent the smallest t with (n_k R_k(t) + 1) / (n_k + 1) <= alpha, where
-      R_k = (L_k + n0 L / N) / (n_k + n0) is its own mean loss, shrunk towards the common one.
+    - ``pooled`` the smallest t with (L(t) + 1) / (N + 1) <= alpha.
+
+    For the risk at each agent alone there is `auto`.
 
     Parameters
     ----------
-    correction : {"mixture", "pooled", "site"}, optional
+    correction : {"mixture", "pooled"}, optional
         Whose expected loss is bounded, as above.
-    n0 : float, optional
-        Points that the common curve counts for at each site, under ``site``; 0 leaves every site
-        on its own.
     points : int, optional
         Steps of the grid between the bounds.
     bounds : tuple of float, optional
@@ -102,9 +92,8 @@ class FedCRC(OneShot[LossCurve]):
     **Guarantee**: the expected loss of a test point is at most alpha, for losses between 0 and 1
     that fall with t. ``mixture``: for a test point that comes from agent k with probability (n_k +
     1) / (N + M) and is then exchangeable with that agent's points, given those of the other agents
-    (as it is where agents are independent). ``pooled``: if all points are i.i.d. ``site`` with
-    ``n0 = 0``: at each agent whose test points are exchangeable with its own; with ``n0 > 0``
-    nothing is proved. The grid costs at most one step of the threshold.
+    (as it is where agents are independent). ``pooled``: if all points are i.i.d. The grid costs at
+    most one step of the threshold.
 
     ``pooled`` is the theorem of conformal risk control, ``mixture`` FCP's argument with losses in
     place of misses: give every agent one test point, and let t* be the smallest grid point (or
@@ -112,15 +101,14 @@ class FedCRC(OneShot[LossCurve]):
     an agent's n_k + 1 points, so the mixture's expected loss at t* is that mean's expectation; and
     the threshold is never below t*, because M such losses are at most M.
 
-    **Cost**: one round; ``points`` + 1 floats and one integer per agent, only ever summed (but for
-    ``site``). Where points are few, the curve shows single scores as finely as the grid is.
+    **Cost**: one round; ``points`` + 1 floats and one integer per agent, only ever summed. Where
+    points are few, the curve shows single scores as finely as the grid is.
 
-    **Fails**: at single agents, as FCP does; ``site`` with ``n0 > 0`` is a heuristic.
+    **Fails**: at single agents, as FCP does.
 
     References
     ----------
-    Angelopoulos, Bates, Fisch, Lei, Schuster (2024), arXiv:2208.02814; shrinkage: Shahid (2026),
-    arXiv:2606.20115.
+    Angelopoulos, Bates, Fisch, Lei, Schuster (2024), arXiv:2208.02814.
 
     Examples
     --------
@@ -133,17 +121,13 @@ class FedCRC(OneShot[LossCurve]):
     """
 
     correction: Correction = "mixture"
-    n0: float = 19.0
     points: int = 1000
     bounds: tuple[float, ...] = (0.0, 1.0)
     min_gap: int = 1
 
     summaries = (LossCurve,)
-    outcomes = (SharedThreshold, PerAgentThresholds)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.n0 < inf:
-            raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
         POINTS.whole(self.points, "points")
         check_least(self.min_gap, 1, "min_gap")
         if not is_range(self.bounds):
@@ -167,19 +151,11 @@ class FedCRC(OneShot[LossCurve]):
         # the loss at a threshold is the mass of all later cells
         return np.cumsum(mass[:0:-1], dtype=np.float64)[::-1]
 
-    def aggregate(self, summaries: Sequence[LossCurve], alpha: float) -> Outcome:
-        curves = stacked([s.losses for s in summaries], self.points + 1)
-        sizes = [s.n for s in summaries]
-        total, N, M = summed(curves), sum(sizes), len(sizes)
-        if self.correction != "site":
-            extra = M if self.correction == "mixture" else 1
-            return SharedThreshold(self.smallest(total, N, extra, alpha))
-        common = total / max(N, 1)
-        thresholds = []
-        for own, n in zip(curves, sizes, strict=True):
-            shrunk = n * (own + self.n0 * common) / max(n + self.n0, 1)
-            thresholds.append(self.smallest(shrunk, n, 1, alpha))
-        return PerAgentThresholds(tuple(thresholds))
+    def aggregate(self, summaries: Sequence[LossCurve], alpha: float) -> SharedThreshold:
+        L = summed(stacked([s.losses for s in summaries], self.points + 1))
+        N, M = sum(s.n for s in summaries), len(summaries)
+        extra = M if self.correction == "mixture" else 1
+        return SharedThreshold(self.smallest(L, N, extra, alpha))
 
     @property
     def grid(self) -> Floats:
@@ -189,22 +165,13 @@ class FedCRC(OneShot[LossCurve]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """On the expected loss; nothing is proved of shrunk curves."""
-        if self.correction == "mixture":
-            return Guarantee("risk-mixture", "finite-sample")
-        if self.correction == "pooled":
-            return Guarantee("risk-iid", "finite-sample")
-        return NO_GUARANTEE if self.n0 else Guarantee("risk-agent", "finite-sample")
+        """On the expected loss."""
+        mixture = self.correction == "mixture"
+        return Guarantee("risk-mixture" if mixture else "risk-iid", "finite-sample")
 
     @property
     def assumption(self) -> str:
-        own = (
-            "none: a site's loss curve that is shrunk towards the common one is a heuristic"
-            if self.n0
-            else "the expected loss at an agent is at most alpha if its test points are "
-            "exchangeable with its own calibration points"
-        )
-        return _ASSUMPTIONS.get(self.correction, own)
+        return _ASSUMPTIONS[self.correction]
 
     @property
     def traits(self) -> Traits:

@@ -94,30 +94,23 @@ class ClassSketches(Summary):
 
 
 class LabelShifted(PerAgentThresholds):
-    """One threshold for each agent, and how far it rests on others.
+    """One threshold for each agent, and which share of its target nobody knows.
 
-    ``borrowed`` is the share of an agent's target that rests on other agents' points, ``unseen``
-    the share in classes of which it has no point, or fewer than ``min_class``, and ``unknown`` the
-    share in classes of which that holds for every agent. ``sizes`` are the points from the target
-    that would estimate coverage as well as those of all agents do, `Shrinkage.sizes`.
+    Parameters
+    ----------
+    unknown : tuple of float
+        The share of the target in classes of which no agent has a point, or all fewer than
+        ``min_class``.
     """
 
-    borrowed: tuple[float, ...]
-    unseen: tuple[float, ...]
     unknown: tuple[float, ...]
-    sizes: tuple[float, ...]
-    n0: float  # as in `FedLSCP`; 0 where there is no shrinkage
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("borrowed", "unseen", "unknown", "sizes"):
-            found, most = getattr(self, name), inf if name == "sizes" else 1 + 1e-9
-            if len(found) != len(self.values):
-                raise InputError("must be one for each threshold", field=name)
-            if not all(isfinite(x) and 0 <= x <= most for x in found):
-                raise InputError("must be of at least 0, a share at most 1", field=name)
-        if not (isfinite(self.n0) and self.n0 >= 0):
-            raise InputError("must be a finite number of at least 0", field="n0")
+        if len(self.unknown) != len(self.values):
+            raise InputError("must be one for each threshold", field="unknown")
+        if not all(0 <= share <= 1 + 1e-9 for share in self.unknown):
+            raise InputError("must be shares from 0 to 1", field="unknown")
 
 
 @dataclass(frozen=True)
@@ -177,8 +170,7 @@ class FedLSCP(OneShot[ClassSketches]):
     miss the true ones by an error of order sqrt(C / N) in total variation.
 
     **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
-    bytes. One threshold comes back, with `LabelShifted`'s figures of
-    all agents.
+    bytes. All agents' thresholds come back, each with the share of its target that nobody knows.
 
     **Fails**: where scores of a class mean something else at other agents (LAC with models of
     unequal accuracy).
@@ -236,16 +228,9 @@ class FedLSCP(OneShot[ClassSketches]):
         agents = self._cells(summaries, alpha)
         counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
         pi = self._targets(np.array([s.counts for s in summaries], dtype=np.float64))
-        q, n0 = _mixture_thresholds(agents, pi, alpha, self.n0)
-        shrinkage, none = Shrinkage(counts, n0), counts == 0
-        return LabelShifted(
-            values=tuple(q.tolist()),
-            borrowed=tuple((pi * shrinkage.share).sum(axis=1).tolist()),
-            unseen=tuple((pi * none).sum(axis=1).tolist()),
-            unknown=tuple((pi * none.all(axis=0)).sum(axis=1).tolist()),
-            sizes=tuple(shrinkage.sizes(pi).tolist()),
-            n0=n0,
-        )
+        q = _mixture_thresholds(agents, pi, alpha, self.n0)
+        unknown = (pi * (counts == 0).all(axis=0)).sum(axis=1)
+        return LabelShifted(tuple(q.tolist()), tuple(unknown.tolist()))
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         sent, C = expect(answer, ClassSketches), terms.n_classes
@@ -378,11 +363,6 @@ class Cell(msgspec.Struct, frozen=True, eq=False):
         places = np.array((0, *ranks), dtype=np.int64)
         return cls(np.array(values), places[1:], places[1:] - places[:-1], int(places[-1]))
 
-    def at_least(self, q: Floats) -> Floats:
-        """Return how many scores are surely at most q: those that sent scores up to q stand for."""
-        known = np.concatenate(([0], self.ranks))
-        return known[np.searchsorted(self.values, q, side="right")].astype(np.float64)
-
     def about(self, q: Floats, low: float) -> Floats:
         """Return about how many scores are at most q.
 
@@ -429,20 +409,19 @@ def grid_of(agents: Sequence[Sequence[Cell]]) -> Floats:
 
 def _mixture_thresholds(
     agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
-) -> tuple[Floats, float]:
-    """Return one threshold for each agent, and the n0 that they were found with.
+) -> Floats:
+    """Return one threshold for each agent.
 
     ``n0`` is None to estimate it, and 0 where own points alone decide. Where one agent alone has
     points, the others take its threshold. Shapes: pi (M, C) -> (M,).
     """
     some = np.array([any(cell.n for cell in cells) for cells in agents])
     if n0 != 0 and some.sum() > 1:
-        return shrunk_thresholds(agents, pi, alpha, n0)
+        return shrunk_thresholds(agents, pi, alpha, n0)[0]
     q = own_thresholds(agents, pi, alpha)
-    if n0 == 0 or some.all() or not some.any():
-        return q, 0.0
-    q[~some & (pi.sum(axis=1) > 0)] = q[some]
-    return q, _FIRST_GUESS if n0 is None else n0
+    if n0 != 0 and some.any() and not some.all():
+        q[~some & (pi.sum(axis=1) > 0)] = q[some]
+    return q
 
 
 def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -> Floats:
@@ -504,18 +483,6 @@ class Shrinkage:
         self.share = np.divide(
             self.prior, self.total, out=np.zeros_like(counts), where=self.total > 0
         )
-
-    def sizes(self, pi: Floats) -> Floats:
-        """Return sizes of samples of the target whose coverage would vary as the estimate does.
-
-        The estimate, over classes that anybody has points of, has variance proportional to sum_c
-        pi_c^2 / total_c. Shapes: pi (M, C) -> (M,).
-        """
-        known = self.total > 0
-        variance = np.divide(pi**2, self.total, out=np.zeros_like(pi), where=known).sum(axis=1)
-        mass = (pi * known).sum(axis=1)
-        found: Floats = np.divide(mass**2, variance, out=np.zeros_like(mass), where=variance > 0)
-        return found
 
     def mixed(self, known: Floats, pi: Floats) -> Floats:
         """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture at G places.

@@ -283,21 +283,8 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
     "missing": (lambda f: f"no answer from {named(f.agents, 10)}", _nothing),
     "left-out": (
         lambda f: (
-            f"{_at(f)} the threshold is made without {named(f.agents)}, "
-            + (
-                "unlike the others, or a copy of another"
-                if f["robust"]
-                else "which sent +inf (overflow=exclude)"
-            )
-        ),
-        _nothing,
-    ),
-    "byzantine-loss": (
-        lambda f: (
-            f"{_at(f)} the points are too few to bound what Byzantine agents cost"
-            if f["loss"] == 1
-            else f"{_at(f)} Byzantine agents cost at most {f['loss']:.3g} of coverage, with "
-            "probability 0.95, if honest scores share one distribution"
+            f"{_at(f)} the threshold is made without {named(f.agents)}, which sent +inf "
+            "(overflow=exclude)"
         ),
         _nothing,
     ),

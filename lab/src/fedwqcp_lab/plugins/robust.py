@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from fedwqcp._validation import check_least
+from fedwqcp.errors import QuorumError
 from fedwqcp.methods import LocalThresholds
 from fedwqcp.methods._averages import (
     capped,
-    check_withstands,
     counted,
     weighted_mean,
     weighted_median,
@@ -202,3 +202,14 @@ class TrimmedMeanCP(_Robust):
         middle = sorted(pairs)[out : M - out]
         q_hat = weighted_mean([q_k for q_k, _ in middle], [w_k for _, w_k in middle])
         return RobustSharedThreshold(q_hat, out)
+
+
+def check_withstands(byzantine: int | None, withstands: int, left: int, answers: int) -> None:
+    """Refuse a round that withstands fewer Byzantine agents than its settings ask for."""
+    if byzantine is not None and left and withstands < byzantine:
+        raise QuorumError(
+            f"the round is to withstand byzantine={byzantine} agents, and its answers withstand "
+            f"{withstands}: {left} of {answers} agents that answered have a threshold that counts; "
+            "wait for more agents, or open a round with a smaller byzantine, a cap on sizes, or "
+            "overflow='propagate'"
+        )

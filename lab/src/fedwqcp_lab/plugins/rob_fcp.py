@@ -19,7 +19,7 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import Floats, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect, of_kind, stacked
-from fedwqcp.methods._averages import capped, check_withstands
+from fedwqcp.methods._averages import capped
 from fedwqcp.methods._base import Exchange, Method, Schedule, Terms
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
@@ -38,6 +38,7 @@ from fedwqcp.wire.messages import (
     check_sizes,
 )
 from fedwqcp.wire.release import Guarantee
+from fedwqcp_lab.plugins.robust import check_withstands
 
 
 class Span(Summary):
