@@ -46,7 +46,7 @@ def columns_of(groups: Any) -> Any:
     rows = list(array)
     if not any(isinstance(row, set | frozenset | list | tuple) for row in rows):
         return groups
-    sets = [sorted(_names(row, at)) for at, row in enumerate(rows)]
+    sets = [sorted(_names(row, line)) for line, row in enumerate(rows)]
     width = max(1, *map(len, sets))
     return np.array([names + [""] * (width - len(names)) for names in sets], dtype=np.str_)
 
@@ -75,10 +75,10 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
     """Return where the groups of each row stand among those that are known; -1 where none is."""
     texts = as_groups(groups, n)
     names, inverse = np.unique(texts, return_inverse=True)
-    at = {name: place for place, name in enumerate(known)}
+    positions = {name: place for place, name in enumerate(known)}
     if texts.ndim == 2:
-        at[""] = -1
-    of_names = np.array([at.get(str(name), -2) for name in names], dtype=np.int64)
+        positions[""] = -1
+    of_names = np.array([positions.get(str(name), -2) for name in names], dtype=np.int64)
     places: Labels = of_names[inverse.reshape(texts.shape)]
     unknown = places == -2
     if (bad := first_of(unknown if unknown.ndim == 1 else unknown.any(axis=1))) is not None:
@@ -94,14 +94,14 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
 
 def in_group(groups: Texts, name: str) -> Bools:
     """Tell which rows are in a group."""
-    own = groups == name
-    return own if own.ndim == 1 else np.asarray(own.any(axis=1))
+    inside = groups == name
+    return inside if inside.ndim == 1 else np.asarray(inside.any(axis=1))
 
 
 def group_names(groups: Texts) -> tuple[str, ...]:
     """Return the groups that occur, by name."""
-    found = np.unique(groups).tolist()
-    return tuple(name for name in found if name or groups.ndim == 1)
+    names = np.unique(groups).tolist()
+    return tuple(name for name in names if name or groups.ndim == 1)
 
 
 def most_groups(groups: Texts) -> int:
@@ -133,8 +133,8 @@ def _of_kind(kind: str, column: npt.ArrayLike) -> Texts:
     array = np.asarray(column, dtype=object)
     if array.ndim != 1:
         raise InputError("must be flat columns", field="groups")
-    found = _texts(array)
-    return np.where(found == "", "", np.char.add(f"{kind}=", found))
+    names = _texts(array)
+    return np.where(names == "", "", np.char.add(f"{kind}=", names))
 
 
 def _texts(array: npt.NDArray[Any]) -> Texts:
@@ -159,11 +159,11 @@ def _is_missing(value: object) -> bool:
     return value is None or (isinstance(value, float) and isnan(value)) or str(value) == "<NA>"
 
 
-def _names(row: object, at: int) -> set[str]:
+def _names(row: object, line: int) -> set[str]:
     """Return the names of one row."""
     names = row if isinstance(row, set | frozenset | list | tuple) else (row,)
     if not all(isinstance(name, _NAMES) for name in names):
-        raise InputError("groups must be text or integers", row=at)
+        raise InputError("groups must be text or integers", row=line)
     return {str(name) for name in names} - {""}
 
 

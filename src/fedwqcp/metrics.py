@@ -333,10 +333,10 @@ def by_group(
     return tuple(
         GroupRate(
             group=name,
-            n=int(np.count_nonzero(own := in_group(names, name))),
-            hits=int(covered[own].sum()),
+            n=int(np.count_nonzero(inside := in_group(names, name))),
+            hits=int(covered[inside].sum()),
             level=level,
-            size=float(sizes[own].mean()),
+            size=float(sizes[inside].mean()),
         )
         for name in group_names(names)
     )
@@ -422,24 +422,24 @@ def by_size(
     if cuts is None:
         if isinstance(sets, Intervals):
             raise InputError("cuts must be given for intervals, for example [0.5, 1, 2]")
-        found, place = np.unique(sizes, return_inverse=True)
-        edges = [(float(size), float(size)) for size in found]
+        distinct, strata = np.unique(sizes, return_inverse=True)
+        edges = [(float(size), float(size)) for size in distinct]
     else:
         inner = as_floats(cuts, "cuts", (None,))
         if not len(inner) or not (np.diff(inner, prepend=0.0) > 0).all():
             raise InputError("cuts must be positive and increase, for example [0.5, 1, 2]")
         edges = list(pairwise([0.0, *inner.tolist(), np.inf]))
-        place = np.searchsorted(inner, sizes, side="right")
-    counts = _counts(place, covered, len(edges))
+        strata = np.searchsorted(inner, sizes, side="right")
+    counts = _counts(strata, covered, len(edges))
     return tuple(
         Stratum(n=n, hits=hits, level=level, smallest=smallest, largest=largest)
         for (n, hits), (smallest, largest) in zip(counts, edges, strict=True)
     )
 
 
-def _counts(place: npt.NDArray[Any], covered: Bools, places: int) -> Iterator[tuple[int, int]]:
+def _counts(strata: npt.NDArray[Any], covered: Bools, places: int) -> Iterator[tuple[int, int]]:
     """Return for each class or range how many rows it has, and how many of them are covered."""
-    n, hits = (np.bincount(own, minlength=places).tolist() for own in (place, place[covered]))
+    n, hits = (np.bincount(codes, minlength=places).tolist() for codes in (strata, strata[covered]))
     return zip(n, hits, strict=True)
 
 

@@ -185,19 +185,21 @@ class Outputs:
                 f"the outputs' columns are named {listed(self.classes)}, and the round names no "
                 "classes: name them p0, p1, ..., or open a round with these classes"
             )
-        found, names = self, self.classes
+        outputs, names = self, self.classes
         if self.by_name and set(names) >= set(agreed):
             columns = [names.index(name) for name in agreed]
             values = self.values[:, columns]
-            found = unchecked(self, values=values, classes=agreed, by_name=False, _columns=())
+            outputs = unchecked(self, values=values, classes=agreed, by_name=False, _columns=())
         elif names and agreed:
             check_same_classes(names, agreed)
         elif set(self._columns) == set(agreed):
             check_same_classes(self._columns, agreed)
-        if found.labels is None:
-            return found
-        labels = as_class_labels(found.labels, agreed or names)
-        return found if labels is found.labels else unchecked(found, labels=np.asarray(labels))
+        if outputs.labels is None:
+            return outputs
+        labels = as_class_labels(outputs.labels, agreed or names)
+        return (
+            outputs if labels is outputs.labels else unchecked(outputs, labels=np.asarray(labels))
+        )
 
     def __repr__(self) -> str:
         columns = self.values.shape[1] if self.values.ndim == 2 else 1
@@ -206,8 +208,8 @@ class Outputs:
         parts |= {"classes": bool(self.classes), "features": self.features is not None}
         there = ", ".join(name for name, given in parts.items() if given)
         lacks = ", ".join(name for name, given in parts.items() if not given)
-        said = [size, f"with {there}" if there else "", f"without {lacks}" if lacks else ""]
-        return f"Outputs({'; '.join(filter(None, said))})"
+        texts = [size, f"with {there}" if there else "", f"without {lacks}" if lacks else ""]
+        return f"Outputs({'; '.join(filter(None, texts))})"
 
 
 class MaskOutputs(Outputs):
@@ -247,16 +249,16 @@ class MaskOutputs(Outputs):
         *,
         groups: npt.ArrayLike | None = None,
     ) -> None:
-        score, found = Mask(), []
+        score, images = Mask(), []
         pairs = probability_maps if masks is None else zip_longest(probability_maps, masks)
         for pair in pairs:
             try:
                 if not isinstance(pair, tuple | list) or len(pair) != 2:
                     raise InputError("must be a pair of a map and its mask, or pass masks")
-                found.append(score.counts(*pair))
+                images.append(score.counts(*pair))
             except InputError as error:
-                raise error.within(f"image {len(found)}") from None
-        counts = np.array(found, dtype=np.int64).reshape(-1, 2, BINS + 1)
+                raise error.within(f"image {len(images)}") from None
+        counts = np.array(images, dtype=np.int64).reshape(-1, 2, BINS + 1)
         super().__init__(counts[:, 0], counts[:, 1], ids, groups=groups)
 
     @property

@@ -84,7 +84,7 @@ class Registry(Generic[T]):
         registered = self._registered()
         if name in registered:
             try:
-                found = registered[name].load()
+                loaded = registered[name].load()
             except FedwqcpError:  # such as a missing extra, which says what to do
                 raise
             except Exception as error:
@@ -92,18 +92,18 @@ class Registry(Generic[T]):
                     f"{self._kind} {name!r} of {registered[name].value} cannot be loaded "
                     f"({type(error).__name__}: {error}); repair or remove the package that has it"
                 ) from error
-            if not (isinstance(found, type) and issubclass(found, self._base)):
+            if not (isinstance(loaded, type) and issubclass(loaded, self._base)):
                 raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
-            return found
+            return loaded
         raise InputError(f"unknown {self._kind} {shown(name)}; {_known(name, self.available())}")
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:
         """Return the object with this name and these settings."""
-        found = self.find(name)
+        cls = self.find(name)
         if not settings:
-            return found()
-        known = settings_of(found)
-        terms = {field.name for field in dataclasses.fields(found)} - set(known)  # type: ignore[arg-type]  # all are dataclasses
+            return cls()
+        known = settings_of(cls)
+        terms = {field.name for field in dataclasses.fields(cls)} - set(known)  # type: ignore[arg-type]  # all are dataclasses
         for key, value in settings.items():
             if key in terms:
                 written = ",".join(map(str, value)) if isinstance(value, tuple) else value
@@ -116,7 +116,7 @@ class Registry(Generic[T]):
                     f"{self._kind} {name!r} has no setting {key!r}; "
                     f"known: {', '.join(known) or 'none'}{did_you_mean(key, known)}"
                 )
-        return found(**settings)
+        return cls(**settings)
 
     def name_of(self, thing: T) -> str:
         """Return the name by which `find` gives the class of this object."""
@@ -147,7 +147,7 @@ class Registry(Generic[T]):
 
     def _class_of(self, names: Mapping[str, object], module: str) -> type[T]:
         """Return the one public class that a module defines."""
-        found = [
+        classes = [
             thing
             for name, thing in names.items()
             if isinstance(thing, type)
@@ -155,6 +155,6 @@ class Registry(Generic[T]):
             and thing.__module__ == module
             and not name.startswith("_")
         ]
-        if len(found) != 1:
-            raise InputError(f"{module} must define one {self._base.__name__}, got {len(found)}")
-        return found[0]
+        if len(classes) != 1:
+            raise InputError(f"{module} must define one {self._base.__name__}, got {len(classes)}")
+        return classes[0]

@@ -85,8 +85,8 @@ class StoredScores:
             first, end = BLOCK * max(0, known - 1), BLOCK * int(np.searchsorted(run.heads, top))
             parts.append(run.read(first, max(first, end)))
             skipped += first
-        between, at = np.concatenate(parts), rank - 1 - skipped
-        return min(top, float(np.partition(between, at)[at])) if at < len(between) else top
+        between, i = np.concatenate(parts), rank - 1 - skipped
+        return min(top, float(np.partition(between, i)[i])) if i < len(between) else top
 
     def count(self, values: Sequence[float] | Floats) -> npt.NDArray[np.int64]:
         """Return how many scores are at most each value."""

@@ -17,12 +17,12 @@ K = TypeVar("K", bound=Summary)
 
 def of_kind(answers: Sequence[Summary], kind: type[K]) -> list[K]:
     """Return the answers, all of the kind that the question asked for."""
-    found = [answer for answer in answers if isinstance(answer, kind)]
-    if len(found) != len(answers):
+    fitting = [answer for answer in answers if isinstance(answer, kind)]
+    if len(fitting) != len(answers):
         position = next(i for i, answer in enumerate(answers) if not isinstance(answer, kind))
         other = answers[position].kind
         raise UnfitAnswerError(position, f"must be of kind {kind.kind!r}, got {other!r}")
-    return found
+    return fitting
 
 
 def expect(answer: Summary, kind: type[K]) -> K:

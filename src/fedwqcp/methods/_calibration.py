@@ -311,10 +311,10 @@ class Calibration:
 
 def digest_of(*arrays: npt.NDArray[Any] | None) -> str:
     """Return a digest by which the same data are known again; it stays at the agent."""
-    found = sha256()
+    digest = sha256()
     for values in arrays:
-        found.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
-    return found.hexdigest()
+        digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
 
 
 def own_data(cal: Calibration | None, method: str) -> Calibration:
@@ -375,8 +375,8 @@ class Disclosure:
         Disclosure
             One score for each rank.
         """
-        found = tuple(sorted(set(ranks)))
-        return cls(size, len(found), part, ranks=found)
+        distinct = tuple(sorted(set(ranks)))
+        return cls(size, len(distinct), part, ranks=distinct)
 
 
 def one_score(
@@ -392,7 +392,7 @@ def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Check the weights of scores."""
     if len(shape) != 2:
         raise InputError("weights need scores of shape (n, m), one for each weight")
-    found = as_floats(weights, "weights", shape)
-    if found.size and not (found.min() >= 0 and found.sum(axis=1).max() <= 1 + SUM_TOLERANCE):
+    mass = as_floats(weights, "weights", shape)
+    if mass.size and not (mass.min() >= 0 and mass.sum(axis=1).max() <= 1 + SUM_TOLERANCE):
         raise InputError("weights must not be negative, and at most 1 in each row")
-    return found
+    return mass

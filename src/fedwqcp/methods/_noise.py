@@ -79,7 +79,7 @@ class Mechanism:
         below, above = (side.tolist() for side in _sides(counts))
         q = Fraction(self.level)
         turn = bisect_left(
-            range(len(below)), True, key=lambda at: (1 - q) * below[at] >= q * above[at]
+            range(len(below)), True, key=lambda edge: (1 - q) * below[edge] >= q * above[edge]
         )
         with localcontext(_PRECISION):
             level, rate = Decimal(self.level), Decimal(self.rate)
@@ -159,9 +159,9 @@ def integer_below(end: int, rng: Random) -> int:
     bits = (end - 1).bit_length()
     size = (bits + 7) // 8
     while True:
-        found = int.from_bytes(rng.bytes(size)) >> (8 * size - bits)
-        if found < end:
-            return found
+        number = int.from_bytes(rng.bytes(size)) >> (8 * size - bits)
+        if number < end:
+            return number
 
 
 def _geometric(epsilon: float, rng: Random) -> int:

@@ -103,9 +103,9 @@ class SmoothedPinball:
         high = np.searchsorted(self._scores, q + gamma * (1 - alpha), side="right")
         below, upto = self._mass[rows, low], self._mass[rows, high]
         window = q * (upto - below) - (self._moment[rows, high] - self._moment[rows, low])
-        own = alpha * below - (1 - alpha) * (self._mass[rows, -1] - upto) + window / gamma
+        of_points = alpha * below - (1 - alpha) * (self._mass[rows, -1] - upto) + window / gamma
         atom = moreau_gradient(q, 1.0, alpha, gamma)
-        both: Floats = self._rest * np.clip(own, -(1 - alpha), alpha) + self._atoms * atom
+        both: Floats = self._rest * np.clip(of_points, -(1 - alpha), alpha) + self._atoms * atom
         return both
 
 

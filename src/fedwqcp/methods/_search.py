@@ -141,8 +141,8 @@ def check_counts(question: Question, answer: Summary, earlier: Any, low: float) 
     counts = expect(answer, Counts)
     if not isinstance(question, CountAt):
         return CountClaims.of_ranks(counts.n, low=low)
-    found: CountClaims = earlier.extended(question.values, counts)
-    return found
+    claims: CountClaims = earlier.extended(question.values, counts)
+    return claims
 
 
 ANSWER_SIZE = 512
@@ -195,18 +195,18 @@ class SumClaims:
         new = np.array(answer.values, dtype=np.float64).reshape(len(probes), G)
         if not self.slack and not (new % 1 == 0).all():
             raise InputError("must be whole numbers, as counts are", field="values")
-        at = np.concatenate([self.probes, probes])
-        order = np.argsort(at, kind="stable")
-        at, sums = at[order], np.vstack([self.sums.reshape(-1, G), new])[order]
+        known = np.concatenate([self.probes, probes])
+        order = np.argsort(known, kind="stable")
+        known, sums = known[order], np.vstack([self.sums.reshape(-1, G), new])[order]
         slack = self.slack * self.totals
         if (sums[-1:] > self.totals + slack).any():
             raise InputError(
                 "must not pass the agent's whole mass, as it said before", field="values"
             )
-        steps, same = np.diff(sums, axis=0), np.diff(at) == 0
+        steps, same = np.diff(sums, axis=0), np.diff(known) == 0
         if (steps < -slack).any() or (steps[same] > slack).any():
             raise InputError("must fit those given before, and never fall", field="values")
-        return SumClaims(self.totals, self.slack, at, sums)
+        return SumClaims(self.totals, self.slack, known, sums)
 
 
 def check_probes(asked: int, most: int) -> None:
@@ -257,16 +257,16 @@ def search_counts(
     def column(values: tuple[float, ...], answers: Any) -> Bools:
         return np.array(reached(values, answers))[:, None]
 
-    (found,) = yield from _search(CountAt, column, answer_size=probes)
-    return float(found)
+    (value,) = yield from _search(CountAt, column, answer_size=probes)
+    return float(value)
 
 
 def count_steps(probes: int) -> int:
     """Return how many questions `search_counts` asks: about 64 / log2(probes + 1)."""
-    width, found = to_key(inf) - _LOWEST, 0
+    width, steps = to_key(inf) - _LOWEST, 0
     while width:
-        width, found = width // (probes + 1), found + 1
-    return found
+        width, steps = width // (probes + 1), steps + 1
+    return steps
 
 
 def search_sums(
@@ -289,8 +289,8 @@ def search_sums(
         sums = [answer.values for answer in of_kind(answers, Sums)]
         return reached(summed(stacked(sums, len(probes) * groups)).reshape(len(probes), groups))
 
-    found = _search(ask, hits, problems, groups, bounds=bounds, answer_size=answer_size)
-    return (yield from found)
+    search = _search(ask, hits, problems, groups, bounds=bounds, answer_size=answer_size)
+    return (yield from search)
 
 
 def most_steps(problems: int, groups: int, bounds: tuple[float, float] = (-inf, inf)) -> int:

@@ -76,8 +76,8 @@ def counts_at(scores: Scores, question: CountAt, most: int, gap: int = 1) -> Cou
         return Counts(len(scores), tuple(counts_up_to(scores, question.values).tolist()))
     sketch = order_sketch(scores, len(scores), gap)
     known = np.cumsum([0, *sketch.weights])
-    found = known[np.searchsorted(np.array(sketch.values), question.values, side="right")]
-    return Counts(len(scores), tuple(found.tolist()))
+    counts = known[np.searchsorted(np.array(sketch.values), question.values, side="right")]
+    return Counts(len(scores), tuple(counts.tolist()))
 
 
 def weighted_points(points: Iterable[tuple[float, Any]], min_gap: int) -> WeightedPoints:

@@ -73,7 +73,7 @@ class StoredCalibration(Calibration):
 
     def part(self, *, label: int | None = None, group: str | None = None) -> Calibration:
         """Return the points of one class, or of one group."""
-        places = [place for place, names in enumerate(self.names) if group in names]
+        places = [code for code, names in enumerate(self.names) if group in names]
         kept = [
             part
             for part in self.parts
@@ -87,11 +87,11 @@ class StoredCalibration(Calibration):
 
     def sizes(self, *kinds: str) -> npt.NDArray[np.int64]:
         """Return how many points each class has, each combination of groups, or both crossed."""
-        found = Counter[tuple[int, ...]]()
+        cells = Counter[tuple[int, ...]]()
         for piece, _ in self.parts:
             by = {"class": piece.label, "group": piece.group}
-            found[tuple(by[kind] for kind in kinds)] += piece.length
-        return np.array(list(found.values()), dtype=np.int64) // self.columns
+            cells[tuple(by[kind] for kind in kinds)] += piece.length
+        return np.array(list(cells.values()), dtype=np.int64) // self.columns
 
     def digest(self) -> str:
         """Return a digest by which the same sample is known again; it stays at the agent."""

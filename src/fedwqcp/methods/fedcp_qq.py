@@ -302,13 +302,13 @@ def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pai
         still = low < high
         low = np.where(still & ~enough, middle + 1, low)
         high = np.where(still & enough, middle, high)
-    found = low <= n
-    if not found.any():
+    enough = low <= n
+    if not enough.any():
         return None
-    reached = np.where(found, coverage(np.minimum(low, n)), np.inf)
+    reached = np.where(enough, coverage(np.minimum(low, n)), np.inf)
     ties = np.flatnonzero(reached <= reached.min() + 1e-12)
-    at = min(ties, key=lambda i: (low[i], i))
-    return Pair(int(low[at]), int(at) + 1, float(reached[at]))
+    best = min(ties, key=lambda i: (low[i], i))
+    return Pair(int(low[best]), int(best) + 1, float(reached[best]))
 
 
 def mean_coverages(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:

@@ -78,17 +78,17 @@ class ClassSketches(Summary):
             raise InputError("must be one tuple for each count", field="values")
         check_scores(tuple(chain(*self.values)), "values")
         check_sizes(self.counts, "counts")
-        for n, found in zip(self.counts, self.values, strict=True):
-            if len(found) > n:
+        for n, scores in zip(self.counts, self.values, strict=True):
+            if len(scores) > n:
                 raise InputError("must be at most as many as the class has points", field="values")
-            if list(found) != sorted(found):
+            if list(scores) != sorted(scores):
                 raise InputError("must not decrease within a class", field="values")
 
     def sizes(self) -> tuple[int, ...]:
         return (sum(self.counts),)
 
     def scores(self) -> tuple[float, ...]:
-        sent = (value for found in self.values for value in found)
+        sent = (value for scores in self.values for value in scores)
         # the least score that a rounded one can stand for: the largest may round past its bound
         return tuple(v - ROUNDING * abs(v) if v < inf else v for v in sent)
 
@@ -281,15 +281,15 @@ class FedLSCP(OneShot[ClassSketches]):
     def _cells(self, summaries: Sequence[ClassSketches], alpha: float) -> list[tuple[Cell, ...]]:
         """Read the summaries, which must be of the same classes and ranks."""
         C = most_common(len(summary.counts) for summary in summaries)
-        found = []
+        agents = []
         for position, summary in enumerate(summaries):
             cells = read_cells(summary, alpha, self._limits)
             if cells is None or len(cells) != C:
                 raise UnfitAnswerError(
                     position, f"must hold {C} classes, each with the scores at its ranks"
                 )
-            found.append(cells)
-        return found
+            agents.append(cells)
+        return agents
 
     def _targets(self, counts: Floats) -> Floats:
         """Return the target label distribution of each agent, shape (M, C)."""
@@ -371,14 +371,14 @@ class Cell(msgspec.Struct, frozen=True, eq=False):
         """
         values = np.concatenate(([low], self.values))
         after = np.searchsorted(self.values, q, side="right") + 1
-        found = np.concatenate(([0], self.ranks))[after - 1].astype(np.float64)
+        counts = np.concatenate(([0], self.ranks))[after - 1].astype(np.float64)
         inside = (after < len(values)) & (q > low)
         i = after[inside]
         with np.errstate(over="ignore", invalid="ignore"):  # a Byzantine agent may send +-1e308
             share = (q[inside] - values[i - 1]) / (values[i] - values[i - 1])
         between = self.steps[i - 1] - 1
-        found[inside] += np.nan_to_num(share) * between
-        return found
+        counts[inside] += np.nan_to_num(share) * between
+        return counts
 
 
 def read_cells(
@@ -399,7 +399,7 @@ def read_cells(
 
 def grid_of(agents: Sequence[Sequence[Cell]]) -> Floats:
     """Return the places that thresholds are chosen from: the scores sent, or some of very many."""
-    cells = [cell for found in agents for cell in found]
+    cells = [cell for agent in agents for cell in agent]
     every = np.unique(np.concatenate([cell.values for cell in cells]))
     most = min(4096, MOST_READ // len(cells))
     if len(every) <= most:
@@ -429,13 +429,13 @@ def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -
 
     m_c(q) is how many of its own points of class c surely lie at or below q. Shapes: pi (M, C).
     """
-    found = []
+    thresholds = []
     for cells, shares in zip(agents, pi, strict=True):
         places = np.concatenate([cell.values for cell in cells])
         sure = [p * cell.steps / (cell.n + 1) for p, cell in zip(shares, cells, strict=True)]
         order = np.argsort(places)
-        found.append(first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
-    return np.array(found)
+        thresholds.append(first_reaching(places[order], np.cumsum(np.hstack(sure)[order]), alpha))
+    return np.array(thresholds)
 
 
 def shrunk_thresholds(
@@ -450,9 +450,9 @@ def shrunk_thresholds(
     shrinkage = Shrinkage(counts, _FIRST_GUESS if n0 is None else n0)
     q = _reaching(grid, shrinkage, known, pi, alpha)
     for _ in range(PASSES - 1 if n0 is None else 0):
-        at = np.searchsorted(grid, q)  # each is a place of the grid, or beyond it
+        places = np.searchsorted(grid, q)  # each is a place of the grid, or beyond it
         covered = np.where(
-            np.isinf(q)[:, None], counts > 0, known[np.arange(len(q)), :, at % len(grid)]
+            np.isinf(q)[:, None], counts > 0, known[np.arange(len(q)), :, places % len(grid)]
         )
         better = Shrinkage(counts, dispersion(counts, covered))
         if better.n0 == shrinkage.n0:
@@ -491,10 +491,12 @@ class Shrinkage:
         """
         mass, others = pi * self.share, self.others
         from_others = np.divide(mass, others, out=np.zeros_like(mass), where=others > 0)
-        own = pi * (1 - self.share) - from_others * self.worth  # without its own part of ``total``
+        of_agent = (
+            pi * (1 - self.share) - from_others * self.worth
+        )  # without its own part of ``total``
         total = np.einsum("kc,kcg->cg", self.worth, known)
-        found: Floats = np.einsum("kc,kcg->kg", own, known) + from_others @ total
-        return found
+        mixed: Floats = np.einsum("kc,kcg->kg", of_agent, known) + from_others @ total
+        return mixed
 
 
 def dispersion(counts: Floats, covered: Floats) -> float:
@@ -513,12 +515,12 @@ def dispersion(counts: Floats, covered: Floats) -> float:
         if not len(n):
             continue
         S, Q = np.add.reduceat(shares[order], first), np.add.reduceat(shares[order] ** 2, first)
-        for m, M, own, squares in zip(n, size, S, Q, strict=True):  # all pairs of two sizes at once
+        for m, M, s, squares in zip(n, size, S, Q, strict=True):  # all pairs of two sizes at once
             h, w = n * m / (n + m), n / (n + m)
-            apart = M * Q + size * squares - 2 * S * own
-            p = w * M * S + (1 - w) * size * own
-            p2 = w**2 * M * Q + (1 - w) ** 2 * size * squares + 2 * w * (1 - w) * S * own
-            chance = p - p2 - (n == m) * (own - squares)  # without an agent beside itself
+            apart = M * Q + size * squares - 2 * S * s
+            p = w * M * S + (1 - w) * size * s
+            p2 = w**2 * M * Q + (1 - w) ** 2 * size * squares + 2 * w * (1 - w) * S * s
+            chance = p - p2 - (n == m) * (s - squares)  # without an agent beside itself
             kept = np.minimum(h, _MOST_OF_A_PAIR) / h
             excess += float((kept * (h * apart - chance)).sum())
             expected += float((kept * 2 * h * chance).sum())

@@ -109,9 +109,9 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
         return super().check(question, answer, earlier, terms)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        (own,) = one_score(cal, alpha, self.overflow)
+        (threshold,) = one_score(cal, alpha, self.overflow)
         tail = tail_ranks(cal.n, alpha, self.tail) if self.tail else ()
-        return (Disclosure.of_ranks(cal.n, (*own.ranks, *tail)),)
+        return (Disclosure.of_ranks(cal.n, (*threshold.ranks, *tail)),)
 
     @property
     def traits(self) -> Traits:

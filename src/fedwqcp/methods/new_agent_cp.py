@@ -156,8 +156,8 @@ def _smallest(agents: Sequence[WeightedPoints], least: Fraction) -> float:
     points = np.unique(np.concatenate([values for values, _ in known] or [np.empty(0)]))
 
     def enough(place: int) -> bool:
-        at = points[place]
-        counts = [int(c[np.searchsorted(values, at, side="right")]) for values, c in known]
+        value = points[place]
+        counts = [int(c[np.searchsorted(values, value, side="right")]) for values, c in known]
         return _reaches(counts, sizes, least)
 
     first = bisect_left(range(len(points)), True, key=enough)

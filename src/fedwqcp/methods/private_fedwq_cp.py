@@ -161,7 +161,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             failure /= 2  # the size may be overstated with the other half
             n = noised_size(cal.n, self.size_epsilon, rng)
             least = n - size_margin(self.size_epsilon, failure)
-        found = mechanism(
+        noisy = mechanism(
             least,
             alpha,
             epsilon=self.epsilon,
@@ -170,8 +170,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             form=self.form,
             failure=failure,
         )
-        if found is not None:
-            q_k = float(edges[found.draw(count_bins(cal.scores, edges), rng)])
+        if noisy is not None:
+            q_k = float(edges[noisy.draw(count_bins(cal.scores, edges), rng)])
         else:
             top = 1.0 if self.bounds is None else float(self.bounds[1])
             q_k = top if self.overflow == "clip" and n else inf
@@ -183,8 +183,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         return FedWQCP(self.overflow).aggregate(answers, alpha)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        own = expect(answer, PrivateQuantile)
-        if (own.epsilon, own.size_epsilon) != (self._spent, self.size_epsilon):
+        sent = expect(answer, PrivateQuantile)
+        if (sent.epsilon, sent.size_epsilon) != (self._spent, self.size_epsilon):
             raise InputError(
                 f"must be the round's {self._spent:g}, {self.size_epsilon:g} of it on n",
                 field="epsilon",

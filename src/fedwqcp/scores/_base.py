@@ -195,11 +195,11 @@ class LabelScore(Score):
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
         """Check probabilities and score one label per row."""
         dispatch.check(p)
-        found = np.empty(len(p))
+        scores_of_labels = np.empty(len(p))
         for rows in blocks(*p.shape):
             scores = self._of_every_label(p[rows], None if u is None else u[rows])
-            found[rows] = np.take_along_axis(scores, y[rows, None], axis=1)[:, 0]
-        return found
+            scores_of_labels[rows] = np.take_along_axis(scores, y[rows, None], axis=1)[:, 0]
+        return scores_of_labels
 
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         """Check probabilities and mark the labels of each set."""
@@ -225,8 +225,8 @@ class LabelScore(Score):
         dispatch.check(p)
         by_row = q.ndim == 2 and len(q) > 1
         for rows in blocks(*p.shape):
-            own = q[rows] if by_row else q
-            yield rows, self._block(p[rows], own, rule, None if u is None else u[rows])
+            thresholds = q[rows] if by_row else q
+            yield rows, self._block(p[rows], thresholds, rule, None if u is None else u[rows])
 
     def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         """Mark the labels of each set by scoring every label."""
@@ -294,7 +294,7 @@ class RankedScore(LabelScore):
         return "mass"
 
     @abstractmethod
-    def _formula(self, place: Ranked, u: Floats | float) -> Floats:
+    def _formula(self, ranked: Ranked, u: Floats | float) -> Floats:
         """Return the score of labels at these places; u = 1 where nothing is random."""
 
     def _places(self, p: Probabilities) -> Ranked:
@@ -336,8 +336,8 @@ class RankedScore(LabelScore):
     def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         mask = super()._block(p, q, rule, u)
         if rule == "until":
-            place = self._places(p)
-            mask |= (self._formula(place.previous(), 1.0) < q) | (place.rank == 1)
+            ranked = self._places(p)
+            mask |= (self._formula(ranked.previous(), 1.0) < q) | (ranked.rank == 1)
         return mask
 
     def _top(self, p: Probabilities) -> Bools:
@@ -394,10 +394,10 @@ class IntervalScore(Score):
                 return self._of(out, as_floats(y, "y", (len(out),)))
             out = as_floats(outputs, *self._expected(), checked=False)
             values = as_floats(y, "y", (len(out),), checked=False)
-            found = dispatch.interval_scores(out, values)
+            compiled = dispatch.interval_scores(out, values)
             return (
-                found
-                if found is not None
+                compiled
+                if compiled is not None
                 else self._of(self._outputs(out), as_floats(values, "y", (len(out),)))
             )
 
@@ -424,10 +424,10 @@ class IntervalScore(Score):
                 return self._invert(self._outputs(out), q_low, q_high)
 
             low, high = np.broadcast_to(q, 2).tolist()
-            found = dispatch.interval_ends(out, (low, high))
-            if found is None:
+            ends = dispatch.interval_ends(out, (low, high))
+            if ends is None:
                 return self._invert(self._outputs(out), q_low, q_high)
-            return Intervals(*found)
+            return Intervals(*ends)
 
     @abstractmethod
     def _of(self, out: Floats, y: Floats) -> Floats:

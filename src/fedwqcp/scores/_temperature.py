@@ -78,16 +78,16 @@ def fit_temperature(logits: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     1.82047845325...
     """
     z = _below_top(logits)
-    own = z[np.arange(len(z)), as_labels(labels, *z.shape)]
-    if (own == 0).all():
+    of_label = z[np.arange(len(z)), as_labels(labels, *z.shape)]
+    if (of_label == 0).all():
         raise InputError(_UNFIT.format(f"the highest logit is right in all {len(z)} rows"))
     unit = float(-z.min())  # then steepness is a number without a unit
-    z, own = z / unit, own / unit
-    if _slope(z, own, 0.0)[0] >= 0:
+    z, of_label = z / unit, of_label / unit
+    if _slope(z, of_label, 0.0)[0] >= 0:
         raise InputError(_UNFIT.format("the logits say no more of them than chance"))
-    if _slope(z, own, _STEEPEST)[0] <= 0:
+    if _slope(z, of_label, _STEEPEST)[0] <= 0:
         raise InputError(_UNFIT.format("the highest logits are right, or nearly equal where not"))
-    return unit / _root(z, own)
+    return unit / _root(z, of_label)
 
 
 def _below_top(logits: npt.ArrayLike) -> Floats:
@@ -96,24 +96,24 @@ def _below_top(logits: npt.ArrayLike) -> Floats:
     if z.shape[1] < 2:
         raise InputError(f"logits must be of at least two classes, got shape {z.shape}")
     with np.errstate(over="ignore"):  # further apart than the largest float
-        found: Floats = np.maximum(z - z.max(axis=1, keepdims=True), -np.finfo(np.float64).max)
-    return found
+        below: Floats = np.maximum(z - z.max(axis=1, keepdims=True), -np.finfo(np.float64).max)
+    return below
 
 
-def _slope(z: Floats, own: Floats, b: float) -> tuple[float, float]:
+def _slope(z: Floats, of_label: Floats, b: float) -> tuple[float, float]:
     """Return the first two derivatives of the mean loss in the steepness b."""
     p = np.exp(b * z)
     p /= p.sum(axis=1, keepdims=True)
     mean = (p * z).sum(axis=1)
     spread = (p * z**2).sum(axis=1) - mean**2
-    return float((mean - own).mean()), float(spread.mean())
+    return float((mean - of_label).mean()), float(spread.mean())
 
 
-def _root(z: Floats, own: Floats) -> float:
+def _root(z: Floats, of_label: Floats) -> float:
     """Return where the slope, which grows, is zero: by Newton's steps, halving where they leave."""
     low, high, b = 0.0, _STEEPEST, 0.0
     for _ in range(_STEPS):
-        slope, curvature = _slope(z, own, b)
+        slope, curvature = _slope(z, of_label, b)
         low, high = (b, high) if slope < 0 else (low, b)
         step = b - slope / curvature if curvature > 0 else high
         after = step if low <= step < high else (low + high) / 2

@@ -52,10 +52,10 @@ class APS(RankedScore):
     def _grows_with(self) -> GrowsWith | None:
         return "mass" if self.precision == "exact" else None
 
-    def _formula(self, place: Ranked, u: Floats | float) -> Floats:
+    def _formula(self, ranked: Ranked, u: Floats | float) -> Floats:
         if isinstance(u, float) and u == 1:
-            return place.upto  # the same number, since these sums are exact
-        return place.before + u * (place.upto - place.before)
+            return ranked.upto  # the same number, since these sums are exact
+        return ranked.before + u * (ranked.upto - ranked.before)
 
     def _places(self, p: Probabilities) -> Ranked:
         return rank_every_label(p) if self.precision == "exact" else rank_in_float32(p)

@@ -84,13 +84,13 @@ class Mask(Score):
                 f"must have the shape of the probability map, {p.shape}, got {truth.shape}",
                 field="mask",
             )
-        inside, found = truth.astype(np.bool_).ravel(), np.zeros(2 * (BINS + 1), np.int64)
+        inside, counts = truth.astype(np.bool_).ravel(), np.zeros(2 * (BINS + 1), np.int64)
         if truth.dtype != np.bool_ and (truth.ravel() != inside).any():
             raise InputError("must hold 1 inside an object and 0 outside", field="mask")
-        for rows, place in _places(p):
-            place[:] += np.multiply(inside[rows], BINS + 1, dtype=np.intp)
-            found += np.bincount(place, minlength=len(found))
-        outside, within = found.reshape(2, -1)
+        for rows, codes in _places(p):
+            codes[:] += np.multiply(inside[rows], BINS + 1, dtype=np.intp)
+            counts += np.bincount(codes, minlength=len(counts))
+        outside, within = counts.reshape(2, -1)
         return np.stack([outside + within, within])
 
     def weights(self, inside: Integers) -> Floats:
@@ -123,8 +123,8 @@ class Mask(Score):
         """
         p, cut = as_map(probability_map), self.cut(threshold)
         mask = np.empty(p.size, np.bool_)
-        for rows, place in _places(p):
-            np.less(place, cut, out=mask[rows])
+        for rows, codes in _places(p):
+            np.less(codes, cut, out=mask[rows])
         return mask.reshape(p.shape)
 
 

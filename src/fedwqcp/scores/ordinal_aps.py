@@ -45,8 +45,8 @@ class OrdinalAPS(RankedScore):
     def _grows_with(self) -> GrowsWith | None:
         return None  # the order is that of blocks, not of masses
 
-    def _formula(self, place: Ranked, u: Floats | float) -> Floats:
-        return place.before + u * (place.upto - place.before)
+    def _formula(self, ranked: Ranked, u: Floats | float) -> Floats:
+        return ranked.before + u * (ranked.upto - ranked.before)
 
     def _places(self, p: Probabilities) -> Ranked:
         fixed = fixed_point(p)

@@ -53,6 +53,6 @@ class RAPS(RankedScore):
             0, n_classes - self.k_reg
         )
 
-    def _formula(self, place: Ranked, u: Floats | float) -> Floats:
-        mass = place.before + u * (place.upto - place.before)
-        return mass + self.penalty * np.maximum(0, place.rank - self.k_reg)
+    def _formula(self, ranked: Ranked, u: Floats | float) -> Floats:
+        mass = ranked.before + u * (ranked.upto - ranked.before)
+        return mass + self.penalty * np.maximum(0, ranked.rank - self.k_reg)

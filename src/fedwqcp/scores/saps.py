@@ -52,6 +52,6 @@ class SAPS(RankedScore):
     def _grows_with(self) -> GrowsWith:
         return "top"
 
-    def _formula(self, place: Ranked, u: Floats | float) -> Floats:
-        steps = place.rank - 2 + u
-        return np.where(place.rank == 1, u * place.top, place.top + steps * self.penalty)
+    def _formula(self, ranked: Ranked, u: Floats | float) -> Floats:
+        steps = ranked.rank - 2 + u
+        return np.where(ranked.rank == 1, u * ranked.top, ranked.top + steps * self.penalty)

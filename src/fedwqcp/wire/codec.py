@@ -132,10 +132,10 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "u
     except msgspec.ValidationError as error:
         if (version := _version(data)) not in (None, VERSION):  # which has other fields, too
             raise MalformedMessageError(source, "version", other_version(version)) from None
-        reason, place = reason_and_place(error)
+        reason, field = reason_and_place(error)
         if isinstance(wrong := error.__cause__, InputError):
-            reason, place = wrong.reason, wrong.field
-        raise MalformedMessageError(source, place or "message", reason) from None
+            reason, field = wrong.reason, wrong.field
+        raise MalformedMessageError(source, field or "message", reason) from None
     except InputError as error:
         raise MalformedMessageError(source, error.field or "message", error.reason) from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -195,8 +195,8 @@ def holds(data: bytes) -> Literal["round", "release", "answer", "ask"] | None:
 
 def mistaken_for(wanted: str, data: bytes) -> str | None:
     """Say what a file holds instead of what is wanted, for an error; None if `holds` cannot."""
-    found = holds(data)
-    return None if found in (None, wanted) else _DESCRIBED[found]
+    kind = holds(data)
+    return None if kind in (None, wanted) else _DESCRIBED[kind]
 
 
 _DESCRIBED = {
@@ -218,8 +218,8 @@ def method_of(data: bytes, source: str) -> str:
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        found = mistaken_for("release", data)
-        what = f"is {found}, not a release" if found else "cannot be read as a release"
+        other = mistaken_for("release", data)
+        what = f"is {other}, not a release" if other else "cannot be read as a release"
         raise RecordError(
             f"{source} {what}: pass the release or the record that `server close` wrote "
             "(release-ID.json, round-ID.record.json)"
@@ -240,10 +240,10 @@ def _decoder(cls: Any, kinds: Kinds) -> msgspec.json.Decoder[Any]:
 def _version(data: bytes) -> int | None:
     """Return the version that a message says it has, as far as that can be read."""
     try:
-        found = msgspec.json.decode(data, type=_Versioned)
+        versioned = msgspec.json.decode(data, type=_Versioned)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return found.round.version if isinstance(found.round, _Version) else found.version
+    return versioned.round.version if isinstance(versioned.round, _Version) else versioned.version
 
 
 def _read(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:

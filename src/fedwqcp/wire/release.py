@@ -198,8 +198,8 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             ``used``, ``refused``, ``no answer``, or ``not asked`` where each agent predicts from
             its own data alone.
         """
-        found = self.record(agent).status
-        return "no answer" if found == "missing" else found
+        status = self.record(agent).status
+        return "no answer" if status == "missing" else status
 
     def bytes_up(self, agent: str) -> int:
         """Return the encoded bytes that an agent sent.
@@ -293,8 +293,8 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             values = [self._value(agent, task) for task in self.tasks_of(alpha, place)]
             return np.array(values if len(values) > 1 else values[0], dtype=np.float64)
 
-        found = threshold_by(self.round, _of_group, group)
-        return found if found.ndim else float(found)
+        threshold = threshold_by(self.round, _of_group, group)
+        return threshold if threshold.ndim else float(threshold)
 
     def by_group(self, agent: str | None, alpha: float | None = None) -> dict[str, float | Floats]:
         """Return the threshold of every group, by name.
@@ -347,11 +347,11 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
         """
         alphas, alpha = self.round.alphas, plain(alpha)
         if alpha is None and len(alphas) == 1:
-            at = 0
+            level = 0
         elif (type(alpha) is float or fits(alpha, float)) and alpha in alphas:
-            at = alphas.index(alpha)
+            level = alphas.index(alpha)
         else:
-            levels = ", ".join(f"{each:g}" for each in alphas)
+            levels = ", ".join(f"{level:g}" for level in alphas)
             if alpha is None:
                 raise InputError(
                     f"the round has several levels, {levels}",
@@ -362,7 +362,7 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             )
         groups = len(self.round.group_names) or 1
         columns = len(self.outcomes) // (groups * len(alphas))
-        first = (at * groups + group) * columns
+        first = (level * groups + group) * columns
         return range(first, first + columns)
 
     def position(self, agent: str | None, task: int = 0) -> int | None:
@@ -386,14 +386,14 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
     @cached_property
     def _places(self) -> dict[str | None, dict[str, int]]:
         """Where each used agent stands among them; and by group, among those with points of it."""
-        found: dict[str | None, dict[str, int]] = {
-            None: {name: at for at, name in enumerate(self.used)}
+        positions: dict[str | None, dict[str, int]] = {
+            None: {name: position for position, name in enumerate(self.used)}
         }
         for group, names in self.absent.items():
             absent = set(names)
             there = (name for name in self.used if name not in absent)
-            found[group] = {name: at for at, name in enumerate(there)}
-        return found
+            positions[group] = {name: position for position, name in enumerate(there)}
+        return positions
 
     def _places_in(self, task: int) -> dict[str, int]:
         """Return where agents stand among those whose answers a task was solved with."""

@@ -299,13 +299,13 @@ class CPhet(Method[Summary]):
         return fit_mixture(cal.featured("cphet"), cal.labels)
 
     def _ratios(
-        self, x: Floats, densities: FeatureDensities | None, own: GaussianMixture | None
+        self, x: Floats, densities: FeatureDensities | None, density: GaussianMixture | None
     ) -> Floats:
         """Return density ratios, uncut: x (n, d) -> (T, n)."""
         if self._uniform:
             return np.ones((1, len(x)))
         if self.scope == "local" or densities is None:
-            return local_ratios(self.target, own, densities, x)
+            return local_ratios(self.target, density, densities, x)
         return pooled_ratios(self.target, densities, x)
 
     def _weights(self, cal: Calibration, densities: FeatureDensities | None) -> Floats:
@@ -313,22 +313,24 @@ class CPhet(Method[Summary]):
         if self._uniform or cal.n == 0:
             T = len(densities.sizes) if densities and self.target == "own" else 1
             return np.ones((T, cal.n))
-        own = self._density(cal) if self.scope == "local" else None
-        return clip_weights(self._ratios(cal.featured("cphet"), densities, own), self.clip_weights)
+        density = self._density(cal) if self.scope == "local" else None
+        return clip_weights(
+            self._ratios(cal.featured("cphet"), densities, density), self.clip_weights
+        )
 
     def _search(
         self, totals: Floats, densities: FeatureDensities, alpha: float
     ) -> Exchange[Summary, Floats]:
         """Search for the weighted quantiles on sums of weights."""
         level, T = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals, len(totals)
-        found = search_sums(
+        search = search_sums(
             lambda probes: SumsAt(probes, densities),
             lambda sums: sums >= level,
             T,
             T,
             answer_size=_answer_size(densities),
         )
-        return (yield from found)
+        return (yield from search)
 
 
 def _check_weights(sent: Weighed, n: int, largest: Floats, *, exact: bool) -> Floats:

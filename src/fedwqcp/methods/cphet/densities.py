@@ -73,14 +73,14 @@ def _log_densities(constants: Floats, means: Floats, inverses: Floats, x: Floats
     Shapes: constants (M, k), means (M, k, d), inverses (M, k, d, d), x (n, d) -> (M, n).
     """
     (M, k), (n, d) = constants.shape, x.shape
-    found = np.empty((M, n))
+    logs = np.empty((M, n))
     at_once = max(1, _BLOCK // max(1, k * n * d))
     for i in range(0, M, at_once):
         block = slice(i, i + at_once)
         z = (x - means[block, :, None]) @ inverses[block].swapaxes(2, 3)  # (block, k, n, d)
         terms = constants[block, :, None] - 0.5 * np.square(z).sum(axis=3)
-        found[block] = np.logaddexp.reduce(terms, axis=1)
-    return found
+        logs[block] = np.logaddexp.reduce(terms, axis=1)
+    return logs
 
 
 def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixture | None:
@@ -235,12 +235,12 @@ class FeatureDensities(Payload, dict=True):
     def _by_components(self) -> list[tuple[list[int], Floats, Floats, Floats]]:
         """The agents whose mixtures have equally many components, with these side by side."""
         groups: dict[int, list[tuple[int, GaussianMixture]]] = {}
-        for at, mixture in enumerate(_read_mixtures(self.mixtures)):
+        for position, mixture in enumerate(_read_mixtures(self.mixtures)):
             if mixture is not None:
-                groups.setdefault(len(mixture.weights), []).append((at, mixture))
+                groups.setdefault(len(mixture.weights), []).append((position, mixture))
         return [
             (
-                [at for at, _ in group],
+                [position for position, _ in group],
                 np.stack([mixture.constants for _, mixture in group]),
                 np.stack([mixture.means for _, mixture in group]),
                 np.stack([mixture.inverses for _, mixture in group]),
@@ -250,10 +250,10 @@ class FeatureDensities(Payload, dict=True):
 
     def log_densities(self, x: Floats) -> Floats:
         """Return every agent's log density: x (n, d) -> (M, n); -inf for an agent without one."""
-        found = np.full((len(self.mixtures), len(x)), -inf)
+        logs = np.full((len(self.mixtures), len(x)), -inf)
         for agents, constants, means, inverses in self._by_components:
-            found[agents] = _log_densities(constants, means, inverses, x)
-        return found
+            logs[agents] = _log_densities(constants, means, inverses, x)
+        return logs
 
     def log_mixture(self, log_densities: Floats) -> Floats:
         """Return the log density of the agents' mixture with shares N_i / N; -inf without any.
@@ -315,20 +315,20 @@ def largest_ratios(target: Target, densities: FeatureDensities) -> Floats:
 
 
 def local_ratios(
-    target: Target, own: GaussianMixture | None, densities: FeatureDensities | None, x: Floats
+    target: Target, source: GaussianMixture | None, densities: FeatureDensities | None, x: Floats
 ) -> Floats:
     """Return P*(x) / P_i(x), which reweights the scores of agent i alone; 0 without a P_i.
 
     Shapes: x (n, d) -> (1, n).
     """
-    if own is None:
+    if source is None:
         return np.zeros((1, len(x)))
-    _check_features(x, (own.numbers(), *(densities.mixtures if densities else ())))
+    _check_features(x, (source.numbers(), *(densities.mixtures if densities else ())))
     if densities is not None:
-        return ratio(densities.log_mixture(densities.log_densities(x))[None], own.log_density(x))
+        return ratio(densities.log_mixture(densities.log_densities(x))[None], source.log_density(x))
     if isinstance(target, str):
         raise InputError("the agents' mixture needs the densities of all agents")
-    return ratio(_log_named(target, x), own.log_density(x))
+    return ratio(_log_named(target, x), source.log_density(x))
 
 
 def _check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
