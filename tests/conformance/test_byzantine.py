@@ -450,7 +450,7 @@ LOCAL, SHARED = {"local-quantile"}, {"value"}
             "fedls-cp",
             {"class-sketches"},
             set(),
-            {"values", "borrowed", "unseen", "unknown", "sizes", "n0"},
+            {"values", "unknown"},
         ),
         ("dp-fedcp", {"label-counts", "step"}, {"descend-from"}, {"values"}),
         (

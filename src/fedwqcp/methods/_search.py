@@ -9,10 +9,9 @@ which share their probes.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import inf, isnan, nextafter
 from typing import Any, TypeVar
 
@@ -89,62 +88,6 @@ class Counts(Summary):
         return (self.n,)
 
 
-@dataclass(frozen=True, slots=True)  # a server may hold a million
-class CountClaims:
-    """What an agent said of its empirical distribution function: bounds on F at some values.
-
-    Counts within these bounds are the counts of some sample of n scores.
-    """
-
-    n: int  # as in its first answer
-    low: tuple[float, ...] = ()
-    least: tuple[int, ...] = ()  # F(low) >= least; both never decrease
-    high: tuple[float, ...] = ()
-    most: tuple[int, ...] = ()  # F(high) <= most; both never decrease
-
-    @classmethod
-    def of_ranks(cls, n: int, *ranked: tuple[float, int], low: float = -inf) -> CountClaims:
-        """Bind an agent to its size, the range of scores, and order statistics that it sent.
-
-        Nothing lies below ``low``; a score s of rank r has F(s) >= r, and F(v) < r for v < s.
-        """
-        values = tuple(value for value, _ in sorted(ranked))
-        ranks = tuple(rank for _, rank in sorted(ranked))
-        edges = ((low, 1), *sorted(ranked)) if low > -inf else tuple(sorted(ranked))
-        below = tuple(nextafter(value, -inf) for value, _ in edges)
-        return cls(n, values, ranks, below, tuple(rank - 1 for _, rank in edges))
-
-    def extended(self, values: tuple[float, ...], answer: Counts) -> CountClaims:
-        """Return the bounds with the counts of one more answer, which must fit them."""
-        counts = answer.counts
-        if answer.n != self.n:
-            raise InputError(f"must be {self.n} as in the first answer, got {answer.n}", field="n")
-        if len(counts) != len(values):
-            raise InputError(
-                f"must be {len(values)}, one for each value, got {len(counts)}", field="counts"
-            )
-        for value, count in zip(values, counts, strict=True):
-            below, above = bisect_right(self.low, value), bisect_left(self.high, value)
-            if (below and count < self.least[below - 1]) or (
-                above < len(self.high) and count > self.most[above]
-            ):
-                raise InputError("must fit those given before", field="counts")
-        # a search narrows: what lies beyond its nearest bounds is never asked again
-        low, least = _merged(self.low, self.least, values, counts)
-        high, most = _merged(self.high, self.most, values, counts)
-        falling = tuple(accumulate(reversed(most), min))
-        return CountClaims(self.n, low, tuple(accumulate(least, max)), high, falling[::-1])
-
-
-def check_counts(question: Question, answer: Summary, earlier: Any, low: float) -> CountClaims:
-    """Check counts against the first answer, a size alone, and all counts given since."""
-    counts = expect(answer, Counts)
-    if not isinstance(question, CountAt):
-        return CountClaims.of_ranks(counts.n, low=low)
-    claims: CountClaims = earlier.extended(question.values, counts)
-    return claims
-
-
 ANSWER_SIZE = 512
 """An answer holds about this many numbers, where there are few problems."""
 
@@ -183,30 +126,46 @@ class SumClaims:
             return cls(totals, slack)
         return cls(totals, slack, np.array([nextafter(low, -inf)]), np.zeros((1, len(totals))))
 
-    def extended(self, probes: Sequence[float], answer: Sums) -> SumClaims:
+    def extended(
+        self, probes: Sequence[float], values: Sequence[float], field: str = "values"
+    ) -> SumClaims:
         """Return the sums with those of one more answer, which must fit them."""
         G = len(self.totals)
-        if len(answer.values) != len(probes) * G:
+        if len(values) != len(probes) * G:
             raise InputError(
-                f"must be {len(probes) * G}, one for each probe and group, "
-                f"got {len(answer.values)}",
-                field="values",
+                f"must be {len(probes) * G}, one for each probe and group, got {len(values)}",
+                field=field,
             )
-        new = np.array(answer.values, dtype=np.float64).reshape(len(probes), G)
+        new = np.array(values, dtype=np.float64).reshape(len(probes), G)
         if not self.slack and not (new % 1 == 0).all():
-            raise InputError("must be whole numbers, as counts are", field="values")
+            raise InputError("must be whole numbers, as counts are", field=field)
         known = np.concatenate([self.probes, probes])
         order = np.argsort(known, kind="stable")
         known, sums = known[order], np.vstack([self.sums.reshape(-1, G), new])[order]
         slack = self.slack * self.totals
         if (sums[-1:] > self.totals + slack).any():
-            raise InputError(
-                "must not pass the agent's whole mass, as it said before", field="values"
-            )
+            raise InputError("must not pass the agent's whole mass, as it said before", field=field)
         steps, same = np.diff(sums, axis=0), np.diff(known) == 0
         if (steps < -slack).any() or (steps[same] > slack).any():
-            raise InputError("must fit those given before, and never fall", field="values")
+            raise InputError("must fit those given before, and never fall", field=field)
         return SumClaims(self.totals, self.slack, known, sums)
+
+
+def check_counts(question: Question, answer: Summary, earlier: Any, low: float) -> SumClaims:
+    """Check counts against the first answer, a size alone, and all counts given since."""
+    counts = expect(answer, Counts)
+    if not isinstance(question, CountAt):
+        return SumClaims.of(np.array([float(counts.n)]), low=low, slack=0.0)
+    claims: SumClaims = earlier
+    if [counts.n] != claims.totals:
+        raise InputError(
+            f"must be {claims.totals[0]:.0f} as in the first answer, got {counts.n}", field="n"
+        )
+    claims = claims.extended(question.values, counts.counts, "counts")
+    # a search narrows: what lies beyond the nearest values is never asked again
+    first, last = np.searchsorted(claims.probes, (question.values[0], question.values[-1]))
+    near = slice(max(0, first - 1), last + 2)
+    return replace(claims, probes=claims.probes[near], sums=claims.sums[near])
 
 
 def check_probes(asked: int, most: int) -> None:
@@ -343,20 +302,6 @@ def _search(
             if first < len(keys):
                 highs[p] = min(highs[p], keys[first])
     return np.array([from_key(high) for high in highs])
-
-
-def _merged(
-    known: tuple[float, ...],
-    bounds: tuple[int, ...],
-    values: tuple[float, ...],
-    counts: tuple[int, ...],
-) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Join bounds, without those beyond the nearest on either side of the new values."""
-    first = max(0, bisect_right(known, values[0]) - 1)
-    last = bisect_left(known, values[-1]) + 1
-    old = zip(known[first:last], bounds[first:last], strict=True)
-    pairs = sorted((*old, *zip(values, counts, strict=True)))
-    return tuple(value for value, _ in pairs), tuple(bound for _, bound in pairs)
 
 
 def _keys(lows: list[int], highs: list[int], groups: int, answer_size: int) -> list[int]:

@@ -229,7 +229,7 @@ class DPFedCP(Method[Summary]):
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         if isinstance(question, CountsAt):
             counts, claims = earlier
-            return counts, claims.extended(question.probes, expect(answer, Sums))
+            return counts, claims.extended(question.probes, expect(answer, Sums).values)
         if isinstance(question, DescendFrom):
             step, K, eta = expect(answer, Step), self.local_steps, self.step_size
             check_step(step, question.q, terms.alpha, steps=K, step_size=eta)

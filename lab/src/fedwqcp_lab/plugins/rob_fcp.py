@@ -22,7 +22,7 @@ from fedwqcp.methods._answers import expect, of_kind, stacked
 from fedwqcp.methods._averages import capped
 from fedwqcp.methods._base import Exchange, Method, Schedule, Terms
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.methods._search import CountAt, CountClaims, Counts, count_steps, search_counts
+from fedwqcp.methods._search import CountAt, Counts, check_counts, count_steps, search_counts
 from fedwqcp.methods._sketches import counts_at
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.limits import BINS, POINTS
@@ -216,13 +216,9 @@ class RobFCP(Method[Summary]):
         return RobustThreshold(value, left_out, loss)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        if isinstance(question, CountAt):
-            return earlier.extended(question.values, expect(answer, Counts))
-        span = expect(answer, Span)
-        if not span.n:
-            return CountClaims(0)
-        ranked = zip(span.scores(), _span_ranks(span.n, terms.alpha), strict=True)
-        return CountClaims.of_ranks(span.n, *ranked, low=terms.low)
+        if not isinstance(question, CountAt):
+            answer = Counts(expect(answer, Span).n)
+        return check_counts(question, answer, earlier, terms.low)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:
         # one question of bins, then the search

@@ -254,7 +254,7 @@ class CPhet(Method[Summary]):
             return n, SumClaims.of(totals, low=terms.low, slack=ROUNDING)
         if isinstance(question, SumsAt):
             n, claims = earlier
-            return n, claims.extended(question.probes, expect(answer, Sums))
+            return n, claims.extended(question.probes, expect(answer, Sums).values)
         fitted = expect(answer, FittedDensity)
         if fitted.n < MIN_POINTS and fitted.density:
             raise InputError(f"must be empty with fewer than {MIN_POINTS} points", field="density")
