@@ -19,7 +19,6 @@ from fedwqcp.metrics import (
     band,
     by_class,
     by_group,
-    by_size,
     false_negatives,
     histogram,
     measure,
@@ -127,23 +126,9 @@ def test_by_class_by_hand() -> None:
 
 
 def test_by_size_of_labels_by_hand() -> None:
-    found = by_size(LabelSets(MASK), LABELS)
-    assert [(s.smallest, s.largest, s.n, s.hits) for s in found] == [
-        (0.0, 0.0, 1, 0),
-        (1.0, 1.0, 2, 2),
-        (2.0, 2.0, 2, 2),
-    ]
-
-
-def test_by_size_between_cuts_by_hand() -> None:
-    upper = np.array([-1.0, 0.5, 1.0, 1.5, 2.0, inf])
-    found = by_size(Intervals(np.zeros(6), upper), [0, 0.6, 0.6, 0.6, 0.6, 9], cuts=[1, 2, 2.5])
-    assert [(s.smallest, s.largest, s.n, s.hits) for s in found] == [
-        (0.0, 1.0, 2, 0),
-        (1.0, 2.0, 2, 2),
-        (2.0, 2.5, 1, 1),
-        (2.5, inf, 1, 1),
-    ]
+    sets = LabelSets(MASK)
+    found = by_group(sets, LABELS, sets.sizes())
+    assert [(s.group, s.n, s.hits) for s in found] == [("0", 1, 0), ("1", 2, 2), ("2", 2, 2)]
 
 
 @given(hnp.arrays(bool, st.tuples(st.integers(1, 30), st.just(4))), st.data())
@@ -151,7 +136,7 @@ def test_strata_part_the_points(mask: np.ndarray, data: st.DataObject) -> None:
     labels = data.draw(hnp.arrays(np.int64, len(mask), elements=st.integers(0, 3)))
     sets = LabelSets(mask)
     hits = int(sets.cover(labels).sum())
-    for parts in (by_class(sets, labels), by_size(sets, labels), by_size(sets, labels, [1, 3])):
+    for parts in (by_class(sets, labels), by_group(sets, labels, sets.sizes())):
         assert sum(part.n for part in parts) == len(mask)
         assert sum(part.hits for part in parts) == hits
 
@@ -187,12 +172,6 @@ NOTHING = LabelSets(np.empty((0, 2), dtype=bool))
         lambda: measure("lakeside", Intervals(np.empty(0), np.empty(0)), []),
         lambda: measure_risk("a", NOTHING, np.empty((0, 2))),
         lambda: by_class(NOTHING, []),
-        lambda: by_size(NOTHING, []),
-        lambda: by_size(Intervals(np.zeros(1), np.ones(1)), [0.5]),  # needs cuts
-        *(
-            lambda cuts=cuts: by_size(LabelSets(MASK), LABELS, cuts)
-            for cuts in ([], [0, 1], [1, 1], [2, 1], [-1, 1])
-        ),
         lambda: false_negatives(LabelSets(np.ones((1, 2), bool)), [[1, 0, 1]]),
         *(
             lambda n=n, risk=risk, level=level: Risk(n=n, risk=risk, level=level)

@@ -6,11 +6,10 @@ conformal coverage takes by chance alone. Every bin of a `histogram` of scores h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import inf, log
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,6 @@ from fedwqcp._validation import (
     Bools,
     Floats,
     as_class_labels,
-    as_floats,
     as_indicators,
     as_labels,
     as_scores,
@@ -39,11 +37,9 @@ __all__ = [
     "MaskRisk",
     "Rate",
     "Risk",
-    "Stratum",
     "band",
     "by_class",
     "by_group",
-    "by_size",
     "explained",
     "false_negatives",
     "histogram",
@@ -308,7 +304,7 @@ def by_group(
         The true labels or values.
     groups : array_like, shape (n,), or sequence of sets
         Group of each test point, text or integers, or all its groups; the labels themselves give
-        coverage by class.
+        coverage by class, ``sets.sizes()`` coverage by size.
     level : float, optional
         Confidence of the exact intervals.
 
@@ -364,88 +360,12 @@ def by_class(sets: LabelSets, labels: npt.ArrayLike, level: float = 0.95) -> tup
     InputError
         If there are no test points, or the labels do not fit the sets.
     """
-    _check_some(sets)
-    n, n_classes = sets.mask.shape
-    y = as_labels(as_class_labels(labels, sets.classes), n, n_classes)
-    counts = _counts(y, sets.cover(y), n_classes)
-    return tuple(Rate(n=n, hits=hits, level=level) for n, hits in counts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stratum(Rate):
-    """Coverage of the sets whose size lies in a range; built by `by_size`.
-
-    Parameters
-    ----------
-    smallest, largest : float
-        The range: ``smallest <= size < largest``, or one size where both are equal. A range that
-        ends at +inf holds +inf too.
-    """
-
-    smallest: float
-    largest: float
-
-
-def by_size(
-    sets: LabelSets | Intervals,
-    y: npt.ArrayLike,
-    cuts: Sequence[float] | None = None,
-    level: float = 0.95,
-) -> tuple[Stratum, ...]:
-    """Return the coverage of sets of like size.
-
-    Parameters
-    ----------
-    sets : LabelSets or Intervals
-        One set for each test point.
-    y : array_like, shape (n,)
-        The true labels or values.
-    cuts : sequence of float, optional
-        Increasing positive sizes c_1 < ... < c_m at which [0, +inf] is cut into m + 1 ranges.
-        Without them sets of labels are grouped by their exact size; intervals need them.
-    level : float, optional
-        Confidence of the intervals of the coverages.
-
-    Returns
-    -------
-    tuple of Stratum
-        By increasing size: each size that occurs, or each range, where n may be 0.
-
-    Raises
-    ------
-    InputError
-        If there are no test points, intervals come without cuts, cuts do not increase, or y does
-        not fit the sets.
-    """
-    _check_some(sets)
-    sizes, covered = sets.sizes(), sets.cover(y)
-    if cuts is None:
-        if isinstance(sets, Intervals):
-            raise InputError("cuts must be given for intervals, for example [0.5, 1, 2]")
-        distinct, strata = np.unique(sizes, return_inverse=True)
-        edges = [(float(size), float(size)) for size in distinct]
-    else:
-        inner = as_floats(cuts, "cuts", (None,))
-        if not len(inner) or not (np.diff(inner, prepend=0.0) > 0).all():
-            raise InputError("cuts must be positive and increase, for example [0.5, 1, 2]")
-        edges = list(pairwise([0.0, *inner.tolist(), np.inf]))
-        strata = np.searchsorted(inner, sizes, side="right")
-    counts = _counts(strata, covered, len(edges))
-    return tuple(
-        Stratum(n=n, hits=hits, level=level, smallest=smallest, largest=largest)
-        for (n, hits), (smallest, largest) in zip(counts, edges, strict=True)
-    )
-
-
-def _counts(strata: npt.NDArray[Any], covered: Bools, places: int) -> Iterator[tuple[int, int]]:
-    """Return for each class or range how many rows it has, and how many of them are covered."""
-    n, hits = (np.bincount(codes, minlength=places).tolist() for codes in (strata, strata[covered]))
-    return zip(n, hits, strict=True)
-
-
-def _check_some(sets: LabelSets | Intervals) -> None:
     if not len(sets):
         raise InputError("there are no test points: coverage needs at least one")
+    rows, C = sets.mask.shape
+    y = as_labels(as_class_labels(labels, sets.classes), rows, C)
+    counts = (np.bincount(of, minlength=C).tolist() for of in (y, y[sets.cover(y)]))
+    return tuple(Rate(n=n, hits=hits, level=level) for n, hits in zip(*counts, strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,3 +66,16 @@ def test_a_round_by_group_survives_a_file(method, tmp_path):
             found = thresholds(again, name, calibration=cal, group=group)
             kept = thresholds(release, name, calibration=cal, group=group)
             np.testing.assert_array_equal(found, kept)
+
+
+def test_thresholds_by_label_are_all_infinite_in_a_group_without_points():
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(3), 60)
+    labels, groups = np.arange(60) % 3, np.array([*"vw"])[np.arange(60) // 3 % 2]
+    sites = {name: fw.Outputs(probs, labels, groups=groups) for name in "ab"}
+    sites["c"] = fw.Outputs(probs, labels, groups=["v"] * 60)
+    method = fw.methods.get("dp-fedcp", solver="exact")
+    release = fw.calibrate(sites, method=method, alpha=0.2, by="group", score="lac")
+    sets = release.predict_set("c", fw.Outputs(probs, groups=groups))
+    assert sets.mask[groups == "w"].all()
+    assert not sets.mask[groups == "v"].all()

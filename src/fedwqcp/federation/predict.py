@@ -300,10 +300,14 @@ def predictor_of(
         )
     levels = []
     for alpha in round.alphas:
-        rows: list[tuple[Threshold, ...]] = []
-        for group in round.groups or (None,):
-            values = np.ravel(thresholds(release, agent, alpha, calibration, group=group)).tolist()
-            rows.append(tuple("inf" if q == inf else q for q in values))
+        by_group = [
+            np.ravel(thresholds(release, agent, alpha, calibration, group=group))
+            for group in round.groups or (None,)
+        ]  # one number where an agent has no point of a group, though others have one per label
+        table = np.broadcast_arrays(*by_group)
+        rows: list[tuple[Threshold, ...]] = [
+            tuple("inf" if q == inf else q for q in row.tolist()) for row in table
+        ]
         known = (proved or {}).get(alpha)
         here = proved_at(round, calibration, alpha) if calibration is not None else known
         levels.append(Level(alpha, tuple(rows), here))

@@ -66,11 +66,7 @@ class AutoRisk(OneShot[LossCurve]):
         return Borrowed(tuple(inf if own else pooled for own in some), pooled)
 
     def localize(
-        self,
-        outcome: Outcome,
-        cal: Calibration | None,
-        position: int | None,
-        alpha: float,
+        self, outcome: Outcome, cal: Calibration | None, position: int | None, alpha: float
     ) -> Floats:
         cal = own_data(cal, "auto")
         curve, extra = CRC.curve(cal), int(conformal_rank(cal.n, alpha) <= cal.n)

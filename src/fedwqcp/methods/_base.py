@@ -294,11 +294,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return earlier
 
     def localize(
-        self,
-        outcome: Outcome,
-        cal: Calibration | None,
-        position: int | None,
-        alpha: float,
+        self, outcome: Outcome, cal: Calibration | None, position: int | None, alpha: float
     ) -> Floats:
         """Turn the outcome into one agent's threshold.
 

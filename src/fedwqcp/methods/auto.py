@@ -209,11 +209,7 @@ class Auto(OneShot[PartSketches]):
         )
 
     def localize(
-        self,
-        outcome: Outcome,
-        cal: Calibration | None,
-        position: int | None,
-        alpha: float,
+        self, outcome: Outcome, cal: Calibration | None, position: int | None, alpha: float
     ) -> Floats:
         if self.target != "own":
             return super().localize(outcome, cal, position, alpha)

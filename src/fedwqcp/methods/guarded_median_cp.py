@@ -114,11 +114,7 @@ class GuardedMedianCP(LocalThresholds):
         return Proposal(weighted_median(summaries, self.cap, self.overflow))
 
     def localize(
-        self,
-        outcome: Outcome,
-        cal: Calibration | None,
-        position: int | None,
-        alpha: float,
+        self, outcome: Outcome, cal: Calibration | None, position: int | None, alpha: float
     ) -> Floats:
         cal = own_data(cal, "guarded-median-cp")
         q_hat = cast(Proposal, outcome).value

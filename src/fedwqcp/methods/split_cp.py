@@ -66,11 +66,7 @@ class SplitCP(Method[Summary]):
         return Local()
 
     def localize(
-        self,
-        outcome: Outcome,
-        cal: Calibration | None,
-        position: int | None,
-        alpha: float,
+        self, outcome: Outcome, cal: Calibration | None, position: int | None, alpha: float
     ) -> Floats:
         cal = own_data(cal, "split-cp")
         return np.asarray(conformal_quantile(cal.scores, alpha, self.overflow))

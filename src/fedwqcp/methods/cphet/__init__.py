@@ -232,11 +232,7 @@ class CPhet(Method[Summary]):
         return ReweightedSharedThreshold(values[0], effective[0])
 
     def localize(
-        self,
-        outcome: Outcome,
-        cal: Calibration | None,
-        position: int | None,
-        alpha: float,
+        self, outcome: Outcome, cal: Calibration | None, position: int | None, alpha: float
     ) -> Floats:
         if self.scope == "pooled":
             return super().localize(outcome, cal, position, alpha)
