@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from fedwqcp.errors import InputError
-from fedwqcp.theory import (
+from fedwqcp_lab.bounds import (
     decompose,
     label_shift_bound,
     mixture_quantile,
