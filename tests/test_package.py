@@ -187,8 +187,13 @@ CALLS = {
     "uniforms": (fw.uniforms, {"key": "k", "ids": IDS}),
     "row_ids": (fw.scores.row_ids, {"outputs": PROBS}),
     "Guarantee": (fw.Guarantee, {"kind": "none", "strength": "none"}),
-    "scores.get": (fw.scores.get, {"name": "aps"}),
-    "methods.get": (fw.methods.get, {"name": "fedwq-cp"}),
+    **{
+        f"{of.__name__}.get": (
+            lambda name, of=of, **settings: of.get(name, **settings),
+            {"name": one},
+        )
+        for of, one in ((fw.scores, "aps"), (fw.methods, "fedwq-cp"))
+    },
     "a setting": (lambda value: fw.methods.get("fedwq-cp", overflow=value), {"value": "clip"}),
     "plot.coverage": (plot.coverage, {"found": [FOUND], "alpha": 0.1}),
     "plot.coverage_vs_size": (plot.coverage_vs_size, {"found": [FOUND], "alpha": 0.1}),
@@ -220,7 +225,7 @@ CALLS = {
         for kind in (fw.APS, fw.RAPS, fw.SAPS, fw.OrdinalAPS, fw.CQR, fw.NormalizedResidual)
     },
 }
-UNTRIED = {"ax", "options", "parts", "rows", "settings"}  # handed on; not arguments
+UNTRIED = {"ax", "of", "options", "parts", "rows", "settings"}  # handed on; not arguments
 
 
 @pytest.mark.filterwarnings("ignore::fedwqcp.errors.InfiniteThresholdWarning")
