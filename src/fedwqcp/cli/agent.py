@@ -311,9 +311,7 @@ def predictor(
     as_json: AsJson = False,
 ) -> None:
     """Write what this site predicts with to one file that stays here."""
-    terms, who = _release_of(
-        context, release, agent, round, require, new_site=new_site, named=new_site
-    )
+    terms, who = _release_of(release, agent, round, require, new_site=new_site, agreed=new_site)
     name = who or "new-site"
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
     own = None
@@ -409,10 +407,8 @@ def predict(
             raise InputError(
                 "must be given; a model is compared with --predictor", field="--release"
             )
-        named = new_site or None not in (require, alpha)
-        terms, who = _release_of(
-            context, release, agent, round, require, new_site=new_site, named=named
-        )
+        agreed = new_site or None not in (require, alpha)
+        terms, who = _release_of(release, agent, round, require, new_site=new_site, agreed=agreed)
         name = who or "new-site"
     masked = isinstance(own.score_object if terms is None else terms.score, Mask)
     new = None if masked else load_outputs(outputs, labels, (terms.round if terms else own).classes)
@@ -506,47 +502,33 @@ def _required(round: Round, method: str | None) -> Round:
 
 
 def _release_of(
-    context: typer.Context,
     path: Path,
     agent: str | None,
     round: Path | None,
     require: str | None,
     *,
     new_site: bool,
-    named: bool,
+    agreed: bool,
 ) -> tuple[Release, str | None]:
     """Read a release, and tell which agent this is; None for a site that took no part."""
     terms = load_release(path)
-    _check_agreed(terms, path, round, named=named)
-    if new_site and agent is not None:
-        _check_took_no_part(context, agent, terms.round)
-    return terms, (
-        None if new_site else _name(agent, _required(terms.round, require), newcomer=True)
-    )
-
-
-def _check_agreed(release: Release, path: Path, round: Path | None, *, named: bool) -> None:
-    """Refuse a release on other terms than the site agreed to."""
     if round is not None:
-        prediction.check_same_round(release, folder.read_round(round), (path, round))
-    elif not named:
+        prediction.check_same_round(terms, folder.read_round(round), (path, round))
+    elif not agreed:
         raise InputError(
             "name the round that this site answered, or, where it answers none, --require METHOD "
             "and --alpha: a release by itself may hold any method and level",
             field="--round",
         )
-
-
-def _check_took_no_part(context: typer.Context, agent: str, round: Round) -> None:
-    """Refuse the name of an agent beside --new-site."""
-    named_by = context.get_parameter_source("agent")
-    if named_by is not None and named_by.name == "COMMANDLINE":
-        raise InputError("--new-site is for a site that took no part: leave --agent out")
-    if named_by is not None and round.expects(agent):
+    if not new_site:
+        return terms, _name(agent, _required(terms.round, require), newcomer=True)
+    if agent is not None and terms.round.expects(agent):
         raise InputError(
-            f"--new-site is for a site that took no part, and FEDWQCP_AGENT names {agent!r}, "
-            "which did: leave --new-site out, or unset FEDWQCP_AGENT"
+            f"is for a site that took no part, {agent!r} did: leave one of --new-site and --agent "
+            "(or FEDWQCP_AGENT) out",
+            field="--new-site",
         )
+    return terms, None
 
 
 def _span(threshold: Floats) -> str:

@@ -329,38 +329,40 @@ def _openmetrics(standings: Sequence[Standing]) -> str:
         from prometheus_client.openmetrics.exposition import generate_latest
     except ImportError as error:
         raise MissingExtraError("printing gauges", "openmetrics") from error
-    registry = CollectorRegistry()
-    help_texts = {
-        "coverage": "Share of rows covered since the calibration",
-        "coverage_low": "Lower end of its 95 % confidence sequence",
-        "coverage_high": "Upper end of its 95 % confidence sequence",
-        "coverage_limit": "Coverage below which an alarm is due",
-        "coverage_recent": "Share of rows covered in the last four batches",
-        "rows": "Rows since the calibration",
-        "alarm": "1 while coverage has dropped",
-        "watch": "1 while a whole interval lies below the limit",
-        "inputs_alarm": "1 while inputs have changed",
-    }
-    gauges = {
-        name: Gauge(f"fedwqcp_{name}", text, ["agent", "class"], registry=registry)
-        for name, text in help_texts.items()
-    }
+    registry, gauges = CollectorRegistry(), {}
+    for name, about in _GAUGES.items():
+        gauges[name] = Gauge(f"fedwqcp_{name}", about, ["agent", "class"], registry=registry)
     for one in standings:
+        whole, told = one.label is None, one.n >= MIN_COUNT
         values = {
             "coverage_limit": one.floor,
-            "alarm": float(one.state == "alarm"),
-            "watch": float(one.state == "watch"),
+            "alarm": one.state == "alarm",
+            "watch": one.state == "watch",
+            "inputs_alarm": one.inputs == "alarm" if whole else None,
+            "rows": one.n if whole or told else None,
+            "coverage": one.coverage if told else None,
+            "coverage_low": one.low if told else None,
+            "coverage_high": one.high if told else None,
+            "coverage_recent": one.recent_hits / one.recent_n
+            if one.recent_n >= MIN_COUNT
+            else None,
         }
-        if one.label is None:
-            values["inputs_alarm"] = float(one.inputs == "alarm")
-        if one.label is None or one.n >= MIN_COUNT:
-            values["rows"] = one.n
-        if one.n >= MIN_COUNT:
-            shares = {"coverage": one.hits / one.n, "coverage_low": one.low}
-            values |= shares | {"coverage_high": one.high}
-        if one.recent_n >= MIN_COUNT:
-            values["coverage_recent"] = one.recent_hits / one.recent_n
         for name, value in values.items():
-            gauges[name].labels(one.agent, "" if one.label is None else str(one.label)).set(value)
+            if value is not None:
+                label = "" if one.label is None else str(one.label)
+                gauges[name].labels(one.agent, label).set(float(value))
     text: bytes = generate_latest(registry)
     return text.decode()
+
+
+_GAUGES = {
+    "coverage": "Share of rows covered since the calibration",
+    "coverage_low": "Lower end of its 95 % confidence sequence",
+    "coverage_high": "Upper end of its 95 % confidence sequence",
+    "coverage_limit": "Coverage below which an alarm is due",
+    "coverage_recent": "Share of rows covered in the last four batches",
+    "rows": "Rows since the calibration",
+    "alarm": "1 while coverage has dropped",
+    "watch": "1 while a whole interval lies below the limit",
+    "inputs_alarm": "1 while inputs have changed",
+}

@@ -9,7 +9,7 @@ import typer
 from msgspec.structs import asdict
 
 from fedwqcp import methods, scores
-from fedwqcp._io import exists, in_folder, is_file, is_folder, read
+from fedwqcp._io import in_folder, is_file, is_folder, read
 from fedwqcp._validation import named
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
 from fedwqcp.errors import InputError
@@ -296,15 +296,11 @@ def _records(path: Path) -> list[Path]:
     held = in_folder(path) if is_folder(path) else []
     within = [each for each in held if is_file(each / LOG) or each.name.endswith(".record.json")]
     if not within:
-        what = "it holds none" if exists(path) else "it does not exist"
-        if is_file(path):
-            found = mistaken_for("record", data := read(path)) or "another kind of file"
-            named = "a release, or a record under another name"
-            what = f"it is {named if holds(data) == 'release' else found}"
+        found = mistaken_for("record", read(path)) if is_file(path) else ""
         raise InputError(
-            f"cannot read {path}: must be the record that `server close` wrote beside a round "
-            f"(round-ID.record.json), the folder that a Flower coordinator keeps of one (records/"
-            f"ID, with {LOG} in it), or a folder of such; {what}"
+            f"{path} must be a record that `server close` wrote (round-ID.record.json), the folder "
+            f"records/ID of a coordinator, or a folder of such"
+            + (f"; it is {found}" if found else "")
         )
     return within
 

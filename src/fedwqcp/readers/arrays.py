@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,6 @@ from fedwqcp.errors import InputError
 from fedwqcp.outputs import Outputs, in_file
 from fedwqcp.readers.tables import OUTPUT_BYTES, check_meant, no_memory
 
-_MEANT_ARRAY = {
-    "probs": re.compile("prob|softmax", re.I),
-    "logits": re.compile("logit", re.I),
-    "outputs": re.compile("pred|output|y_?hat", re.I),
-}
-"""Parts of names that people give to the array of outputs in an archive."""
-
 
 def from_npz(path: Path) -> Outputs:
     """Read an archive of arrays, which names its own classes."""
@@ -30,16 +22,7 @@ def from_npz(path: Path) -> Outputs:
     kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
     if kind is None:
         known = ", ".join(sorted(arrays)) or "nothing"
-        meant = next(
-            (
-                f"; did you mean {name!r} by {key!r}?"
-                for name, pattern in _MEANT_ARRAY.items()
-                for key in sorted(arrays)
-                if pattern.search(key)
-            ),
-            "",
-        )
-        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}{meant}")
+        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
     groups: Any = arrays.get("groups", arrays.get("group"))
     kinds = [name for name in arrays if name.startswith("group:")]

@@ -154,7 +154,7 @@ def from_columns(
         if reserved := [name for name in classes or () if name in _RESERVED]:
             named = f"(a class is named {reserved[0]!r}, as another column is) "
         got = f"{', '.join(columns)}{_meant_by(columns, classes)}"
-        if not _are_names(columns, classes):  # a row of data, perhaps: it is not shown
+        if any(map(_is_number, columns)):  # a row of data, perhaps: it is not shown
             got = f"{len(columns)} columns of other names: does a line of names come first?"
         raise InputError(
             f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
@@ -290,31 +290,11 @@ def check_meant(
             )
 
 
-def _are_names(columns: Mapping[str, object], classes: tuple[str, ...] | None) -> bool:
-    """Tell whether these surely are names of columns, and no row of data in their place."""
-    one = "|".join(map(re.escape, classes or ())) or "(?!)"
-    words = [*_MEANT.values(), re.compile(rf"{_PREFIX}[ _-]?({one})", re.I)]
-    if any(map(_is_number, columns)) or not columns:
-        return False
-    if any(word.fullmatch(name) for word in words for name in columns):
-        return True
-    # A single one of these may be a patient's id, or label.
-    return sum(bool(re.fullmatch(rf"{one}|{_MEANT_P.pattern}", c, re.I)) for c in columns) > 1
-
-
 def _meant_by(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> str:
     """Say how columns that are not read are to be named; empty where none is near."""
     if meant := next((match for name in columns if (match := _MEANT_P.fullmatch(name))), None):
         return f"; did you mean 'p{int(meant[1])}' by {meant[0]!r}?"
-    for name in classes or ():
-        for column in columns:
-            if re.fullmatch(rf"({_PREFIX}[ _-]?)?{re.escape(name)}", column, re.I):
-                return (
-                    f"; a column of a class has exactly its name: did you mean {name!r} by "
-                    f"{column!r}?"
-                )
-    others = _class_columns(columns, None)
-    if classes or len(others) < 2:
+    if classes or len(others := _class_columns(columns, None)) < 2:
         return ""
     return (
         f"; columns named by class ({listed(others)}?) are read where the round names its classes: "

@@ -61,10 +61,10 @@ def monitor_page(path: Path, options: ReportOptions) -> Page | None:
     agents = _gravest([one for one in standings if one.label is None])
     classes = [one for one in standings if one.label is not None]
     hidden = _hidden(classes)
-    sections = [_agents(agents, monitor), _history(agents, monitor)]
+    steps = _next_steps(standings, hidden, path.name, monitor)
+    sections = [steps, _agents(agents, monitor), _history(agents, monitor)]
     if classes:
         sections.append(_classes(classes, hidden))
-    sections.append(_next_steps(standings, hidden, path.name, monitor))
     facts = [("Promised", f"coverage {1 - terms.alpha:g} (alpha = {terms.alpha:g})")]
     facts += [("Any false alarm, ever", f"probability {terms.delta:g} at most")]
     view = View(
