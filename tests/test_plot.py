@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from math import inf
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
-from changed import replace
 from fedwqcp.errors import InputError, MissingExtraError
 
 pytest.importorskip("matplotlib", reason="the extra [demo] is not installed")
@@ -57,19 +55,6 @@ def test_coverage_by_agent_with_intervals():
     assert "95 %" in ax.get_xlabel()
 
 
-def test_coverage_against_size_of_several_releases():
-    other = [replace(one, size=inf) if one.agent == "lakeside" else one for one in FOUND]
-    ax = plot.coverage_vs_size({"fedwq-cp": FOUND, "split-cp": other}, alpha=0.3)
-    drawn = [(line.get_label(), *map(list, line.get_data())) for line in ax.lines[:2]]
-    assert drawn == [
-        ("fedwq-cp", [one.size for one in FOUND], [one.coverage for one in FOUND]),
-        ("split-cp", [FOUND[0].size], [FOUND[0].coverage]),
-    ]
-    assert [text.get_text() for text in ax.texts] == ["st-mary", "lakeside", "st-mary"]
-    assert "lakeside" in ax.get_xlabel()
-    assert plot.coverage_vs_size(FOUND, alpha=0.3).get_legend() is None
-
-
 def test_scores_with_their_own_and_the_released_threshold():
     _, ax = pyplot.subplots()
     assert plot.score_ecdf(RELEASE, SITES, alpha=0.3, ax=ax) is ax
@@ -87,9 +72,9 @@ def test_scores_with_their_own_and_the_released_threshold():
 
 
 def test_what_cannot_be_plotted_is_refused(monkeypatch):
-    for call in (plot.coverage, plot.coverage_vs_size):
+    for found in ([], RELEASE.measure("st-mary", NEW.values, NEW.labels, alpha=[0.1, 0.3])):
         with pytest.raises(InputError):
-            call([], alpha=0.1)
+            plot.coverage(found, alpha=0.1)
     with pytest.raises(InputError):
         plot.score_ecdf(RELEASE, {}, alpha=0.3)
     with pytest.raises(InputError):

@@ -51,13 +51,12 @@ print(release)
 print(release.predict_set("west", tests["west"].values, ids=test))
 
 # %%
-# Coverage with its exact interval, coverage against size, and the scores behind both.
+# Coverage with its exact interval, and the scores behind it.
 
 found = [release.measure(name, own.values, own.labels, ids=own.ids) for name, own in tests.items()]
-fig, panels = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
+fig, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 plot.coverage(found, alpha=0.1, ax=panels[0])
-plot.coverage_vs_size(found, alpha=0.1, ax=panels[1])
-plot.score_ecdf(release, sites, ax=panels[2])
+plot.score_ecdf(release, sites, ax=panels[1])
 plt.show()
 
 # %%

@@ -1,4 +1,4 @@
-"""Small plots of a release, on matplotlib axes: coverage by agent, coverage against size, scores.
+"""Small plots of a release, on matplotlib axes: coverage by agent, and scores.
 
 >>> import matplotlib; matplotlib.use("agg")
 >>> import fedwqcp as fw
@@ -26,9 +26,9 @@ from fedwqcp.methods import Calibration
 from fedwqcp.metrics import AgentMetrics, histogram
 from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import conformal_quantile
-from fedwqcp.report.figures import COLOURS, method_style, require_matplotlib
+from fedwqcp.report.figures import COLOURS, require_matplotlib
 
-__all__ = ["coverage", "coverage_vs_size", "score_ecdf"]
+__all__ = ["coverage", "score_ecdf"]
 
 
 @checked
@@ -52,11 +52,10 @@ def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any
     Raises
     ------
     InputError
-        If there is nothing to plot, or it was measured at several alphas.
+        If there is nothing to plot, or it is no such sequence.
     MissingExtraError
         If matplotlib is not installed.
     """
-    _check_one_level(found)
     _check_some(found)
     alpha = as_alpha(alpha)
     ax, rows = _axes(ax), range(len(found))
@@ -68,61 +67,6 @@ def coverage(found: Sequence[AgentMetrics], alpha: float, ax: Any = None) -> Any
     ax.invert_yaxis()
     levels = " or ".join(f"{level * 100:g} %" for level in sorted({one.level for one in found}))
     ax.set_xlabel(f"coverage, with its exact {levels} interval")
-    return ax
-
-
-@checked
-def coverage_vs_size(
-    found: Sequence[AgentMetrics] | Mapping[str, Sequence[AgentMetrics]],
-    alpha: float,
-    ax: Any = None,
-) -> Any:
-    """Plot coverage against mean size, one mark for each agent.
-
-    Parameters
-    ----------
-    found : sequence of AgentMetrics, or mapping of str to such
-        As ``release.measure(agent, ...)`` gives them; several releases by name, such as their
-        methods.
-    alpha : float
-        The miscoverage level; 1 - alpha is the dashed line.
-    ax : matplotlib.axes.Axes, optional
-        Where to plot; by default on a new figure.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes; sets of infinite size are left out and named below.
-
-    Raises
-    ------
-    InputError
-        If there is nothing to plot, or it was measured at several alphas.
-    MissingExtraError
-        If matplotlib is not installed.
-    """
-    _check_one_level(found)
-    _check_some(found)
-    alpha = as_alpha(alpha)
-    ax = _axes(ax)
-    named = found if isinstance(found, Mapping) else {"": found}
-    endless = []
-    for place, (name, rows) in enumerate(named.items()):
-        endless += [one.agent for one in rows if not isfinite(one.size)]
-        drawn = [one for one in rows if isfinite(one.size)]
-        sizes, coverages = [one.size for one in drawn], [one.coverage for one in drawn]
-        ax.plot(sizes, coverages, linestyle="none", label=name or None, **method_style(place))
-        for one in drawn:
-            ax.annotate(
-                one.agent, (one.size, one.coverage), xytext=(5, 3), textcoords="offset points"
-            )
-    ax.axhline(1 - alpha, color="0.35", linestyle="--", linewidth=1)
-    ax.margins(0.12)
-    note = f"\n(infinite, not shown: {', '.join(endless)})" if endless else ""
-    ax.set_xlabel(f"mean size{note}")
-    ax.set_ylabel("coverage")
-    if isinstance(found, Mapping):
-        ax.legend()
     return ax
 
 
@@ -169,42 +113,32 @@ def score_ecdf(
         for agent, data in sites.items()
     }
     ax = _axes(ax)
-    _draw_scores(ax, release, calibrations, level)
-    return ax
-
-
-def _draw_scores(
-    panel: Any, release: Release, sites: Mapping[str, Calibration], alpha: float
-) -> None:
-    """Draw agents' distributions of scores, their own thresholds and those in use, at one level.
-
-    The curves go through the edges of bins that hold ten people or more, straight in between.
-    """
     in_use: dict[str, float] = {}
-    for place, (agent, cal) in enumerate(sites.items()):
-        released = np.ravel(thresholds(release, agent, alpha, cal))
+    for place, (agent, cal) in enumerate(calibrations.items()):
+        released = np.ravel(thresholds(release, agent, level, cal))
         if len(released) != 1 or cal.columns > 1:
             raise InputError("the plot needs one threshold; this round gives several to an agent")
         colour, bars = COLOURS[place % len(COLOURS)], histogram(cal.scores)
         if bars.counts:
             shares = [people / cal.n for people in accumulate(bars.counts, initial=0)]
-            panel.plot(bars.edges, shares, color=colour, label=agent)
-        own = conformal_quantile(cal.scores, alpha)
+            ax.plot(bars.edges, shares, color=colour, label=agent)
+        own = conformal_quantile(cal.scores, level)
         if isfinite(own):
-            panel.axvline(own, color=colour, linestyle=":", linewidth=1.2)
+            ax.axvline(own, color=colour, linestyle=":", linewidth=1.2)
         in_use[agent] = float(released[0])
     shared = len(set(in_use.values())) == 1
     for place, q in enumerate(in_use.values()):
         if isfinite(q) and (place == 0 or not shared):
             colour = "black" if shared else COLOURS[place % len(COLOURS)]
-            panel.axvline(q, color=colour, linewidth=1.2)
-    panel.axhline(1 - alpha, color="0.35", linestyle="--", linewidth=1)
-    panel.set_xlabel(
+            ax.axvline(q, color=colour, linewidth=1.2)
+    ax.axhline(1 - level, color="0.35", linestyle="--", linewidth=1)
+    ax.set_xlabel(
         f"{release.round.score.name} score; solid line: threshold in use, dotted: an agent's own"
     )
-    panel.set_ylabel("share of calibration points")
-    if panel.get_legend_handles_labels()[0]:
-        panel.legend()
+    ax.set_ylabel("share of calibration points")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend()
+    return ax
 
 
 def _axes(ax: Any) -> Any:
@@ -215,17 +149,6 @@ def _axes(ax: Any) -> Any:
     from matplotlib import pyplot
 
     return pyplot.subplots(layout="constrained")[1]
-
-
-def _check_one_level(found: object) -> None:
-    """Refuse what `Release.measure` gives for several alphas: a plot shows one."""
-    parts = list(found.values()) if isinstance(found, Mapping) else found
-    for part in (found, *(parts if isinstance(parts, Sequence) else ())):
-        if isinstance(part, Mapping) and any(isinstance(key, float) for key in part):
-            raise InputError(
-                f"found must be of one alpha, got a dict of several ({', '.join(map(str, part))}): "
-                f"plot one at a time, such as [each[{next(iter(part))}] for each in found]"
-            )
 
 
 def _check_some(found: Sequence[object] | Mapping[str, object]) -> None:

@@ -77,7 +77,7 @@ def test_the_reference_names_the_json_of_every_command():
         ("calibrate", "`fedwqcp agent calibrate`"),
         ("open", "`fedwqcp monitor open` or `fedwqcp server open`"),
         ("server opne", "`fedwqcp server open`"),
-        ("advice", "`fedwqcp advise`"),
+        ("auditt", "`fedwqcp audit`"),
         ("server open --agents roster.toml --alpha x", "'--alpha'"),
         ("xyzzy", "'xyzzy'"),
     ],

@@ -151,12 +151,3 @@ def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     (folder / "empty").mkdir()
     with pytest.raises(InputError):
         call("server", "close", f"round-{ids[1]}.json", "empty", plain=False)
-
-
-@pytest.mark.parametrize(
-    ("more", "code"), [((), "own"), (("--new-site",), "few-sites"), (("--alpha", 0.1), "own")]
-)
-def test_advice_names_a_method_and_its_situation(folder, more, code):
-    closed(folder, "--method", "fedwq-cp", "--alpha", 0.1)
-    assert call_json("advise", "round.record.json", *more)["advice"]["code"] == code
-    refusal("advise", "round.json", *more, code=2)

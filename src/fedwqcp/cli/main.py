@@ -198,6 +198,6 @@ def _with_imports(kind: type, text: str) -> str:
     return f"{head}{line}{''.join(lines)}{example}"
 
 
-for command in (demo, server.advise, server.audit, report.report, certs, methods, scores):
+for command in (demo, server.audit, report.report, certs, methods, scores):
     app.command()(command)
 with_help(app)

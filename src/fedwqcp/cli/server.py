@@ -1,4 +1,4 @@
-"""What the server runs: ``server open``, ``server close``, ``advise`` and ``audit``."""
+"""What the server runs: ``server open``, ``server close`` and ``audit``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from fedwqcp.federation.plan import (
     load_roster,
     new_round,
 )
-from fedwqcp.federation.record import LOG, load_release
+from fedwqcp.federation.record import LOG
 from fedwqcp.federation.release import Release, statuses
 from fedwqcp.federation.transport import folder
 from fedwqcp.findings import Finding
-from fedwqcp.registry import typed
 from fedwqcp.theory import Diagnosis, diagnose_release
-from fedwqcp.wire.codec import holds, mistaken_for
+from fedwqcp.wire.codec import mistaken_for
 from fedwqcp.wire.messages import MAX_N
 from fedwqcp.words import rounds as words
 
@@ -219,38 +218,6 @@ def _diagnoses(release: Release) -> dict[str, Diagnosis]:
             at = f"at {alpha:g}" if several else ""
             found[" ".join(part for part in (f"{by} {group}" if by else "", at) if part)] = own
     return found
-
-
-def advise(
-    record: Annotated[
-        Path,
-        typer.Argument(
-            help="Record that `server close` wrote beside the round (round-ID.record.json), or a "
-            "folder records/ID of a coordinator."
-        ),
-    ],
-    alpha: Annotated[
-        float | None, typer.Option(help="One level of several; by default all are judged.")
-    ] = None,
-    new_site: Annotated[
-        bool, typer.Option("--new-site", help="Advise for a site that joins later, without labels.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Say which method suits the agents of a round, and why."""
-    path = record / "record.json" if is_folder(record) else record
-    if is_file(path) and holds(read(path)) == "round":
-        raise InputError(
-            f"{path} is a round: advice needs its record, which `server close` writes beside it "
-            "(round-ID.record.json)"
-        )
-    found, output = load_release(path), Output(as_json)
-    advice = advise_on(found, alpha=alpha, new_site=new_site)
-    output.say(advice)
-    if advice.method != found.round.method.name:
-        stated = "".join(f" --setting {k}={typed(v)}" for k, v in advice.settings.items())
-        output.say(f"`fedwqcp server open --method {advice.method}{stated}` opens such a round")
-    output.done(advice=advice)
 
 
 DIFFERS = 1
