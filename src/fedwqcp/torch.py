@@ -321,8 +321,7 @@ class TensorIntervalScore:
             return ends[:, 0], ends[:, 1], None
         if not isinstance(self.score, NormalizedResidual):
             return out, out, None
-        negative = out[:, 1] < 0
-        if bool(negative.any()):
+        if bool((negative := out[:, 1] < 0).any()):
             row = int(negative.int().argmax())
             raise InputError("spreads must be at least 0, got a negative one", row=row)
         return out[:, 0], out[:, 0], out[:, 1].clamp(min=self.score.floor)
