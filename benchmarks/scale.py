@@ -41,9 +41,7 @@ def in_process(method: str, target: str, agents: int) -> Callable[[], object]:
     for at in range(agents):
         features = rng.normal(size=(50, 2)) if method == "cphet" else None
         data[f"a{at:06d}"] = Calibration(rng.random(50), rng.integers(0, 4, 50), features)
-    seed = None if method == "fedwq-cp" else 0
-    chosen = fw.methods.get(method, rounds=20) if method == "dp-fedcp" else method
-    return lambda: fw.calibrate(data, method=chosen, alpha=0.1, target=target, rng=seed)
+    return lambda: fw.calibrate(data, method=method, alpha=0.1, target=target)
 
 
 def by_files(agents: int) -> Callable[[], object]:
@@ -62,20 +60,14 @@ def by_files(agents: int) -> Callable[[], object]:
 
 
 CASES: dict[str, tuple[list[int], Case]] = {
+    "`fw.calibrate`, auto": ([1000, 10_000, 100_000], partial(in_process, "auto", "own")),
     "`fw.calibrate`, fedwq-cp": ([1000, 10_000, 100_000], partial(in_process, "fedwq-cp", "own")),
+    "`fw.calibrate`, fedls-cp": ([1000, 10_000, 100_000], partial(in_process, "fedls-cp", "own")),
     "`fw.calibrate`, cphet, target mixture": (
         [100, 300, 1000],
         partial(in_process, "cphet", "mixture"),
     ),
     "`fw.calibrate`, cphet, target own": ([10, 30, 100], partial(in_process, "cphet", "own")),
-    "`fw.calibrate`, dp-fedcp, 20 rounds, target mixture": (
-        [100, 300, 1000],
-        partial(in_process, "dp-fedcp", "mixture"),
-    ),
-    "`fw.calibrate`, dp-fedcp, 20 rounds, target own": (
-        [10, 30, 100],
-        partial(in_process, "dp-fedcp", "own"),
-    ),
     "`server close`, answers in a folder": ([2000, 6000, 20_000], by_files),
 }
 

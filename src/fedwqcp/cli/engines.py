@@ -133,7 +133,7 @@ def _demo(
         folder = Path(name).resolve()
         make_folder(folder)
         record, seconds = _round_between(engine, folder, terms, output)
-        release, found = load_release(record / "record.json"), audit(record)
+        release, checked = load_release(record / "record.json"), audit(record)
         sites = [_site(release, agent.name, folder / "sites") for agent in release.agents]
     output.say(release)
     table = Table("site", "stored", "coverage", "mean size")
@@ -144,7 +144,7 @@ def _demo(
     output.say(
         f"round trips: {release.rounds}; start {seconds['start']:.0f} s, "
         f"run {seconds['run']:.0f} s; recomputed from the accepted answers: "
-        f"{'the same release' if found.matches else found.difference}"
+        f"{'the same release' if checked.matches else checked.difference}"
     )
     output.done(
         method=terms["method"],
@@ -152,7 +152,7 @@ def _demo(
         rounds=release.rounds,
         sites=sites,
         seconds=seconds,
-        matches=found.matches,
+        matches=checked.matches,
     )
     if out is not None:
         output.say(f"kept: {out}; try `fedwqcp audit {out}/records/*`")
@@ -180,10 +180,10 @@ def _round_between(
         status = federation.wait(run, 180.0, lambda: round_ended(records))
         seconds["run"] = time.monotonic() - clock
         output.say("stopping every process")
-    found = sorted(records.glob("*/record.json"))
-    if status.lower() != "finished:completed" or not found:
+    kept = sorted(records.glob("*/record.json"))
+    if status.lower() != "finished:completed" or not kept:
         raise QuorumError(f"the run ended as {status}; see {folder / 'federation' / 'logs'}")
-    return found[0].parent, seconds
+    return kept[0].parent, seconds
 
 
 def _site(release: Release, name: str, sites: Path) -> dict[str, Any]:

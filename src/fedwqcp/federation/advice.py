@@ -38,8 +38,8 @@ def advise_on(record: Release, *, alpha: float | None = None, new_site: bool = F
         return advise("private")
     if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         return advise("masked")
-    found = [each for level in levels for each in diagnose_release(record, level).values()]
-    if found and all(each.verdict == "safe" for each in found):
+    diagnoses = [each for level in levels for each in diagnose_release(record, level).values()]
+    if diagnoses and all(each.verdict == "safe" for each in diagnoses):
         return advise("safe")
     return advise("mixture" if record.round.target == "mixture" else "own")
 

@@ -240,8 +240,8 @@ def difference(ours: Release, kept: bytes) -> str:
         theirs = json.loads(kept)
     except (ValueError, RecursionError):
         return "cannot be read"
-    found = _difference(json.loads(encode(ours)), theirs, "")
-    return re.sub(r"^(outcomes\[\d+\]\.values?\b[^:]*):", r"threshold (\1):", found)
+    text = _difference(json.loads(encode(ours)), theirs, "")
+    return re.sub(r"^(outcomes\[\d+\]\.values?\b[^:]*):", r"threshold (\1):", text)
 
 
 def _difference(ours: Any, theirs: Any, at: str) -> str:

@@ -61,9 +61,9 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
     private = {"server.key": _private(server, PrivateFormat.PKCS8)}
     public = {"server.pem": _certificate(server, hosts).public_bytes(Encoding.PEM)}
     for name in agents:
-        own = generate_private_key(SECP384R1())
-        line = own.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-        private[f"keys/{name}"] = _private(own, PrivateFormat.OpenSSH)  # the form of SuperNodes
+        key = generate_private_key(SECP384R1())
+        line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        private[f"keys/{name}"] = _private(key, PrivateFormat.OpenSSH)  # the form of SuperNodes
         public[f"keys/{name}.pub"] = line + b"\n"
     files = {**private, **public}
     for name in files:  # all are written, or none

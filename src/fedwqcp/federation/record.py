@@ -94,11 +94,11 @@ def load_release(path: Path) -> Release:
 def parse(data: bytes, source: str) -> Release:
     """Read a release that someone handed over."""
     try:
-        found = methods.find(method_of(data, source))
+        method = methods.find(method_of(data, source))
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
     try:
-        release = decode(data, Release, kinds_of(found), source)
+        release = decode(data, Release, kinds_of(method), source)
     except MalformedMessageError as error:
         raise RecordError(f"{source} is damaged: {error.field}: {error.reason}") from None
     _check(release, source)

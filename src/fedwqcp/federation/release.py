@@ -175,9 +175,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             the release is of intervals, or ``calibration`` is what another agent brought to the
             `calibrate` that returned this release.
         """
-        found: LabelSets | dict[float, LabelSets]
-        found = self._resolved(agent, calibration).predict_set(probs, **options)
-        return found
+        sets: LabelSets | dict[float, LabelSets]
+        sets = self._resolved(agent, calibration).predict_set(probs, **options)
+        return sets
 
     @overload
     def predict_interval(
@@ -233,9 +233,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         InputError
             As `predict_set`; or if the release is of sets of labels.
         """
-        found: Intervals | dict[float, Intervals]
-        found = self._resolved(agent, calibration).predict_interval(outputs, **options)
-        return found
+        intervals: Intervals | dict[float, Intervals]
+        intervals = self._resolved(agent, calibration).predict_interval(outputs, **options)
+        return intervals
 
     @checked
     def predict_mask(
@@ -324,9 +324,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             If rows have the id and outputs of calibration rows, or without ids look the same. These
             are ``calibration``; or what `calibrate` was given, if it returned this release.
         """
-        own = self._resolved(agent, calibration)
-        new = own.outputs(outputs, labels=labels, **rows)
-        measured = own.measure(new, alpha=alpha, allow_empty=allow_empty, level=level)
+        predictor = self._resolved(agent, calibration)
+        new = predictor.outputs(outputs, labels=labels, **rows)
+        measured = predictor.measure(new, alpha=alpha, allow_empty=allow_empty, level=level)
         self._warn_of_calibrated(agent, new, calibration)
         return measured
 

@@ -59,9 +59,9 @@ def secure_round(round: Round, secure: bool | tuple[float, float] = True) -> Rou
             f"{round.score.name} has no finite range, and masked sums need one: state bounds "
             "that every agent's threshold keeps, such as secure=(-50, 50)"
         )
-    found = replace(round, secure=(float(low), float(high)))
-    scale_of(Plan.of(found))
-    return found
+    ranged = replace(round, secure=(float(low), float(high)))
+    scale_of(Plan.of(ranged))
+    return ranged
 
 
 def scale_of(plan: Plan) -> FixedPoint:
@@ -241,8 +241,8 @@ class SecureServer:
 def _accuracy(sums: int, margin: float) -> str:
     """Say what masked sums add to a method's assumption."""
     exact = f"at most {margin:.3g} above it" if margin else "equal to it"
-    found = "one masked sum" if sums == 1 else f"{sums} masked sums"
-    return f"found from {found}: never below the threshold without masks, and {exact}"
+    source = "one masked sum" if sums == 1 else f"{sums} masked sums"
+    return f"found from {source}: never below the threshold without masks, and {exact}"
 
 
 # Masks. Each pair of agents shares a seed; one adds its mask, the other subtracts it.

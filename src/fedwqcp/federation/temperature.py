@@ -53,21 +53,21 @@ def for_calibration(
     if not isinstance(Plan.of(round).score, LabelScore):
         raise InputError(f"score {round.score.name!r} does not read logits of classes")
     if exists(path):
-        own = load_temperature(path, round, agent)
-        if own.share:  # the id is all that the file knows of a round
+        fit = load_temperature(path, round, agent)
+        if fit.share:  # the id is all that the file knows of a round
             _check_not_private(round)
-        rows = int(held_out(round, outputs, own.share).sum())
-        if share not in (None, own.share) or rows != own.fitted_on:
+        rows = int(held_out(round, outputs, fit.share).sum())
+        if share not in (None, fit.share) or rows != fit.fitted_on:
             raise InputError(
-                f"{path} was fitted on {own.fitted_on} rows, a share of {own.share:g}; to fit "
+                f"{path} was fitted on {fit.fitted_on} rows, a share of {fit.share:g}; to fit "
                 "again, delete it and the answer, or choose another --temperature-file"
             )
     else:
-        own = Temperature(round.id, agent)
+        fit = Temperature(round.id, agent)
         if share is not None:
-            own = fitted(round, agent, outputs, share)
-        write_atomic(path, to_json(own))
-    return calibrated(round, outputs, own), own
+            fit = fitted(round, agent, outputs, share)
+        write_atomic(path, to_json(fit))
+    return calibrated(round, outputs, fit), fit
 
 
 def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Temperature | None:
@@ -87,26 +87,30 @@ def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Te
     return None
 
 
-def for_predictor(own: Predictor, outputs: Outputs) -> Outputs:
+def for_predictor(predictor: Predictor, outputs: Outputs) -> Outputs:
     """Return outputs as probabilities, which were logits where the site calibrated from logits."""
-    if outputs.logits != (own.temperature is not None):
+    if outputs.logits != (predictor.temperature is not None):
         raise InputError(
-            "must be probabilities" if own.temperature is None else "must be logits, as calibrated"
+            "must be probabilities"
+            if predictor.temperature is None
+            else "must be logits, as calibrated"
         )
-    if own.temperature is None:
+    if predictor.temperature is None:
         return outputs
-    return probabilities(outputs, Temperature(own.round, own.agent or "", own.temperature))
+    return probabilities(
+        outputs, Temperature(predictor.round, predictor.agent or "", predictor.temperature)
+    )
 
 
 def load_temperature(path: Path, round: Round, agent: str) -> Temperature:
     """Read an agent's temperature, as `for_calibration` wrote it in this round."""
-    own = _parse(path)
-    if (own.round, own.agent) != (round.id, agent):
+    fit = _parse(path)
+    if (fit.round, fit.agent) != (round.id, agent):
         raise InputError(
-            f"{path} is of round {own.round} and agent {own.agent!r}, not of round {round.id} and "
+            f"{path} is of round {fit.round} and agent {fit.agent!r}, not of round {round.id} and "
             f"agent {agent!r}: choose another --temperature-file"
         )
-    return own
+    return fit
 
 
 @named_by_line
@@ -120,29 +124,29 @@ def fitted(round: Round, agent: str, outputs: Outputs, share: float) -> Temperat
     logits = as_floats(outputs.values, "logits", (None, None))
     labels = as_labels(outputs.labels, *logits.shape)
     rows = held_out(round, outputs, share)
-    found = fit_temperature(logits[rows], labels[rows])
-    return Temperature(round.id, agent, found, share, int(rows.sum()))
+    temperature = fit_temperature(logits[rows], labels[rows])
+    return Temperature(round.id, agent, temperature, share, int(rows.sum()))
 
 
 @named_by_line
 def held_out(round: Round, outputs: Outputs, share: float) -> Bools:
     """Tell which rows are held out: a keyed hash of the id decides; a larger share adds rows."""
-    found: Bools = row_uniforms(f"temperature {round.key}", outputs) < share
-    return found
+    rows: Bools = row_uniforms(f"temperature {round.key}", outputs) < share
+    return rows
 
 
-def calibrated(round: Round, outputs: Outputs, own: Temperature) -> Outputs:
+def calibrated(round: Round, outputs: Outputs, fit: Temperature) -> Outputs:
     """Return the rows that are calibrated on, as probabilities."""
-    rest = ~held_out(round, outputs, own.share)
-    return probabilities(outputs, own).take(rest)
+    rest = ~held_out(round, outputs, fit.share)
+    return probabilities(outputs, fit).take(rest)
 
 
 @named_by_line
-def probabilities(outputs: Outputs, own: Temperature) -> Outputs:
+def probabilities(outputs: Outputs, fit: Temperature) -> Outputs:
     """Return logits as probabilities; rows without ids get one made of their logits."""
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
     return unchecked(
-        outputs, values=softmax(outputs.values, own.temperature), ids=ids, logits=False
+        outputs, values=softmax(outputs.values, fit.temperature), ids=ids, logits=False
     )
 
 
@@ -157,7 +161,7 @@ def _check_not_private(round: Round) -> None:
 
 def _parse(path: Path) -> Temperature:
     """Read a temperature, of any agent and round."""
-    own = from_json(read(path), Temperature)
-    if own is None:
+    fit = from_json(read(path), Temperature)
+    if fit is None:
         raise RecordError(f"{path} is damaged, or of another version than 1")
-    return own
+    return fit

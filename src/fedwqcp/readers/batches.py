@@ -103,23 +103,23 @@ class OutputBatches:
     def version(self) -> str:
         """What an interrupted reader compares before it goes on; empty for a loader."""
         if self._dataset is not None:
-            found = self._dataset.version
+            version = self._dataset.version
         elif isinstance(self._source, str | Path):
-            found = _version(Path(self._source))
+            version = _version(Path(self._source))
         else:
             return ""
-        return f"{found} {'' if self._labels is None else _version(self._labels)} {self.scores}"
+        return f"{version} {'' if self._labels is None else _version(self._labels)} {self.scores}"
 
     def first(self) -> Outputs:
         """Return the first batch."""
-        found = next(iter(self), None)
-        if found is None:
+        batch = next(iter(self), None)
+        if batch is None:
             raise InputError(f"{self.name} must hold at least one row, it holds none")
-        return found
+        return batch
 
     def batches(self, start: int = 0) -> Iterator[tuple[int, Outputs]]:
         """Give each batch with the number of its first row, from a row on."""
-        at = start
+        row = start
         for part in self._read(start):
             outputs, n = part, len(part.values)
             if self._labels is not None:
@@ -129,9 +129,9 @@ class OutputBatches:
                         f"{self._labels} must hold {self.rows} labels, it holds {len(beside)}"
                     )
                 with in_file(self._labels):
-                    outputs = replace(part, labels=np.array(beside[at : at + n]))
-            yield at, outputs
-            at += n
+                    outputs = replace(part, labels=np.array(beside[row : row + n]))
+            yield row, outputs
+            row += n
 
     @property
     def _suffix(self) -> str:

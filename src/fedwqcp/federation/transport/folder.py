@@ -100,10 +100,10 @@ def open_round(round: Round, path: Path) -> None:
     """Write the terms of a round; an existing file is never replaced."""
     check_file_name(path)
     Server(round)  # refuses terms that nobody could follow
-    own = {file.name.casefold() for file in (path, record_file(path))}
+    taken = {file.name.casefold() for file in (path, record_file(path))}
     for name in round.agents:
         file = f"{name}.json".casefold()
-        if file in own or re.match(r"(round|release)[.]", file) or _is_step(file, path):
+        if file in taken or re.match(r"(round|release)[.]", file) or _is_step(file, path):
             raise InputError(
                 f"agent {name!r}: {name}.json, its answer, would have the name of one of the "
                 "round's own files: give the agent another name, or choose another --out"
@@ -124,13 +124,12 @@ def open_round(round: Round, path: Path) -> None:
 def read_round(path: Path) -> Round:
     """Read the terms of a round."""
     data = read(path)
-    found = mistaken_for("round", data)
-    if found is None and not data.lstrip().startswith(b"{"):
-        found = "a roster" if path.suffix == ".toml" else "another kind of file"
-    if found is not None:
+    kind = mistaken_for("round", data)
+    if kind is None and not data.lstrip().startswith(b"{"):
+        kind = "a roster" if path.suffix == ".toml" else "another kind of file"
+    if kind is not None:
         raise InputError(
-            f"{path} is {found}, not a round: pass the file that `server open` wrote "
-            "(round-ID.json)"
+            f"{path} is {kind}, not a round: pass the file that `server open` wrote (round-ID.json)"
         )
     return decode(data, Round, source=path)
 
@@ -229,10 +228,10 @@ def _without_copies(
 
 def answer_files(round: Path, given: Sequence[Path], out: Path) -> list[Path]:
     """Return the files of answers; of a folder all that it holds but the round's own."""
-    found: list[Path] = []
+    answers: list[Path] = []
     for path in given:
         if not is_folder(path):
-            found.append(path)
+            answers.append(path)
             continue
         files = [
             file
@@ -241,8 +240,8 @@ def answer_files(round: Path, given: Sequence[Path], out: Path) -> list[Path]:
         ]
         if not files:
             raise InputError(f"{path} must hold answers, files that end in .json; it holds none")
-        found += files
-    return found
+        answers += files
+    return answers
 
 
 def _is_sent(file: Path) -> bool:
@@ -328,8 +327,8 @@ def record_file(round: Path) -> Path:
 
 def _is_of_round(file: Path, round: Path) -> bool:
     """Tell whether a name is that of the terms, the record, a question or a step of a round."""
-    own = round, record_file(round)
-    return _is_step(file.name, round) or any(same_name(file, each) for each in own)
+    files = round, record_file(round)
+    return _is_step(file.name, round) or any(same_name(file, other) for other in files)
 
 
 def _is_step(name: str, round: Path) -> bool:
@@ -392,10 +391,12 @@ def _unambiguous(
     for reply in replies:
         given.setdefault(reply.agent, []).append(reply)
     refused: set[_AnswerFile] = set()
-    for agent, own in given.items():
-        if len(own) == 1 or any(reply.digest in counted for reply in own):
+    for agent, answers in given.items():
+        if len(answers) == 1 or any(reply.digest in counted for reply in answers):
             continue
-        sound = [reply for reply in own if server.admissible(reply.data, reply.source) is not None]
+        sound = [
+            reply for reply in answers if server.admissible(reply.data, reply.source) is not None
+        ]
         if len(sound) < 2:  # copies were taken out before
             continue
         why = "gave different answers to one question, and nothing says which one counts"
@@ -432,9 +433,9 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
         answer = decode(data, Answer, server.plan.kinds)
         written = encode(answer)
     except Exception:  # the server reads it again, and refuses it by name
-        found = mistaken_for("answer", data)
-        why = f"must be an agent's answer, which `agent calibrate` wrote; it is {found}"
-        unread = MalformedMessageError(source, "message", why) if found else None
+        kind = mistaken_for("answer", data)
+        why = f"must be an agent's answer, which `agent calibrate` wrote; it is {kind}"
+        unread = MalformedMessageError(source, "message", why) if kind else None
         return _AnswerFile(path, source, data, 0, source, unread)
     return _AnswerFile(path, source, written, answer.step, answer.agent)
 

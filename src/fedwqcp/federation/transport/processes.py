@@ -228,10 +228,10 @@ def json_of(command: Sequence[str | Path], folder: Path, env: Mapping[str, str])
     except subprocess.TimeoutExpired:
         return {"error-message": f"{command[0]} did not end within 60 s"}
     try:
-        found = json.loads(done.stdout[done.stdout.index("{") :])
+        printed = json.loads(done.stdout[done.stdout.index("{") :])
     except ValueError:
         return {"error-message": done.stdout + done.stderr}
-    return found if isinstance(found, dict) else {}
+    return printed if isinstance(printed, dict) else {}
 
 
 def make_named_folder(settings: Mapping[str, object]) -> None:
@@ -270,7 +270,7 @@ def descendants(root: int) -> dict[int, str]:
     Processes of the same session count too; empty where there is no ``/proc``.
     """
     stats = {int(p.name): _stat(int(p.name)) for p in Path("/proc").glob("[0-9]*")}
-    found: dict[int, str] = {}
+    started: dict[int, str] = {}
     family = {root}
     while True:
         more = {
@@ -279,9 +279,9 @@ def descendants(root: int) -> dict[int, str]:
             if stat and pid not in family and (int(stat[1]) in family or int(stat[3]) in family)
         }
         if not more:
-            return found
+            return started
         family |= more
-        found |= {pid: stats[pid][19] for pid in more}
+        started |= {pid: stats[pid][19] for pid in more}
 
 
 def round_ended(records: Path) -> bool:

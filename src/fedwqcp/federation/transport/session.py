@@ -178,8 +178,8 @@ class Session:
         self.ledger.released(release)
         for agent in release.agents:
             facts = {"agent": agent.name, "status": agent.status, "reason": agent.reason}
-            said = " ".join(filter(None, (agent.status, agent.reason)))
-            self._log(logging.INFO, f"{agent.name}: {said}", facts)
+            text = " ".join(filter(None, (agent.status, agent.reason)))
+            self._log(logging.INFO, f"{agent.name}: {text}", facts)
         return release
 
     def _first_step(self, terms: bytes, model: Any) -> None:

@@ -154,10 +154,10 @@ class Site:
         for key in config.keys() - set(_KEYS):
             if near := nearest(key, _LIMITS, cutoff=0.8):
                 raise InputError(f"{_HERE}: unknown key {key!r}; did you mean {near!r}?")
-        own = {key: value for key, value in config.items() if key in _KEYS}
-        if "partition-id" in config and "agent" not in own:
-            own = {"folder": "", **own, "agent": f"agent-{config['partition-id']}"}
-        given = to_struct(own, SiteSettings, _HERE)
+        known = {key: value for key, value in config.items() if key in _KEYS}
+        if "partition-id" in config and "agent" not in known:
+            known = {"folder": "", **known, "agent": f"agent-{config['partition-id']}"}
+        given = to_struct(known, SiteSettings, _HERE)
         if given.agent is None:
             raise InputError("name this agent in the site's settings: agent='st-mary'")
         agent = str(given.agent)
@@ -193,11 +193,11 @@ class Site:
 
     def check_required(self, round: Round) -> None:
         """Refuse a round of another method, level or target than the site insists on."""
-        own = self.settings
-        target = None if own.require_target is None else as_target(own.require_target)
+        settings = self.settings
+        target = None if settings.require_target is None else as_target(settings.require_target)
         if (
-            own.require not in {None, round.method.name}
-            or (own.require_alpha is not None and max(round.alphas) > own.require_alpha)
+            settings.require not in {None, round.method.name}
+            or (settings.require_alpha is not None and max(round.alphas) > settings.require_alpha)
             or target not in {None, round.target}
         ):
             raise RefusedError("required")
@@ -327,8 +327,8 @@ def answer(
     with refuse_with("terms"):
         plan = plan_of(request.round)
         round = plan.round
-    own = site.settings
-    if not masked and (own.secure_only or round.secure is not None):
+    settings = site.settings
+    if not masked and (settings.secure_only or round.secure is not None):
         raise RefusedError("secure")
     with refuse_with("terms"):
         step = decode(request.body, Ask, plan.kinds, "server").step if request.body else 0
@@ -348,15 +348,15 @@ def answer(
                 site.agent,
                 plan,
                 opened.enter_context(_calibration(site, round, outputs())),
-                allow_samples=own.allow_samples,
-                limit=None if hidden else DisclosureLimit(own.max_share, own.min_class),
+                allow_samples=settings.allow_samples,
+                limit=None if hidden else DisclosureLimit(settings.max_share, settings.min_class),
                 budget=site.budget,
                 ledger=None if hidden else site.ledger,
-                sign_key=None if own.sign_key is None else SigningKey(Path(own.sign_key)),
+                sign_key=None if settings.sign_key is None else SigningKey(Path(settings.sign_key)),
             )
         with refuse_with("answer"), refuse_with("budget", BudgetError):
-            found = agent.answer(request.body or None)
-            return site.keep_answer(round, request.round, f"step-{step}", found)
+            reply = agent.answer(request.body or None)
+            return site.keep_answer(round, request.round, f"step-{step}", reply)
 
 
 def reply_to(
@@ -402,20 +402,20 @@ def read_outputs(config: Mapping[str, object]) -> Outputs | OutputBatches:
     if path is None:
         raise InputError("name the file in the site's settings: outputs='cal.npz'")
     beside = None if labels is None else Path(str(labels))
-    found = batched(str(path), beside, scores="scores" in config)
-    return load_outputs(Path(str(path)), beside, None) if found is None else found
+    batches = batched(str(path), beside, scores="scores" in config)
+    return load_outputs(Path(str(path)), beside, None) if batches is None else batches
 
 
 def load_settings(path: Path, home: Path) -> dict[str, object]:
     """Read a site's settings from a TOML file; files are named from `home`, its startup kit."""
     table = read_toml(path)
     to_struct(table, SiteSettings, str(path))
-    found = {"folder": str(default_folder(home.resolve().name)), **table}
-    named = {key: str(found[key]) for key in _FILES if found.get(key)}
+    settings = {"folder": str(default_folder(home.resolve().name)), **table}
+    named = {key: str(settings[key]) for key in _FILES if settings.get(key)}
     files = {key: name if "://" in name else str(home / name) for key, name in named.items()}
     if "folder" in files:
         check_outside(Path(files["folder"]), home)
-    return {**found, **files}
+    return {**settings, **files}
 
 
 @lru_cache(maxsize=4)
@@ -475,18 +475,18 @@ def _read_release(data: bytes) -> tuple[Release, bytes]:
 
 
 @contextmanager
-def _calibration(site: Site, round: Round, found: SiteOutputs) -> Iterator[Calibration]:
+def _calibration(site: Site, round: Round, data: SiteOutputs) -> Iterator[Calibration]:
     """Score what a site's function returned; what is read in batches is kept beside the answer."""
-    if isinstance(found, OutputBatches):
+    if isinstance(data, OutputBatches):
         if site.folder is not None:
             close_old_rounds(site.folder)  # a round that was never answered may have left scores
         with TemporaryDirectory() as other:
             folder = site.round_folder(round.id) or Path(other)
-            with calibration_in_batches(round, found, folder / "scores") as cal:
+            with calibration_in_batches(round, data, folder / "scores") as cal:
                 yield cal
-    elif isinstance(found, Calibration):
-        yield found
-    elif isinstance(found, tuple):
-        yield calibration_of(round, Outputs(np.asarray(found[0]), np.asarray(found[1])))
+    elif isinstance(data, Calibration):
+        yield data
+    elif isinstance(data, tuple):
+        yield calibration_of(round, Outputs(np.asarray(data[0]), np.asarray(data[1])))
     else:
-        yield calibration_of(round, found)
+        yield calibration_of(round, data)

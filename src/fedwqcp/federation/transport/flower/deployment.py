@@ -90,7 +90,7 @@ def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") 
         package=name.replace("-", "_"),
         publisher=publisher,
         sites=str(sites),
-        agents=",".join(f"agent-{at}" for at in range(sites)),
+        agents=",".join(f"agent-{site}" for site in range(sites)),
         last=str(sites - 1),
         address=f"{HOST}:8000",
         authority=to_toml(folder.resolve().parent / "certs" / "server.pem"),
@@ -166,10 +166,10 @@ class LocalFederation(Deployment):
         Key, authority and port are by default those of the federation.
         """
         certs = self.folder / "certs"
-        (own,) = free_ports(1)
+        (free,) = free_ports(1)
         command: tuple[str | Path, ...] = (
             *("flower-supernode", "--superlink", f"{HOST}:{port or self.port}"),
-            *("--host", HOST, "--port", str(own)),
+            *("--host", HOST, "--port", str(free)),
             *("--node-config", _stated({"agent": agent, **settings})),
             *("--root-certificates", ca or certs / "server.pem"),
             *("--auth-supernode-private-key", key or certs / "keys" / agent),
@@ -195,7 +195,7 @@ class LocalFederation(Deployment):
     def status(self, run: str) -> str:
         """Return Flower's status, such as ``finished:completed`` or ``finished:failed``."""
         listed = self.flwr("list", "fed", "--run-id", run, "--format", "json")
-        return next((str(found.get("status", "")) for found in listed.get("runs", [])), "")
+        return next((str(entry.get("status", "")) for entry in listed.get("runs", [])), "")
 
     def flwr(self, *arguments: str) -> dict[str, Any]:
         """Run one ``flwr`` command, and return the JSON that it printed."""

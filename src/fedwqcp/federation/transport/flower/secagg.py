@@ -83,8 +83,8 @@ _UNCHECKED = f"SecAgg+ of this Flower is not the one that was checked: use flwr 
 
 def secaggplus_mod() -> Callable[..., Message]:
     """Return the site's side of SecAgg+, which handles one stage: Flower's mod with our masks."""
-    found: Callable[..., Message] = _copy(_SITE).secaggplus_mod
-    return found
+    mod: Callable[..., Message] = _copy(_SITE).secaggplus_mod
+    return mod
 
 
 def secaggplus_state(context: Context) -> Any:
@@ -94,8 +94,8 @@ def secaggplus_state(context: Context) -> Any:
 
 def secaggplus_workflow() -> type[Any]:
     """Return the server's side of SecAgg+: Flower's workflow with our masks."""
-    found: type[Any] = _copy(_SERVER).SecAggPlusWorkflow
-    return found
+    workflow: type[Any] = _copy(_SERVER).SecAggPlusWorkflow
+    return workflow
 
 
 def are_shares(seeds: Sequence[bytes], keys: Sequence[bytes]) -> bool:

@@ -177,12 +177,12 @@ class SecAggGrid:
             for message in self.session.grid.pull_messages(list(open_)) if open_ else ():
                 node, nonce = open_.pop(message.metadata.reply_to_message_id, (0, ""))
                 if nonce:
-                    found = self._check(message, node, nonce, asked[node])
-                    if isinstance(found, Message):
-                        sound[node] = found
-                    elif found is not None:
-                        disputes.extend((node, other) for other in found)
-                    yield str(node), isinstance(found, Message)
+                    checked = self._check(message, node, nonce, asked[node])
+                    if isinstance(checked, Message):
+                        sound[node] = checked
+                    elif checked is not None:
+                        disputes.extend((node, other) for other in checked)
+                    yield str(node), isinstance(checked, Message)
 
         expected = {str(node) for node, _ in open_.values()}
         collect(_receive, expected, quorum, self.session.timeouts)
@@ -213,7 +213,7 @@ class SecAggGrid:
             asked.append((node, request.nonce))
             self.session.down[self.names[node]] += _size(query.content)
         ids = self.session.grid.push_messages(queries)
-        return {found: who for found, who in zip(ids, asked, strict=False) if found}
+        return {sent: who for sent, who in zip(ids, asked, strict=False) if sent}
 
     def _check(
         self, message: Message, node: int, nonce: str, asked: ConfigRecord
@@ -250,8 +250,8 @@ class SecAggGrid:
         Left in, they would make every honest site refuse the next stage.
         """
         keys = {node: set(_configs(message).values()) for node, message in sound.items()}
-        for node, own in keys.items():
-            if any(own & theirs for other, theirs in keys.items() if other != node):
+        for node, pair in keys.items():
+            if any(pair & theirs for other, theirs in keys.items() if other != node):
                 self.reasons[node] = "malformed: public keys must be of one site alone"
                 del sound[node]
 

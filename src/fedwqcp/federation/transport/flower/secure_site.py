@@ -140,9 +140,9 @@ def _words(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
         scale_of(plan)  # refuses terms that are not those of a secure round
         question = plain_ask(plan, request.body)
     try:
-        own = answer(site, replace(request, body=question or b""), outputs, masked=True)
+        answered = answer(site, replace(request, body=question or b""), outputs, masked=True)
         with refuse_with("answer"):
-            words = words_of(plan, request.body, own)
+            words = words_of(plan, request.body, answered)
     except RefusedError as refused:
         if not isinstance(refused.__cause__, OutOfRangeError):
             raise

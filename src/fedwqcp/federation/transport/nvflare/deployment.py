@@ -68,10 +68,10 @@ def new_job(folder: Path) -> tuple[Path, ...]:
 
 def check_flare() -> None:
     """Refuse a FLARE that runs the coordinator's code at a locked site, as 2.8 does."""
-    found = version("nvflare")
-    if tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < OLDEST:
+    here = version("nvflare")
+    if tuple(int(part) for part in re.findall(r"\d+", here)[:2]) < OLDEST:
         raise InputError(
-            f"must be at least 2.9, got {found}: older ones run code of a job in a locked kit; "
+            f"must be at least 2.9, got {here}: older ones run code of a job in a locked kit; "
             "pip install 'nvflare>=2.9'",
             field="nvflare",
         )
@@ -141,13 +141,13 @@ class _Authorization(msgspec.Struct):
 def _own_json(path: Path, kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Read a file of FLARE's own, which operators may have edited."""
     data = read(path)
-    found = from_json(data, dict[str, Any])
-    if found is None or from_json(data, kind) is None:
+    table = from_json(data, dict[str, Any])
+    if table is None or from_json(data, kind) is None:
         (key,) = kind.__struct_fields__
         raise InputError(
             f"{path} must be JSON with {key!r}, as FLARE writes it: restore it from the startup kit"
         )
-    return found
+    return table
 
 
 _EVERYTHING = dict.fromkeys(
@@ -250,8 +250,8 @@ class FlareFederation(Deployment):
             _lock(self.kits / name)
         # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
         path = self.kits / SERVER / "local" / "resources.json"
-        own = f"{self.folder / 'server'}/".encode()
-        write_atomic(path, read(path).replace(b"/tmp/nvflare/", own), shared=True)
+        jobs = f"{self.folder / 'server'}/".encode()
+        write_atomic(path, read(path).replace(b"/tmp/nvflare/", jobs), shared=True)
 
     def _run(self, *arguments: str) -> dict[str, Any]:
         """Run one ``nvflare`` command, and return the JSON that it printed."""
