@@ -41,8 +41,7 @@ EXAMPLES = [
     *(Finding.of("new-site", **{**NEW, "kind": kind}) for kind in KINDS),
     Finding.of("new-site", **{**NEW, "shared": False}),
     Finding.of("infinite-threshold", "a", **INFINITE, agents_needed=19, roster=3),
-    Finding.of("infinite-threshold", "a", **INFINITE, no_points=True),
-    Finding.of("infinite-threshold", "a", **{**INFINITE, "by": "label", "parts": "2"}, empty=True),
+    Finding.of("infinite-threshold", "a", **{**INFINITE, "by": "label", "parts": "2"}),
 ]
 
 
@@ -60,12 +59,12 @@ def test_every_code_has_an_example() -> None:
 
 def test_findings_of_one_code_are_told_together_with_one_cure() -> None:
     facts = {"alphas": (0.1,), "by": "label", "needed": 9, "overflow": ("exclude", "clip")}
-    first = Finding.of("infinite-threshold", "a", "c", **facts, parts=("1",), points={"a": 3})
-    second = Finding.of("infinite-threshold", "b", **facts, parts=("1", "2"), points={"a": 3})
+    first = Finding.of("infinite-threshold", "a", "c", **facts, parts=("1",))
+    second = Finding.of("infinite-threshold", "b", **facts, parts=("1", "2"))
     assert words.lines([first, Finding.of("missing", "d"), second]) == [
         "the threshold of a, c is +inf at alpha=0.1 for label 1: this label is in every set; the "
         "threshold of b is +inf at alpha=0.1 for labels 1, 2: these labels are in every set. A "
-        "finite one takes 9 calibration points of each label (here 3 at a): add calibration "
+        "finite one takes 9 calibration points of each label: add calibration "
         "points, choose a larger alpha, overflow='exclude' (leaves such agents out) or "
         "overflow='clip' (loses coverage).",
         "no answer from d.",

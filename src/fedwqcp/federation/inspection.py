@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, get_args, get_type_hints
 
@@ -122,10 +121,8 @@ def of_answer(plan: Plan, answer: bytes) -> Iterator[Finding]:
         yield Finding.of("spent-for-nothing")
 
 
-def of_release(
-    release: ReleaseRecord, cals: Mapping[str, Calibration] | None = None
-) -> Iterator[Finding]:
-    """Find who took no part, and whose thresholds are +inf; ``cals`` where they are at hand."""
+def of_release(release: ReleaseRecord) -> Iterator[Finding]:
+    """Find who took no part, and whose thresholds are +inf."""
     for name, reason in release.refused.items():
         yield Finding.of("refused", name, reason=reason)
     if release.missing:
@@ -133,7 +130,7 @@ def of_release(
     unseen = unseen_labels(release)
     if unseen:
         yield Finding.of("unseen-labels", *unseen, share=max(unseen.values()))
-    yield from _infinite(release, [n for n in release.round.agents if n not in unseen], cals or {})
+    yield from _infinite(release, [n for n in release.round.agents if n not in unseen])
 
 
 def of_outcomes(release: ReleaseRecord) -> Iterator[Finding]:
@@ -166,39 +163,24 @@ def unseen_labels(release: ReleaseRecord) -> dict[str, float]:
     return shares
 
 
-def _infinite(
-    release: ReleaseRecord, agents: Iterable[str], cals: Mapping[str, Calibration]
-) -> Iterator[Finding]:
+def _infinite(release: ReleaseRecord, agents: Iterable[str]) -> Iterator[Finding]:
     """Find thresholds of +inf: alike agents, with the same levels, classes or groups, together."""
     round = release.round
-    places = range(len(round.group_names)) or (None,)
-    whose = list(cals or release.received)
-    size = partial(_size, release, cals)
-    empty = {p for p in places if round.by and whose and not any(size(n, p) for n in whose)}
-    alike: dict[tuple[tuple[float, ...], tuple[int, ...], bool], list[str]] = {}
+    alike: dict[tuple[tuple[float, ...], tuple[int, ...]], list[str]] = {}
     for name in agents:
-        whole = [
+        pairs = [
             (alpha, place)
             for alpha in round.alphas
-            for place in places
+            for place in range(len(round.group_names)) or (None,)
             if _is_infinite(release, name, alpha, place)
         ]
-        for nobody in () if not whole else (True, False) if round.by else (False,):
-            pairs = [pair for pair in whole if not round.by or (pair[1] in empty) == nobody]
+        if pairs:
             levels = tuple(dict.fromkeys(alpha for alpha, _ in pairs))
             where = tuple(dict.fromkeys(place for _, place in pairs if place is not None))
-            if levels:
-                alike.setdefault((levels, where, nobody), []).append(name)
-    for (levels, where, nobody), names in alike.items():
-        facts: dict[str, Any] = {
-            "alphas": levels,
-            "by": round.by,
-            "parts": tuple(round.group_names[place] for place in where),
-        }
-        if nobody:
-            facts["empty"] = True
-        else:
-            facts |= _needed(release, names, levels, where, size)
+            alike.setdefault((levels, where), []).append(name)
+    for (levels, where), names in alike.items():
+        parts = tuple(round.group_names[place] for place in where)
+        facts = {"alphas": levels, "by": round.by, "parts": parts, **_needed(release, min(levels))}
         yield Finding("infinite-threshold", tuple(names), facts)
 
 
@@ -226,45 +208,19 @@ def _is_infinite(release: ReleaseRecord, name: str, alpha: float, place: int | N
     return False
 
 
-def _size(
-    release: ReleaseRecord, cals: Mapping[str, Calibration], name: str, place: int | None
-) -> int | None:
-    """Return how many points an agent has, in all or of a class or group; None if not known."""
-    if name in cals:
-        return part_of(release.round, cals[name], place).n
-    if name not in release.received:
-        return None
-    sent = release.received[name][release.tasks_of(release.round.alphas[0], place or 0)[0]]
-    return 0 if sent is None else sum(sent.sizes())
-
-
-def _needed(
-    release: ReleaseRecord,
-    names: list[str],
-    levels: tuple[float, ...],
-    where: tuple[int, ...],
-    size: Callable[[str, int | None], int | None],
-) -> dict[str, Any]:
-    """Return what a finite threshold takes: points, agents, or another setting."""
+def _needed(release: ReleaseRecord, alpha: float) -> dict[str, Any]:
+    """Return what a finite threshold takes: agents, points, or another setting."""
     plan, round = Plan.of(release.round), release.round
     if least := plan.method.traits.least_agents:
-        return {"agents_needed": least(min(levels)), "roster": len(round.agents)}
-    points = dict[str, int]()
-    for name in names:
-        sizes = [size(name, place) for place in where or (None,)]
-        points |= {name: min(n or 0 for n in sizes)} if None not in sizes else {}
-    if points and not any(points.values()):  # of nothing there is no quantile, whatever is set
-        return {"no_points": True}
-    if "overflow" not in round.method.settings:
-        return {}
-    choices = get_args(get_type_hints(type(plan.method))["overflow"])
-    shares = any(issubclass(kind, SharedThreshold) for kind in plan.method.outcomes)
-    helps = [rule for rule in ("exclude", "clip") if rule in choices]
-    facts: dict[str, Any] = {"overflow": tuple(helps[not shares and "exclude" in helps :])}
-    if not plan.method.traits.private:  # whose noise costs points too
-        share = min(levels) / len(release.tasks_of(min(levels)))
-        facts["needed"] = least_sample(share)
-        facts["points"] = {name: n for name, n in points.items() if 0 < n < facts["needed"]}
+        return {"agents_needed": least(alpha), "roster": len(round.agents)}
+    facts: dict[str, Any] = {}
+    if "overflow" in round.method.settings:
+        choices = get_args(get_type_hints(type(plan.method))["overflow"])
+        shares = any(issubclass(kind, SharedThreshold) for kind in plan.method.outcomes)
+        helps = [rule for rule in ("exclude", "clip") if rule in choices]
+        facts["overflow"] = tuple(helps[not shares and "exclude" in helps :])
+    if (facts or plan.traits.floors) and not plan.traits.private:  # whose noise costs points too
+        facts["needed"] = least_sample(alpha / plan.score.columns)
     return facts
 
 

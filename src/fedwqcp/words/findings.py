@@ -72,31 +72,19 @@ def _infinite(finding: Finding) -> str:
 
 def _infinite_cure(finding: Finding) -> str:
     facts, by = finding.facts, finding["by"]
-    if facts.get("empty"):
-        one = "it" if len(finding["parts"]) == 1 else "them"
-        return (
-            f"No agent has a point of {parts(by, finding['parts'])}: collect some, or take {one} "
-            "out of the round."
-        )
     if facts.get("agents_needed"):
         return (
             f"A finite one takes {facts['agents_needed']} agents, here are {facts['roster']}: add "
             "agents or choose a larger alpha. More points at these agents do not help."
         )
-    cures = ["add calibration points", "choose a larger alpha"]
-    if facts.get("no_points"):
-        return "Add calibration points: without any it is +inf at every alpha."
-    needed = ""
-    if facts.get("needed"):
-        of = f" of each {by}" if by else ""
-        have = "; ".join(f"{n} at {name}" for name, n in list(facts["points"].items())[:_MOST])
-        needed = f"A finite one takes {facts['needed']} calibration points{of}"
-        needed += f" (here {have}): " if have else ": "
     ways = {"exclude": "leaves such agents out", "clip": "loses coverage"}
     choices = [f"overflow={rule!r} ({ways[rule]})" for rule in facts.get("overflow", ())]
-    *first, last = [*cures, *choices]
+    *first, last = ["add calibration points", "choose a larger alpha", *choices]
     cure = f"{', '.join(first)} or {last}."
-    return needed + (cure if needed else cure.capitalize())
+    of = f" of each {by}" if by else ""
+    if "needed" not in facts:
+        return cure.capitalize()
+    return f"A finite one takes {facts['needed']} calibration points{of}: {cure}"
 
 
 def _points(finding: Finding) -> str:

@@ -123,22 +123,16 @@ def of_labels(*counts):
 def test_the_warning_says_of_each_agent_which_of_its_classes_are_infinite():
     cals = {"a": of_labels(60, 3, 60), "b": of_labels(60, 60, 3), "c": of_labels(60, 3, 60)}
     found = infinite(cals, method="split-cp", alpha=0.1, by="label")
-    assert [(each.agents, each["parts"], each["points"]) for each in found] == [
-        (("a", "c"), ("1",), {"a": 3, "c": 3}),
-        (("b",), ("2",), {"b": 3}),
+    assert [(each.agents, each["parts"]) for each in found] == [
+        (("a", "c"), ("1",)),
+        (("b",), ("2",)),
     ]
 
 
 def test_the_warning_blames_the_groups_that_are_infinite_and_no_others():
     cal = fw.Calibration(A, groups=["f"] * 9 + ["m"])
     (finding,) = infinite({"a": cal}, method="fedwq-cp", alpha=0.2, by="group")
-    assert (finding["by"], finding["parts"], finding["points"]) == ("group", ("m",), {"a": 1})
-
-
-def test_an_agent_without_a_class_of_its_own_is_offered_no_other_alpha():
-    cals = {"a": of_labels(50, 50), "b": of_labels(50, 0)}
-    (finding,) = infinite(cals, method="split-cp", alpha=0.1, by="label")
-    assert (finding.agents, finding["no_points"]) == (("b",), True)
+    assert (finding["by"], finding["parts"]) == ("group", ("m",))
 
 
 def pooled_value(values, q):

@@ -180,7 +180,7 @@ def findings_of(
     release: Release, agents: Mapping[str, object], cals: Mapping[str, Calibration]
 ) -> Iterator[Finding]:
     """Find what is to be said of a release and of the data that it was made from."""
-    of_round = tuple(inspection.of_release(release, cals))
+    of_round = tuple(inspection.of_release(release))
     yield from of_round
     infinite = {name for f in of_round if f.code == "infinite-threshold" for name in f.agents}
     plan = Plan.of(release.round)
