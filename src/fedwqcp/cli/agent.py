@@ -77,6 +77,22 @@ TemperatureFile = Annotated[
 ]
 
 
+AnsweredRound = Annotated[
+    Path | None,
+    typer.Option("--round", help="The round that was answered: no other release is taken."),
+]
+CalibrationFile = Annotated[
+    str | None,
+    typer.Option(
+        "--calibration", help="Calibration outputs; test rows that are among them are counted."
+    ),
+]
+CalibrationLabels = Annotated[
+    Path | None,
+    typer.Option("--calibration-labels", help="Their labels in an .npy file, if apart."),
+]
+
+
 @app.command()
 def calibrate(
     round: Annotated[Path, typer.Option(help="The round, as the server sent it.")],
@@ -280,21 +296,15 @@ def new_folder(
 @app.command()
 def predictor(
     context: typer.Context,
-    release: Annotated[Path, typer.Option(help="The release, as the server sent it.")],
+    release: Annotated[Path, typer.Option(help="The release, as it was sent.")],
     agent: Name = None,
     new_site: NewSite = False,
-    calibration: Annotated[
-        str | None, typer.Option(help="Calibration outputs, for methods that need them again.")
-    ] = None,
+    calibration: CalibrationFile = None,
     scores: Annotated[
         str | None, typer.Option(help="Or the scores that `agent calibrate --scores` read.")
     ] = None,
-    calibration_labels: Annotated[
-        Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
-    ] = None,
-    round: Annotated[
-        Path | None, typer.Option(help="The round that was answered: refuse any other release.")
-    ] = None,
+    calibration_labels: CalibrationLabels = None,
+    round: AnsweredRound = None,
     temperature_file: TemperatureFile = None,
     require: Require = None,
     model: ModelFile = None,
@@ -360,28 +370,16 @@ def predictor(
 def predict(
     context: typer.Context,
     outputs: Annotated[Path, typer.Option(help="Model outputs on new inputs.")],
-    release: Annotated[
-        Path | None, typer.Option(help="The release, as the server sent it.")
-    ] = None,
+    release: Annotated[Path | None, typer.Option(help="The release, as it was sent.")] = None,
     predictor: Annotated[
         Path | None, typer.Option(help="In place of the release: a file of `agent predictor`.")
     ] = None,
     agent: Name = None,
     new_site: NewSite = False,
     alpha: Annotated[float | None, typer.Option(help="Level to use, if there are several.")] = None,
-    calibration: Annotated[
-        str | None,
-        typer.Option(
-            help="Calibration outputs, for methods that need them again; test rows like them are "
-            "counted."
-        ),
-    ] = None,
-    calibration_labels: Annotated[
-        Path | None, typer.Option(help="Their labels in an .npy file, where they carry none.")
-    ] = None,
-    round: Annotated[
-        Path | None, typer.Option(help="The round that was answered: any other release is refused.")
-    ] = None,
+    calibration: CalibrationFile = None,
+    calibration_labels: CalibrationLabels = None,
+    round: AnsweredRound = None,
     labels: LabelsFile = None,
     temperature_file: TemperatureFile = None,
     require: Require = None,

@@ -102,33 +102,27 @@ def _verdict(
 ) -> ViewVerdict:
     """Say in a sentence or two where coverage holds."""
     of = counted(len(agents), "agent")
-    alarmed = dict.fromkeys(one.agent for one in standings if one.state == "alarm")
+    alarms = _gravest([one for one in standings if one.state == "alarm"], hidden)
     changed = [one.agent for one in agents if one.inputs == "alarm"]
     watch = dict.fromkeys(one.agent for one in standings if one.state == "watch")
-    also = f" Inputs have changed at {name_list(changed)}." if changed else ""
-    if alarmed:
-        first = _gravest([one for one in standings if one.state == "alarm"], hidden)[0]
-        text = f"Calibrate {name_list(alarmed)} again. {_fallen(first, hidden)}{also}"
+    if alarms:
+        alarmed = {one.agent for one in alarms}
+        text = _fallen(alarms[0], hidden)
         return ViewVerdict("bad", f"Alarm at {len(alarmed)} of {of}", text)
     if changed:
-        text = f"{also.strip()} Coverage there is not known until labels come: check it soon."
+        text = f"At {name_list(changed)}; coverage there is not known until labels come."
         return ViewVerdict("caution", f"Inputs changed at {len(changed)} of {of}", text)
     if watch:
-        text = (
-            f"Watch {name_list(watch)}: a whole 95 % interval lies below the limit. No alarm yet."
-        )
+        text = f"At {name_list(watch)} a whole 95 % interval lies below the limit. No alarm yet."
         return ViewVerdict("caution", f"Watch {len(watch)} of {of}", text)
     known = [one for one in agents if one.state == "ok"]
-    rows = sum(one.n for one in agents)
+    rows = counted(sum(one.n for one in agents), "row")
     if not known:
-        text = f"Nothing can be said yet: {counted(rows, 'row')} from {of}."
-        return ViewVerdict("plain", "Too few rows", text)
+        return ViewVerdict("plain", "Too few rows", f"Nothing can be said yet: {rows} from {of}.")
     worst = min(known, key=lambda one: one.coverage or 0.0)
-    few = [one.agent for one in agents if one.state == "too few"]
     text = (
-        f"No alarm after {counted(rows, 'row')} from {of}. The lowest coverage is "
-        f"{worst.coverage:.3f} at {worst.agent}; the limit is {worst.floor:.3f}."
-        + (f" Too few rows from {name_list(few)}." if few else "")
+        f"No alarm after {rows} from {of}. The lowest coverage is {worst.coverage:.3f} at "
+        f"{worst.agent}; the limit is {worst.floor:.3f}."
     )
     return ViewVerdict("good", "No alarm", text)
 
