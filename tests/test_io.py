@@ -47,7 +47,6 @@ def open_umask() -> Iterator[None]:
 
 @pytest.mark.usefixtures("open_umask")
 def test_files_are_their_owner_s_alone_unless_they_are_to_be_shared(tmp_path: Path) -> None:
-    (tmp_path / ".a.json.part").write_bytes(b"left over, and open to all")
     _io.write_atomic(tmp_path / "a.json", b"{}")
     append_line(tmp_path / "log.jsonl", b"{}")
     _io.write_atomic(tmp_path / "round.json", b"{}", shared=True)
@@ -105,13 +104,6 @@ def test_a_pipe_is_never_opened(tmp_path: Path, name: str, use: Callable[[Path],
         pytest.raises(InputError),
     ):
         use(path)
-
-
-def test_a_pipe_in_place_of_a_part_file_goes_away(tmp_path: Path) -> None:
-    with pipe(tmp_path / ".a.json.part"):
-        assert _io.write_atomic(tmp_path / "a.json", b"new")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-    assert (tmp_path / "a.json").read_bytes() == b"new"
 
 
 def test_a_lock_behind_a_link_makes_no_file_elsewhere(tmp_path: Path) -> None:

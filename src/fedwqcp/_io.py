@@ -13,6 +13,7 @@ import fnmatch
 import json
 import os
 import re
+import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -428,50 +429,17 @@ def _lock(handle: int) -> None:
 
 @contextlib.contextmanager
 def _part(path: Path, shared: bool) -> Iterator[tuple[BinaryIO, Path]]:
-    """Open the file that becomes another one, empty and for this process alone.
-
-    It has one name for each target, so that the next writer takes over what a killed one left.
-    """
+    """Open the file that becomes another one: new, under a name that nobody can have taken."""
     check_file_name(path)
-    part = path.with_name(f".{path.name}.part")
-    while True:
-        if _is_pipe(part):
-            os.unlink(part)
-        handle = _open_plain(part, os.O_CREAT | os.O_RDWR | _NO_LINK, 0o666 if shared else 0o600)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0)
+    handle = os.open(part, flags, 0o666 if shared else 0o600)
+    try:
         with os.fdopen(handle, "r+b") as file:
-            _lock(handle)
-            if not _is(part, handle):
-                continue  # who held it before has renamed it: it is the target by now
-            left = os.fstat(handle)
-            # another name of a file that is not ours to empty, or one that others may hold open
-            open_to_others = not shared and os.name == "posix" and left.st_mode & 0o77
-            if left.st_nlink > 1 or open_to_others:
-                os.unlink(part)
-                continue
-            os.truncate(handle, 0)
-            try:
-                yield file, part
-            finally:
-                if _is(part, handle):
-                    os.unlink(part)
-            return
-
-
-def _is_pipe(path: Path) -> bool:
-    """Tell whether someone put a pipe or a socket where a file of ours belongs."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-
-
-def _is(path: Path, handle: int) -> bool:
-    """Tell whether a name still stands for an open file."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False))
-    except OSError:  # no such name, or closed already
-        return False
+            yield file, part
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
 
 
 def _link(part: Path, path: Path) -> bool:
