@@ -570,7 +570,7 @@ def distance(base: Tensor, y: Tensor) -> Tensor:
 def reach(base: Tensor, q: Tensor) -> Tensor:
     """Return the largest y with ``distance(base, y) <= q``: base + q, or the float below."""
     y = base + q
-    return torch.where(distance(base, y) > q, _next(y, -inf), y)
+    return torch.where(y - base > q, _next(y, -inf), y)
 
 
 def ratio(length: Tensor, scale: Tensor) -> Tensor:
@@ -582,7 +582,7 @@ def ratio(length: Tensor, scale: Tensor) -> Tensor:
 def stretch(q: Tensor, scale: Tensor) -> Tensor:
     """Return the largest length with ``ratio(length, scale) <= q``, for a positive scale."""
     length = q * scale
-    return torch.where(ratio(length, scale) > q, _next(length, -inf), length)
+    return torch.where(length / scale > q, _next(length, -inf), length)
 
 
 def _next(values: Tensor, towards: float) -> Tensor:

@@ -329,6 +329,7 @@ def _comparisons(n: int) -> Iterator[tuple[int, int]]:
 # would lose y, and `reach` is lowered by one where rounding would gain a y of larger distance. Then
 # ``distance(f, y) <= q`` holds exactly where ``y <= reach(f, q)`` does, for all floats; likewise
 # `ratio` and `stretch`. One unit is always enough, because rounding is monotone and keeps floats.
+# Where y is base + q rounded, a `distance` that rounds to q is q: `reach` looks at y - base alone.
 
 
 def distance(base: Floats, y: Floats) -> Floats:
@@ -343,7 +344,7 @@ def distance(base: Floats, y: Floats) -> Floats:
 def reach(base: Floats, q: Floats) -> Floats:
     """Return base + q, or the float before: the largest y with ``distance(base, y) <= q``."""
     y = base + q
-    return _nudged(y, distance(base, y) > q, -np.inf)
+    return _nudged(y, y - base > q, -np.inf)
 
 
 def ratio(length: Floats, scale: Floats) -> Floats:
@@ -355,10 +356,11 @@ def ratio(length: Floats, scale: Floats) -> Floats:
 def stretch(q: Floats, scale: Floats) -> Floats:
     """Return q * scale, or the float before: the largest length with ratio(length, scale) <= q."""
     length = q * scale
-    return _nudged(length, ratio(length, scale) > q, -np.inf)
+    return _nudged(length, length / scale > q, -np.inf)
 
 
 def _nudged(values: Floats, where: Bools, towards: float) -> Floats:
     """Move some values, which are the caller's own, by one unit in the last place."""
-    values[where] = np.nextafter(values[where], towards)
+    at = np.nonzero(where)  # beats a mask
+    values[at] = np.nextafter(values[at], towards)
     return values
