@@ -49,14 +49,13 @@ def set_up(folder: Path) -> Path:
     return python
 
 
-def keep_memory(keep: bool) -> None:
-    """Let the process keep what it frees, or not: else who gets fresh pages is a matter of luck."""
-    trim, most_mapped = (-1, 2**31 - 1 if keep else 2**17), (-4, 0 if keep else 2**16)
+def keep_memory() -> None:
+    """Let the process keep what it frees: else who gets fresh pages is a matter of luck."""
     try:
         libc = ctypes.CDLL("libc.so.6")
     except OSError:
         return
-    for option in (trim, most_mapped):
+    for option in ((-1, 2**31 - 1), (-4, 0)):  # the threshold of trimming, the most blocks mapped
         libc.mallopt(*option)
 
 
@@ -66,12 +65,11 @@ def medians(
     """Median seconds of each, interleaved; slow ones run fewer times."""
     now = time.perf_counter if clock == "wall" else time.process_time
     found: dict[str, Any] = {}
-    keep_memory(False)
     for name, work in contenders.items():
-        start = time.perf_counter()
+        start = now()
         try:
             work()
-            first = time.perf_counter() - start
+            first = now() - start
         except Exception as error:  # a peer that fails is reported, not hidden
             found[name] = {"error": f"{type(error).__name__}: {error}"[:200]}
             continue
@@ -80,7 +78,6 @@ def medians(
             "runs": max(1, min(repeats, int(limit / first))),
             "times": [],
         }
-    keep_memory(True)
     for repeat in range(repeats):
         for name, work in contenders.items():
             if "error" not in found[name] and repeat < found[name]["runs"]:
@@ -285,6 +282,7 @@ def main() -> None:
             subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
         )
 
+    keep_memory()
     results: dict[str, Any] = {}
     for C in options.classes:
         results |= aps_cases(options.rows, C, options)
