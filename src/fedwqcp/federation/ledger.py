@@ -125,7 +125,7 @@ class DisclosureLedger:
             if limit is not None:
                 limit.allow(plan.round.method.name, new, _spent(before))
                 _check_differences(cal, {division, *(each.division for each in before)}, limit)
-            counted = any(part.count for part in parts) and not _again(entry, before)
+            counted = any(part.count for part in parts) and not _is_known(entry, before)
             if not counted and not means and not any(part.scores for part in new):
                 return None
             kept = [_Part(p.accounts, p.sample, sorted(p.ranks), p.count) for p in new if p.scores]
@@ -176,10 +176,9 @@ def _with_noise(before: list[_Told], epsilon: float, limit: DisclosureLimit | No
     return own
 
 
-def _again(entry: _Told, before: list[_Told]) -> bool:
-    """Whether this answer to this question of this round was written down before."""
-    same = (entry.terms, entry.step, entry.content)
-    return any((each.terms, each.step, each.content) == same for each in before)
+def _is_known(entry: _Told, before: list[_Told]) -> bool:
+    """Whether this answer to this question was written down before, in whatever round."""
+    return any(each.content == entry.content for each in before)
 
 
 def _new(parts: list[Told], entry: _Told, before: list[_Told]) -> list[Told]:
@@ -188,10 +187,9 @@ def _new(parts: list[Told], entry: _Told, before: list[_Told]) -> list[Told]:
     What is only counted is charged for a whole round at its first step: later steps take from that,
     but a step that is answered twice pays again.
     """
-    known = any(each.content == entry.content for each in before)
     own = [each for each in before if each.terms == entry.terms]
     paid = [] if any(each.step == entry.step for each in own) else _parts(own)
-    found = []
+    known, found = _is_known(entry, before), []
     for part in parts:
         same = [each for each in _parts(before) if _of_same(each, part)]
         ranks = part.ranks.difference(*(each.ranks for each in same))
