@@ -64,8 +64,8 @@ def test_findings_of_one_code_are_told_together_with_one_cure() -> None:
     assert words.lines([first, Finding.of("missing", "d"), second]) == [
         "the threshold of a, c is +inf at alpha=0.1 for label 1: this label is in every set; the "
         "threshold of b is +inf at alpha=0.1 for labels 1, 2: these labels are in every set. A "
-        "finite one takes 9 calibration points of each label: add calibration "
-        "points, choose a larger alpha, overflow='exclude' (leaves such agents out) or "
+        "finite one takes 9 calibration points of each label: add some, "
+        "choose a larger alpha, overflow='exclude' (leaves such agents out) or "
         "overflow='clip' (loses coverage).",
         "no answer from d.",
     ]

@@ -20,7 +20,7 @@ def test_every_guarantee_is_one_line(kind: str, strength: str) -> None:
         return
     line = words.guarantee(kind, strength, (0.9, 0.8), agent="st-mary")
     assert "{" not in line
-    assert (kind in ("none", "new-agent-confident")) or "90 % or 80 %" in line
+    assert (kind in ("none", "new-agent-confident")) or "90 or 80 %" in line
     assert ("st-mary" in line) == kind.endswith(("-agent", "-floor"))
     assert words.guarantee(kind, strength) != line or kind in ("none", "new-agent-confident")
 

@@ -119,10 +119,7 @@ class Plan:
         """What the method's guarantee rests on, in each group where there are groups."""
         assumed, by = self.method.assumption, self.round.by
         if by is not None:
-            assumed = (
-                f"for each {by} by itself, counting its points and the agents that have some: "
-                + assumed
-            )
+            assumed = f"within each {by}, {assumed}"
             if self.round.max_groups > 1:
                 assumed += "; a point of several groups takes the largest of their thresholds"
         about = _about_target(self.round.target, self.method)

@@ -79,7 +79,8 @@ def _infinite_cure(finding: Finding) -> str:
         )
     ways = {"exclude": "leaves such agents out", "clip": "loses coverage"}
     choices = [f"overflow={rule!r} ({ways[rule]})" for rule in facts.get("overflow", ())]
-    *first, last = ["add calibration points", "choose a larger alpha", *choices]
+    add = "add some" if "needed" in facts else "add calibration points"
+    *first, last = [add, "choose a larger alpha", *choices]
     cure = f"{', '.join(first)} or {last}."
     of = f" of each {by}" if by else ""
     if "needed" not in facts:

@@ -63,21 +63,23 @@ def guarantee(
     fewer = kind.endswith("-floor") and not levels
     if kind.startswith("risk"):
         least = "about" if strength == "approximate" else "at most"
-        most = " or ".join(percent(level, up=True) for level in levels) or "alpha"
+        most = percent(*levels, up=True) or "alpha"
         most += " ((n alpha + 1)/(n + 1) with few points)" if fewer else ""
         parts = "true pixels of future images" if of == "mask" else "labels of future cases"
         return f"{where}, on average {least} {most} of the {parts}{like} will be missed"
-    share = " or ".join(map(percent, levels)) or "1 - alpha"
+    share = percent(*levels) or "1 - alpha"
     share += " (n/(n + 1) with few points)" if fewer else ""
     return f"{where}, {_LEAST[strength]} {share} of future cases{like} will {_HELD[of]}"
 
 
-def percent(level: float, *, up: bool = False) -> str:
-    """Write a level in per cent: to three places if it has no more, else one, rounded safely."""
-    share = 100 * level
-    if abs(share - round(share, 3)) < 1e-9:
-        return f"{share:.3f}".rstrip("0").rstrip(".") + " %"
-    return f"{(ceil if up else floor)(10 * share) / 10:g} %"
+def percent(*levels: float, up: bool = False) -> str:
+    """Write levels in per cent: to three places if they have no more, else one, rounded safely."""
+    told = []
+    for share in (100 * level for level in levels):
+        exact = abs(share - round(share, 3)) < 1e-9
+        safe = round(share, 3) if exact else (ceil if up else floor)(10 * share) / 10
+        told.append(f"{safe:.8g}")
+    return " or ".join(told) + " %" * bool(told)
 
 
 def averaging(diagnosis: Any) -> str:
