@@ -38,6 +38,7 @@ SEARCHED = {
     "empty set": "docs/how-to/empty-sets",
     "small site": "docs/how-to/small-agents",
     "which method": "docs/explanation/which-method",
+    "governance": "docs/how-to/governance",
 }
 """Words that a search must find on their page first; `docs/conf.py` makes them index entries."""
 
