@@ -453,7 +453,7 @@ def _meaning(case: _Case) -> Section:
 
 
 def _judged(
-    found: Sequence[AgentCoverage], cases: Sequence[_Case], parts: Sequence[_Part]
+    found: Sequence[AgentCoverage], cases: Sequence[_Case], parts: Sequence[_CoveredPart]
 ) -> ViewVerdict:
     """Return the verdict on coverage; a caution where test rows look like calibration rows.
 
@@ -521,7 +521,7 @@ def _proved(case: _Case) -> float | None:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _CoveredPart:
     """The coverage of one class or group at one agent; ``points`` calibrated it, where known."""
 
     agent: str
@@ -533,7 +533,7 @@ class _Part:
     proved: float | None
 
 
-def _parts(case: _Case) -> list[_Part]:
+def _parts(case: _Case) -> list[_CoveredPart]:
     """Return the coverage of the classes, or of the groups of a round by group, lowest first.
 
     Where they have thresholds of their own they are judged with what chance explains; merged ones,
@@ -555,7 +555,7 @@ def _parts(case: _Case) -> list[_Part]:
         if round.by is None:  # nothing is promised of a class
             tone = "caution" if rate.high < nominal else "plain"
         proved = None if n is None else plan.proved(n, case.alpha)
-        parts.append(_Part(case.agent, name, rate, tone, word, n, proved))
+        parts.append(_CoveredPart(case.agent, name, rate, tone, word, n, proved))
     return parts
 
 
@@ -572,7 +572,9 @@ def _sizes(case: _Case) -> Iterator[tuple[str, int]]:
             yield name, sum(sent.sizes())
 
 
-def _parts_section(cases: Sequence[_Case], found: Sequence[Sequence[_Part]]) -> list[Section]:
+def _parts_section(
+    cases: Sequence[_Case], found: Sequence[Sequence[_CoveredPart]]
+) -> list[Section]:
     """Return a table of the coverage of classes or groups, lowest first."""
     by, several = cases[0].release.round.by, len(cases) > 1
     kind, title = ("group", "Groups") if by == "group" else ("class", "Classes")
