@@ -85,14 +85,14 @@ def write_key(path: Path, data: bytes, *, shared: bool = False) -> None:
 def make_folder(folder: Path, mode: int = 0o777) -> None:
     """Make a folder, and those above it, that survive a loss of power; it may exist."""
     try:
-        new = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+        new = [parent for parent in (folder, *folder.parents) if not os.path.lexists(parent)]
         folder.mkdir(mode, parents=True, exist_ok=True)
     except FileExistsError:
         raise InputError(f"{folder} must be a folder, there is a file of that name") from None
     except (OSError, ValueError) as error:
         raise _cannot("write", folder, error) from None
-    for each in new or [folder]:
-        sync_folder(each.parent)
+    for parent in new or [folder]:
+        sync_folder(parent.parent)
 
 
 def move(path: Path, to: Path) -> bool:
@@ -267,10 +267,10 @@ def parse_json(data: str | bytes, field: str = "") -> Any:
     """Read JSON whose objects have each key once; an error names the field."""
 
     def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        table = dict(pairs)
+        if len(table) < len(pairs):
             raise InputError("each key may occur once", field=field)
-        return found
+        return table
 
     return json.loads(data, object_pairs_hook=_once)
 
@@ -297,7 +297,7 @@ _FORMULA = re.compile(r"'*(?:[=@\t\r]|[+-](?![\d.]+(?:[eE][+-]?\d+)?\Z))")
 def to_csv(rows: Iterable[Sequence[object]]) -> str:
     """Write a table that a spreadsheet opens and runs nothing of."""
     escaped = (
-        [f"'{each}" if isinstance(each, str) and _FORMULA.match(each) else each for each in row]
+        [f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell for cell in row]
         for row in rows
     )
     lines: list[str] = []
@@ -358,20 +358,20 @@ def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
     try:
         return msgspec.convert(table, kind)
     except msgspec.ValidationError as error:
-        reason, place = reason_and_place(error)
-    key = place.partition("[")[0]
+        reason, path = reason_and_place(error)
+    key = path.partition("[")[0]
     if key not in table:
         raise InputError(f"{source}: {reason}")
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
     (about,) = filter(None, (getattr(part, "description", "") for part in types[key].__metadata__))
-    got = f", got {shown(table[key])}" if place == key else ""
+    got = f", got {shown(table[key])}" if path == key else ""
     raise InputError(f"{source}: {key} must be {about}{got}")
 
 
 def reason_and_place(error: msgspec.ValidationError) -> tuple[str, str]:
     """Split what msgspec says into the reason and the place, which it holds as text alone."""
-    reason, _, place = str(error).partition(" - at `$")
-    return reason, place.lstrip(".").rstrip("`")
+    reason, _, path = str(error).partition(" - at `$")
+    return reason, path.lstrip(".").rstrip("`")
 
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -467,9 +467,9 @@ def _end_of_lines(file: BinaryIO) -> None:
     while end:
         begin = max(0, end - 4096)
         file.seek(begin)
-        found = file.read(end - begin).rfind(b"\n")
-        if found >= 0:
-            end = begin + found + 1
+        newline = file.read(end - begin).rfind(b"\n")
+        if newline >= 0:
+            end = begin + newline + 1
             break
         end = begin
     if end < size:

@@ -88,9 +88,9 @@ def check_type(value: object, hint: Any, field: str) -> None:
     for part in (hint, *get_args(hint)):
         if _origin(part) is Mapping and isinstance(value, Mapping):
             key_hint, each_hint = get_args(part)
-            for key, each in value.items():
+            for key, entry in value.items():
                 check_type(key, key_hint, f"names in {field}")
-                check_type(each, each_hint, f"{field}[{shown(key)}]")
+                check_type(entry, each_hint, f"{field}[{shown(key)}]")
     raise InputError(f"{field} must be {_words(hint)}, got {shown(value)}", field=field)
 
 
@@ -175,12 +175,12 @@ def _hints(declared: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
     But for integers of many digits and text beyond ASCII, of which the value matters too.
     """
-    found = {}
+    checked_hints = {}
     for name, hint in get_type_hints(declared).items():
         if name not in _CHECKED_APART and not _is_array(hint):
             several = _origin(hint) in (Union, UnionType)
-            found[name] = hint, get_args(hint) if several else (hint,)
-    return found
+            checked_hints[name] = hint, get_args(hint) if several else (hint,)
+    return checked_hints
 
 
 _CHECKED_APART = ("return", "alpha", "classes", "rng")
@@ -218,10 +218,10 @@ def fits(value: object, hint: Any) -> bool:
     if origin is Mapping:
         if not isinstance(value, Mapping) or not all(fits(key, parts[0]) for key in value):
             return False
-        return _is_array(parts[1]) or all(fits(each, parts[1]) for each in value.values())
+        return _is_array(parts[1]) or all(fits(entry, parts[1]) for entry in value.values())
     if origin in (Sequence, tuple):
         is_list = isinstance(value, tuple | list) or _is_column(value)
-        return is_list and all(fits(each, parts[0]) for each in value)  # type: ignore[attr-defined]  # it is one
+        return is_list and all(fits(entry, parts[0]) for entry in value)  # type: ignore[attr-defined]  # it is one
     if origin is Callable:
         return callable(value)
     if origin is None and hint not in _PLAIN:
@@ -254,8 +254,8 @@ def _words(hint: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(str, parts))}"
     if origin in (Sequence, tuple):
-        each = {int: "integers", float: "numbers"}.get(parts[0]) or _words(parts[0])
-        return f"a list of {each}"
+        kind = {int: "integers", float: "numbers"}.get(parts[0]) or _words(parts[0])
+        return f"a list of {kind}"
     if origin in (Mapping, Callable):
         return "a dict by name" if origin is Mapping else "a function"
     return _PLAIN.get(hint) or str(getattr(hint, "__name__", hint))
@@ -295,8 +295,8 @@ def check_no_id_missing(ids: npt.ArrayLike) -> None:
     if isinstance(ids, list | tuple) and array.ndim == 1 and array.dtype.kind == "U":
         array = np.array(ids, dtype=object)  # NumPy wrote NaN as the text "nan"
     if array.dtype == object:
-        found = [id == "" if isinstance(id, str) else _is_missing(id) for id in array.flat]
-        missing = np.array(found, dtype=bool)
+        bad = [id == "" if isinstance(id, str) else _is_missing(id) for id in array.flat]
+        missing = np.array(bad, dtype=bool)
     elif array.dtype.kind == "f":
         missing = np.isnan(array)
     else:
@@ -314,7 +314,7 @@ def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | No
     """Return the known name that was meant: papers write "FedWQ-CP", classes `FedWQCP`."""
     import difflib
 
-    bare = {bare_name(each): each for each in known}
+    bare = {bare_name(candidate): candidate for candidate in known}
     near = difflib.get_close_matches(bare_name(shown(name)), bare, n=1, cutoff=cutoff)
     return bare[near[0]] if near else None
 
@@ -630,20 +630,20 @@ def _checked_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
     """Check each list of names once: there may be many thousands in it."""
     if len(classes) < 2:
         raise InputError(f"must name at least two, got {len(classes)}", field="classes")
-    found = []
-    for place, given in enumerate(classes):
+    names = []
+    for position, given in enumerate(classes):
         name = unicodedata.normalize("NFC", given)
         check_printable(name, "classes")
-        if name.isdecimal() and name != str(place):  # a label 3 would be read in two ways
+        if name.isdecimal() and name != str(position):  # a label 3 would be read in two ways
             raise InputError(
-                f"a name that is a number must be its own place: {name!r} is class {place}, "
+                f"a name that is a number must be its own place: {name!r} is class {position}, "
                 f"counted from 0; write 'class {name}' or so",
                 field="classes",
             )
-        found.append(name)
-    if len(set(found)) != len(found):
+        names.append(name)
+    if len(set(names)) != len(names):
         raise InputError("each name may occur once", field="classes")
-    return tuple(found)
+    return tuple(names)
 
 
 def check_printable(name: str, field: str) -> None:
@@ -685,9 +685,9 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 def named(names: Iterable[str], most: int = 5) -> str:
     """Name the first few of many, and count the others: ``"a, b and 3 more"``."""
-    found = list(names)
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return ", ".join(found[:most]) + more
+    listed_names = list(names)
+    more = f" and {len(listed_names) - most} more" if len(listed_names) > most else ""
+    return ", ".join(listed_names[:most]) + more
 
 
 def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayLike:
@@ -705,9 +705,9 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
         if not _is_missing(array[bad]):
             what = "this one is no text: pass all labels by name, or all as integers"
         raise InputError(f"labels must be one of the classes {listed(classes)}, {what}", row=bad)
-    at = {name: place for place, name in enumerate(classes)}
+    positions = {name: position for position, name in enumerate(classes)}
     names, inverse = np.unique(array.astype(np.str_), return_inverse=True)
-    known = [at.get(unicodedata.normalize("NFC", str(name)).strip(), -1) for name in names]
+    known = [positions.get(unicodedata.normalize("NFC", str(name)).strip(), -1) for name in names]
     places = np.array(known, dtype=np.int64)[inverse]
     if (bad := first_of(places < 0)) is not None:
         what = _no_class(str(array[bad]), classes)
@@ -759,16 +759,16 @@ def classifier_columns(prefix: str, columns: Collection[str]) -> tuple[str, ...]
 
 def numbered(prefix: str, columns: Collection[str]) -> tuple[str, ...]:
     """Return the columns p0, p1, ... in order."""
-    found = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
-    if prefix == "p" and found in ([0], [1]):
-        other = 1 - found[0]
+    numbers = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
+    if prefix == "p" and numbers in ([0], [1]):
+        other = 1 - numbers[0]
         raise InputError(
-            f"column p{found[0]} alone: of two classes both are needed, add a column p{other} = "
-            f"1 - p{found[0]}"
+            f"column p{numbers[0]} alone: of two classes both are needed, add a column p{other} = "
+            f"1 - p{numbers[0]}"
         )
-    if found != list(range(len(found))):
-        came = named((f"{prefix}{number}" for number in found), 12)
+    if numbers != list(range(len(numbers))):
+        came = named((f"{prefix}{number}" for number in numbers), 12)
         raise InputError(
             f"columns must be {prefix}0, {prefix}1, ... from 0 without a gap, got {came}"
         )
-    return tuple(f"{prefix}{i}" for i in found)
+    return tuple(f"{prefix}{i}" for i in numbers)

@@ -119,9 +119,9 @@ class InputError(FedwqcpError, ValueError):
         return self if self.row is None else self._changed(row=self.row + rows)
 
     def _changed(self, **attributes: object) -> Self:
-        found = copy.copy(self)
-        vars(found).update(attributes)
-        return found
+        changed = copy.copy(self)
+        vars(changed).update(attributes)
+        return changed
 
 
 class BudgetError(InputError):
@@ -203,10 +203,10 @@ def internal(sender: str | Path, error: BaseException) -> MalformedMessageError:
 
 def traced(error: BaseException) -> str:
     """Say what was raised and where; only our own errors are quoted, others may quote data."""
-    said = str(error) if isinstance(error, FedwqcpError) else "(its text is left out)"
+    text = str(error) if isinstance(error, FedwqcpError) else "(its text is left out)"
     frames = traceback.extract_tb(error.__traceback__)
     where = "".join(f"  {frame.filename}:{frame.lineno} {frame.name}\n" for frame in frames)
-    return f"{type(error).__name__}: {said}\n{where}"
+    return f"{type(error).__name__}: {text}\n{where}"
 
 
 class WrongRoundError(MessageError):

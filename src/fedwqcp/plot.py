@@ -114,22 +114,22 @@ def score_ecdf(
     }
     ax = _axes(ax)
     in_use: dict[str, float] = {}
-    for place, (agent, cal) in enumerate(calibrations.items()):
+    for number, (agent, cal) in enumerate(calibrations.items()):
         released = np.ravel(thresholds(release, agent, level, cal))
         if len(released) != 1 or cal.columns > 1:
             raise InputError("the plot needs one threshold; this round gives several to an agent")
-        colour, bars = COLOURS[place % len(COLOURS)], histogram(cal.scores)
+        colour, bars = COLOURS[number % len(COLOURS)], histogram(cal.scores)
         if bars.counts:
             shares = [people / cal.n for people in accumulate(bars.counts, initial=0)]
             ax.plot(bars.edges, shares, color=colour, label=agent)
-        own = conformal_quantile(cal.scores, level)
-        if isfinite(own):
-            ax.axvline(own, color=colour, linestyle=":", linewidth=1.2)
+        alone = conformal_quantile(cal.scores, level)
+        if isfinite(alone):
+            ax.axvline(alone, color=colour, linestyle=":", linewidth=1.2)
         in_use[agent] = float(released[0])
     shared = len(set(in_use.values())) == 1
-    for place, q in enumerate(in_use.values()):
-        if isfinite(q) and (place == 0 or not shared):
-            colour = "black" if shared else COLOURS[place % len(COLOURS)]
+    for number, q in enumerate(in_use.values()):
+        if isfinite(q) and (number == 0 or not shared):
+            colour = "black" if shared else COLOURS[number % len(COLOURS)]
             ax.axvline(q, color=colour, linewidth=1.2)
     ax.axhline(1 - level, color="0.35", linestyle="--", linewidth=1)
     ax.set_xlabel(

@@ -375,8 +375,8 @@ class ConformalClassifier(_Conformal):
         given = _one_column(y)
         if given.size and (kind := type_of_target(given)) not in ("binary", "multiclass"):
             raise InputError(f"y must hold the estimator's classes. Unknown label type: {kind}")
-        place = {name: at for at, name in enumerate(self.classes_.tolist())}
-        labels = [place.get(name, -1) for name in given.tolist()]
+        positions = {name: position for position, name in enumerate(self.classes_.tolist())}
+        labels = [positions.get(name, -1) for name in given.tolist()]
         if -1 in labels:
             raise InputError("y holds a class that the estimator was not trained on")
         return np.array(labels, dtype=np.int64)

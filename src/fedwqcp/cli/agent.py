@@ -166,11 +166,11 @@ def calibrate(
         batches = batched(source, labels, scores=scores is not None)
         if batches is None:
             read = load_outputs(here, labels, None)
-            used, own = temperature.for_calibration(terms, name, read, temperature_share, kept)
+            used, fitted = temperature.for_calibration(terms, name, read, temperature_share, kept)
             with in_file(here, labels):
                 cal = prediction.calibration_of(terms, used)
         else:
-            read, used, own = batches.first(), None, None
+            read, used, fitted = batches.first(), None, None
             if temperature_share is not None:
                 raise InputError("must be left out for data that are read in batches", "share")
             part = (out or Path()).parent / folder.default_name(terms, name, end=".scores")
@@ -197,15 +197,15 @@ def calibrate(
     if not written:
         output.say(f"{path} holds this answer already")
     output.tell(findings)
-    if own is not None:
-        output.say(f"{own}; kept in {kept}, which stays here and which predicting needs")
+    if fitted is not None:
+        output.say(f"{fitted}; kept in {kept}, which stays here and which predicting needs")
     if budget is not None:
         output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
     output.say(f"this is all that is sent ({path}, {len(data)} bytes):")
-    said = data.decode().strip()
-    output.say(said if len(said) <= LONGEST else f"{said[:LONGEST]} ... (the rest is in {path})")
+    text = data.decode().strip()
+    output.say(text if len(text) <= LONGEST else f"{text[:LONGEST]} ... (the rest is in {path})")
     left = None if budget is None else budget.left
-    facts = {"findings": findings, "budget_left": left, "temperature": own}
+    facts = {"findings": findings, "budget_left": left, "temperature": fitted}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
 
 
@@ -244,11 +244,14 @@ def ledger(
         kept.renew()
         output.say("renewed: what was sent so far counts no more")
     rows = []
-    for each in kept.accounts:
-        left = max(0, limit.scores_of(each.size) - each.told)
-        rows.append({"of": each.name, "people": each.size, "told": each.told, "left": left})
+    for account in kept.accounts:
+        left = max(0, limit.scores_of(account.size) - account.told)
+        rows.append(
+            {"of": account.name, "people": account.size, "told": account.told, "left": left}
+        )
         output.say(
-            f"{each.name}: {each.told} of {each.size} people's scores sent, {left} more may be sent"
+            f"{account.name}: {account.told} of {account.size} people's scores sent, {left} more "
+            "may be sent"
         )
     if not rows:
         output.say("no score was sent")
@@ -324,30 +327,30 @@ def predictor(
     terms, who = _release_of(release, agent, round, require, new_site=new_site, agreed=new_site)
     name = who or "new-site"
     kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-    own = None
+    fitted = None
     if calibration is not None and batched(calibration, calibration_labels) is None:
         read = load_outputs(Path(calibration), calibration_labels, terms.round.classes)
-        own = temperature.for_prediction(terms.round, name, read, kept)
+        fitted = temperature.for_prediction(terms.round, name, read, kept)
     elif exists(kept):
-        own = temperature.load_temperature(kept, terms.round, name)
-    _, cal = _calibrated_with(context, terms.round, calibration, calibration_labels, scores, own)
-    found = predictor_of(
+        fitted = temperature.load_temperature(kept, terms.round, name)
+    _, cal = _calibrated_with(context, terms.round, calibration, calibration_labels, scores, fitted)
+    resolved = predictor_of(
         terms,
         who,
         cal,
-        temperature=None if own is None else own.temperature,
+        temperature=None if fitted is None else fitted.temperature,
         model=model or model_name,
         data_period=data_period,
         valid_until=valid_until,
     )
     out = out or folder.default_name(terms.round, "predictor", agent=name, end=".json")
     keep_apart(out, release, _path(calibration), calibration_labels, round, kept)
-    level, findings = found.levels[0], []
+    level, findings = resolved.levels[0], []
     if new_site:
         findings.append(promised_to_new_site(terms, level.alpha))
     if exists(out):
         findings.append(Finding.of("replaced", file=out))
-    write_atomic(out, found.encoded())
+    write_atomic(out, resolved.encoded())
     output = Output(as_json)
     output.say(
         f"{out}: a threshold in it may be the score of one person: it "
@@ -355,13 +358,13 @@ def predictor(
     )
     output.tell(findings)
     if not new_site:
-        for line in promise(found, who, level):
+        for line in promise(resolved, who, level):
             output.say(line)
     output.done(
         agent=name,
         predictor=out,
-        levels=found.levels,
-        provenance=found.provenance,
+        levels=resolved.levels,
+        provenance=resolved.provenance,
         findings=findings,
     )
 
@@ -398,8 +401,8 @@ def predict(
             raise InputError(
                 "stands alone, without release, calibration or round", field="--predictor"
             )
-        own = parse(read_bytes(predictor), str(predictor))
-        name = own.agent or "new-site"
+        resolved = parse(read_bytes(predictor), str(predictor))
+        name = resolved.agent or "new-site"
     else:
         if release is None or model or model_name:
             raise InputError(
@@ -408,8 +411,12 @@ def predict(
         agreed = new_site or None not in (require, alpha)
         terms, who = _release_of(release, agent, round, require, new_site=new_site, agreed=agreed)
         name = who or "new-site"
-    masked = isinstance(own.score_object if terms is None else terms.score, Mask)
-    new = None if masked else load_outputs(outputs, labels, (terms.round if terms else own).classes)
+    masked = isinstance(resolved.score_object if terms is None else terms.score, Mask)
+    new = (
+        None
+        if masked
+        else load_outputs(outputs, labels, (terms.round if terms else resolved).classes)
+    )
     kept = None
     if terms is not None:
         kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
@@ -417,43 +424,43 @@ def predict(
         again, cal = _calibrated_with(
             context, terms.round, calibration, calibration_labels, None, fitted
         )
-        own = predictor_of(
+        resolved = predictor_of(
             terms, who, cal, temperature=None if fitted is None else fitted.temperature
         )
-    level = own.level(alpha)
-    promised = promise(own, own.agent, level)
+    level = resolved.level(alpha)
+    promised = promise(resolved, resolved.agent, level)
     if new is None:
         masks.predict(
-            partial(own.predict_mask, alpha=alpha, model=model or model_name),
-            partial(own.measure, alpha=alpha, model=model or model_name),
+            partial(resolved.predict_mask, alpha=alpha, model=model or model_name),
+            partial(resolved.measure, alpha=alpha, model=model or model_name),
             outputs,
-            out or Path(f"masks-{name}-{own.round}"),
+            out or Path(f"masks-{name}-{resolved.round}"),
             promised,
             level.alpha,
             output,
         )
         return
-    own.check_model(model or model_name)
+    resolved.check_model(model or model_name)
     with in_file(outputs):
-        ready = temperature.for_predictor(own, new)
-        sets = own.apply(ready, alpha, allow_empty)
+        ready = temperature.for_predictor(resolved, new)
+        sets = resolved.apply(ready, alpha, allow_empty)
     with in_file(outputs, labels):
-        found = _measured(own, sets, new)
-    rows = calibration_rows(terms.round, ready, again) if terms and found else None
-    out = out or Path(f"sets-{name}-{own.round}.csv")
+        measured = _measured(resolved, sets, new)
+    rows = calibration_rows(terms.round, ready, again) if terms and measured else None
+    out = out or Path(f"sets-{name}-{resolved.round}.csv")
     keep_apart(out, release, outputs, _path(calibration), calibration_labels, round, labels, kept)
     replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
     empty = float(sets.empty().mean()) if len(sets) else None
     size = float(sets.sizes().mean()) if len(sets) else None
-    group = new.groups if own.by == "group" else None
-    threshold = np.atleast_1d(own.thresholds_of(group, alpha, len(sets)))
+    group = new.groups if resolved.by == "group" else None
+    threshold = np.atleast_1d(resolved.thresholds_of(group, alpha, len(sets)))
     more = f", mean size {size:.4g}, threshold {_span(threshold)}" if threshold.size else ""
     output.say(f"{len(sets)} sets in {out}{more}")
     if not new_site:
         for line in promised:
             output.say(line)
-    for one in found:
+    for one in measured:
         output.say(one)
     findings = [
         *([promised_to_new_site(terms, level.alpha)] if terms and new_site else ()),
@@ -461,7 +468,7 @@ def predict(
         *(_of_release(terms, who, release, new, threshold if len(sets) else None) if terms else ()),
         *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
         *([rows] if rows else ()),
-        *_missed(found, level.alpha, None if cal is None else cal.n),
+        *_missed(measured, level.alpha, None if cal is None else cal.n),
     ]
     output.tell(findings)
     output.done(
@@ -473,7 +480,7 @@ def predict(
         proved=level.proved,
         size=size,
         empty=empty,
-        measured=found,
+        measured=measured,
         like_calibration=rows["rows"] if rows else 0,
     )
 
@@ -613,9 +620,9 @@ def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
 
 
 @named_by_line
-def _measured(own: Predictor, sets: LabelSets | Intervals, new: Outputs) -> list[Measured]:
+def _measured(predictor: Predictor, sets: LabelSets | Intervals, new: Outputs) -> list[Measured]:
     """Measure all rows, and those of each label or group that has a threshold of its own."""
-    truth, score = new.labels, own.score_object
+    truth, score = new.labels, predictor.score_object
     if truth is None or not len(sets):
         return []
 
@@ -624,22 +631,22 @@ def _measured(own: Predictor, sets: LabelSets | Intervals, new: Outputs) -> list
             return metrics.measure_risk(name, sets[rows], truth[rows])
         return metrics.measure(name, sets[rows], truth[rows])
 
-    found = [_of(own.agent or "new site", slice(None))]
-    parts = as_labels(truth, len(sets), None) if own.by == "label" else new.groups
-    if own.by is not None and parts is not None:
+    rates = [_of(predictor.agent or "new site", slice(None))]
+    parts = as_labels(truth, len(sets), None) if predictor.by == "label" else new.groups
+    if predictor.by is not None and parts is not None:
         names = as_groups(parts, len(sets))
-        classes = own.classes if own.by == "label" else ()
+        classes = predictor.classes if predictor.by == "label" else ()
         shown = {str(label): name for label, name in enumerate(classes)}
-        found += [
-            _of(f"{own.by} {shown.get(name, name)}", in_group(names, name))
+        rates += [
+            _of(f"{predictor.by} {shown.get(name, name)}", in_group(names, name))
             for name in group_names(names)
         ]
-    return found
+    return rates
 
 
-def _missed(found: Sequence[Measured], alpha: float, points: int | None) -> Iterator[Finding]:
+def _missed(rates: Sequence[Measured], alpha: float, points: int | None) -> Iterator[Finding]:
     """Find rates beyond what was asked for; ``points`` calibrated, where they are known."""
-    for place, one in enumerate(found):
+    for place, one in enumerate(rates):
         part = one.agent if place else None
         if isinstance(one, metrics.AgentMetrics) and one.high < 1 - alpha:
             n = None if place else points

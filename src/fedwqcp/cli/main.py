@@ -168,18 +168,18 @@ def _list(known: ModuleType, name: str | None, output: Output, kind: str, about:
         output.say(text)
         output.done(name=name, text=text)
         return
-    found = {each: known.get(each) for each in known.available()}
-    proved = {n: thing.guarantee for n, thing in found.items() if isinstance(thing, Method)}
+    objects = {key: known.get(key) for key in known.available()}
+    proved = {n: thing.guarantee for n, thing in objects.items() if isinstance(thing, Method)}
     table = Table(kind, *(("guarantee",) if proved else ()), "settings", about)
     listed = []
-    for each, thing in found.items():
+    for key, thing in objects.items():
         settings = {name: getattr(thing, name) for name in settings_of(thing)}
         written = ", ".join(f"{name}={typed(value)}" for name, value in settings.items())
         summary = (type(thing).__doc__ or "").partition("\n")[0]
-        own = [proved[each].in_words] if proved else []
-        table.add_row(each, *own, written, Text(summary))
-        facts = {"name": each, "settings": settings, "summary": summary}
-        listed.append(facts | ({"guarantee": proved[each]} if proved else {}))
+        guarantee = [proved[key].in_words] if proved else []
+        table.add_row(key, *guarantee, written, Text(summary))
+        facts = {"name": key, "settings": settings, "summary": summary}
+        listed.append(facts | ({"guarantee": proved[key]} if proved else {}))
     output.show(table)
     output.done(**{f"{kind}s": listed})
 

@@ -49,13 +49,13 @@ def predict(
                 groups.extend([] if group is None else [group])
                 yield arrays["probs"], arrays["mask"]
 
-    found = MaskOutputs(_pairs(), groups=groups or None)
+    masked = MaskOutputs(_pairs(), groups=groups or None)
     output.say(f"{len(names)} masks in {out}")
     for line in promised:
         output.say(line)
     risk: MaskRisk | None = None
-    if len(found.values) == len(names):
-        risk = measure(found)
+    if len(masked.values) == len(names):
+        risk = measure(masked)
         assert risk is not None  # one level gives one
         output.say(str(risk))
     findings = [Finding.of("risk-high", part=None, level=alpha)] * (

@@ -86,12 +86,12 @@ def open_state(
     """Start to monitor agents after a release."""
     groups: tuple[str, ...] = ()
     if predictor is not None:
-        own = parse(read(predictor), str(predictor))
-        level, agent = own.level(alpha), agent or [own.agent or "new-site"]
+        parsed = parse(read(predictor), str(predictor))
+        level, agent = parsed.level(alpha), agent or [parsed.agent or "new-site"]
         alpha = max(level.alpha, 1 - (level.proved or 1.0))
-        several = isinstance(own.score_object, LabelScore)
-        groups = own.groups
-        classes = classes or (own.n_classes or 0 if several and not groups else 0)
+        several = isinstance(parsed.score_object, LabelScore)
+        groups = parsed.groups
+        classes = classes or (parsed.n_classes or 0 if several and not groups else 0)
     if not agent or alpha is None:
         raise InputError("must be given, or --predictor", field="--agent and --alpha")
     terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, groups)
@@ -125,8 +125,8 @@ def update(
     if not batches:
         Output(as_json).say(f"{rows}: no rows, so nothing was added")
     with changing(state) as monitor:
-        for name, own in batches.items():
-            monitor.absorb(name, own, batch)
+        for name, rows_of in batches.items():
+            monitor.absorb(name, rows_of, batch)
     concerned = {*batches, *(alarm.agent for alarm in monitor.alarms)}  # an alarm stands
     _end(monitor, [name for name in monitor.sites if name in concerned], check, as_json)
 
@@ -222,10 +222,10 @@ def _end(
     output = Output(as_json)
     standings = [one for name in agents for one in monitor.standings(name)]
     for name in agents:
-        own = [one for one in standings if one.agent == name]
-        bad = any("alarm" in (one.state, one.inputs) for one in own)
+        streams = [one for one in standings if one.agent == name]
+        bad = any("alarm" in (one.state, one.inputs) for one in streams)
         if not table or bad:
-            for line in _lines(own, monitor.sites[name].batches, short=table):
+            for line in _lines(streams, monitor.sites[name].batches, short=table):
                 output.say(line, style="bold red" if bad and not line.startswith(" ") else None)
     alarms = [one for one in standings if one.state == "alarm"]
     changed = [one for one in standings if one.inputs == "alarm"]
@@ -303,8 +303,8 @@ def _agent_table(monitor: Monitor) -> Iterator[str]:
     """Show one line for each agent, the gravest first."""
     yield _row("agent", "rows", "coverage", "95 % interval", "last 4", "state", "inputs")
     grave = ("alarm", "watch", "too few", "ok")
-    found = [one for one in monitor.standings() if one.label is None]
-    for one in sorted(found, key=lambda one: grave.index(one.state)):
+    wholes = [one for one in monitor.standings() if one.label is None]
+    for one in sorted(wholes, key=lambda one: grave.index(one.state)):
         few = one.recent_n < MIN_COUNT
         yield _total(one.agent, one, "-" if few else f"{one.recent_hits / one.recent_n:.3f}")
 

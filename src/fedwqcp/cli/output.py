@@ -86,11 +86,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
         return _plain(msgspec.structs.asdict(value))
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, np.generic | np.ndarray):
         return _plain(value.tolist())
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Enum):
         return value.value
     if value is None or isinstance(value, bool | int | str):

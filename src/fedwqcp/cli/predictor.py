@@ -35,9 +35,9 @@ def onnx(
 ) -> None:
     """Write a graph that gives the same sets, to the last bit."""
     keep_apart(out, predictor, model)
-    own, output = serve.parse(read(predictor), str(predictor)), Output(as_json)
+    parsed, output = serve.parse(read(predictor), str(predictor)), Output(as_json)
     dtype = "float64" if double else "float32"
-    own.to_onnx(
+    parsed.to_onnx(
         out,
         alpha=alpha,
         allow_empty=allow_empty,

@@ -156,12 +156,14 @@ def close(
         output.say("this round was closed before: these answers give the same record")
     elif not useless:
         output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
-    found = _diagnoses(release)
-    judged_lines = [f"{of}: {own}" if of else str(own) for of, own in found.items()]
+    diagnoses = _diagnoses(release)
+    judged_lines = [
+        f"{of}: {diagnosis}" if of else str(diagnosis) for of, diagnosis in diagnoses.items()
+    ]
     for line in (str(release), *reasons, *judged_lines):
         output.say(line)
     output.tell(useless)
-    advice = advise_on(release) if found else None
+    advice = advise_on(release) if diagnoses else None
     if advice:
         output.say(f"what to do: {advice}")
     output.done(
@@ -174,7 +176,7 @@ def close(
         assumption=release.assumption,
         rounds=release.rounds,
         agents=_agents(release),
-        diagnoses=list(found.values()),
+        diagnoses=list(diagnoses.values()),
         findings=findings,
         advice=advice,
     )
@@ -212,12 +214,14 @@ def _keys(roster: Roster, path: Path) -> dict[str, str]:
 def _diagnoses(release: Release) -> dict[str, Diagnosis]:
     """Judge averaging at each level and in each group, where thresholds were averaged."""
     by, several = release.round.by, len(release.round.alphas) > 1
-    found = {}
+    diagnoses = {}
     for alpha in release.round.alphas:
-        for group, own in diagnose_release(release, alpha).items():
-            at = f"at {alpha:g}" if several else ""
-            found[" ".join(part for part in (f"{by} {group}" if by else "", at) if part)] = own
-    return found
+        for group, diagnosis in diagnose_release(release, alpha).items():
+            level = f"at {alpha:g}" if several else ""
+            diagnoses[" ".join(part for part in (f"{by} {group}" if by else "", level) if part)] = (
+                diagnosis
+            )
+    return diagnoses
 
 
 DIFFERS = 1
@@ -243,17 +247,17 @@ def audit(
     """Recompute a release from the accepted answers, and compare."""
     terms = None if round is None else folder.read_round(round)
     records = [record for folder in folders for record in _records(folder)]
-    found, output = {record: recompute(record, terms) for record in records}, Output(as_json)
-    for record, each in found.items():
-        _say(record, each, output)
-    facts = [_facts(record, each) for record, each in found.items()]
+    audits, output = {record: recompute(record, terms) for record in records}, Output(as_json)
+    for record, result in audits.items():
+        _say(record, result, output)
+    facts = [_facts(record, result) for record, result in audits.items()]
     if records == folders[:1]:
         output.done(**facts[0])
     else:
         output.done_each(facts)
-    unmatched = [each for each in found.values() if not each.matches]
+    unmatched = [result for result in audits.values() if not result.matches]
     if unmatched:
-        raise typer.Exit(NO_RELEASE if all(each.failed for each in unmatched) else DIFFERS)
+        raise typer.Exit(NO_RELEASE if all(result.failed for result in unmatched) else DIFFERS)
 
 
 def _records(path: Path) -> list[Path]:
@@ -261,34 +265,34 @@ def _records(path: Path) -> list[Path]:
     if is_file(path / LOG) or (is_file(path) and path.name.endswith(".record.json")):
         return [path]
     held = in_folder(path) if is_folder(path) else []
-    within = [each for each in held if is_file(each / LOG) or each.name.endswith(".record.json")]
+    within = [file for file in held if is_file(file / LOG) or file.name.endswith(".record.json")]
     if not within:
-        found = mistaken_for("record", read(path)) if is_file(path) else ""
+        kind = mistaken_for("record", read(path)) if is_file(path) else ""
         raise InputError(
             f"{path} must be a record that `server close` wrote (round-ID.record.json), the folder "
             f"records/ID of a coordinator, or a folder of such"
-            + (f"; it is {found}" if found else "")
+            + (f"; it is {kind}" if kind else "")
         )
     return within
 
 
-def _say(record: Path, found: Audit, output: Output) -> None:
+def _say(record: Path, result: Audit, output: Output) -> None:
     """Say whether a record matches, and what became of each agent."""
-    release = found.release
-    if found.failed:
-        output.say(f"{record}: {found.difference}", style="yellow")
+    release = result.release
+    if result.failed:
+        output.say(f"{record}: {result.difference}", style="yellow")
         return
-    if release is None or not found.matches:
-        output.say(f"{record} does not match: {found.difference}", style="bold red")
+    if release is None or not result.matches:
+        output.say(f"{record} does not match: {result.difference}", style="bold red")
         return
     used, listed = len(release.used), len(release.agents)
     agents = f"{used} agents" if used == listed else f"{used} of the {listed} agents"
-    given = f"{found.answers} accepted answers of {agents} give the release"
-    if found.sums:
+    given = f"{result.answers} accepted answers of {agents} give the release"
+    if result.sums:
         given = f"the sums over {agents} give the release"
-    elif not found.answers:
+    elif not result.answers:
         given = "its terms alone give the release, no agent sends anything"
-    if found.answers:
+    if result.answers:
         given += ", all of them signed" if release.round.signed else "; none is signed"
     output.say(f"matches: round {release.round.id}, {release.round.method.name}, {given}")
     status = statuses(release)
@@ -307,17 +311,17 @@ def _say(record: Path, found: Audit, output: Output) -> None:
         output.say("  who is missing or refused, why, and bytes received are the server's word")
 
 
-def _facts(record: Path, found: Audit) -> dict[str, object]:
-    release = found.release
+def _facts(record: Path, result: Audit) -> dict[str, object]:
+    release = result.release
     return {
         "record": record,
-        "matches": found.matches,
-        "difference": found.difference,
-        "failed": found.failed,
+        "matches": result.matches,
+        "difference": result.difference,
+        "failed": result.failed,
         "round": None if release is None else release.round.id,
         "method": None if release is None else release.round.method.name,
-        "answers": found.answers,
-        "sums": found.sums,
+        "answers": result.answers,
+        "sums": result.sums,
         "signed": release is not None and release.round.signed,
         "agents": () if release is None else _agents(release),
         "opened": {} if release is None else release.round.provenance,

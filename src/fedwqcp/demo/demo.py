@@ -120,9 +120,9 @@ def _swiss(many: Mapping[tuple[str, str, str], Spread]) -> str:
         kinds = dict.fromkeys(model for _, model in SITES.values())
         return sorted((many[kind, method, SWISS].coverage, kind) for kind in kinds)
 
-    said = ", ".join(f"{kind} {_percent(share)}" for share, kind in each("fedwq-cp"))
+    text = ", ".join(f"{kind} {_percent(share)}" for share, kind in each("fedwq-cp"))
     least = each("auto")[0][0]
-    return f"At {SWISS} that depends on its model: {said}. auto: at least {_percent(least)}."
+    return f"At {SWISS} that depends on its model: {text}. auto: at least {_percent(least)}."
 
 
 def _percent(share: float) -> str:

@@ -92,8 +92,8 @@ def read_heart() -> tuple[npt.NDArray[np.str_], Floats, Labels]:
 
 def write_sites(folder: Path) -> tuple[str, ...]:
     """Write each hospital's outputs as ``cal.npz`` and ``test.npz`` in a folder of its own."""
-    found = hospitals()
-    for one in found:
+    written = hospitals()
+    for one in written:
         make_folder(folder / one.name)
         for file, part in (("cal", one.calibration), ("test", one.test)):
             assert part.labels is not None
@@ -101,7 +101,7 @@ def write_sites(folder: Path) -> tuple[str, ...]:
             data = io.BytesIO()
             np.savez(data, probs=part.values, labels=part.labels, ids=part.ids)
             write_atomic(folder / one.name / f"{file}.npz", data.getvalue(), shared=True)
-    return tuple(one.name for one in found)
+    return tuple(one.name for one in written)
 
 
 def _untrained(kind: str, seed: int) -> Any:

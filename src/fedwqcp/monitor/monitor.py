@@ -156,10 +156,10 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float
             The parts of all streams of all agents sum to delta.
         """
-        own = self.delta / len(self.agents)
+        part = self.delta / len(self.agents)
         if not self.streams:
-            return own
-        return own / 2 if label is None else own / (2 * len(self.streams))
+            return part
+        return part / 2 if label is None else part / (2 * len(self.streams))
 
 
 class Monitor:
@@ -394,7 +394,7 @@ class Monitor:
     @property
     def alarms(self) -> tuple[Standing, ...]:
         """The streams with an alarm: what must be calibrated again."""
-        return tuple(each for each in self.standings() if each.state == "alarm")
+        return tuple(standing for standing in self.standings() if standing.state == "alarm")
 
     def _standing(self, agent: str, label: int | str | None, test: BettingTest) -> Standing:
         site = self.sites[agent]

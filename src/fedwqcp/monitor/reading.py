@@ -77,8 +77,8 @@ class CoverageBatch:
         tuple of Labels
             Rows and hits of each step.
         """
-        own = self.classes == label
-        return self.class_sizes[own], self.class_hits[own]
+        rows = self.classes == label
+        return self.class_sizes[rows], self.class_hits[rows]
 
     def by_group(self, known: Sequence[str]) -> CoverageBatch:
         """Return the batch with a step for each group of each row, in place of its class.
@@ -139,12 +139,12 @@ def read_batches(
     if sets is not None:
         rows = _joined(rows, [_as_was(row) for row in _rows(sets, "sets", ("id",))])
     by_agent: dict[str, list[int]] = {}
-    for place, row in enumerate(rows):
+    for number, row in enumerate(rows):
         name = row.get("agent", agent)
         if not name:
             raise InputError(
                 "must belong to one agent",
-                row=place,
+                row=number,
                 cure=(
                     "name it in a column 'agent' of every row, or with agent=",
                     "name it in a column 'agent' of every row, or with --agent",
@@ -153,17 +153,17 @@ def read_batches(
         if agent is not None and name != agent:
             raise InputError(
                 "belongs to another agent: pass rows of this agent alone",
-                row=place,
+                row=number,
                 cure=(
                     "or leave agent= out to read the rows of all",
                     "or leave --agent out to read the rows of all",
                 ),
             ).from_row_one()
-        by_agent.setdefault(str(name), []).append(place)
+        by_agent.setdefault(str(name), []).append(number)
     batches = {}
     for name, places in by_agent.items():
         try:
-            batches[name] = _batch([rows[place] for place in places])
+            batches[name] = _batch([rows[number] for number in places])
         except InputError as error:
             if error.row is None:
                 raise
@@ -296,10 +296,10 @@ def _rows(data: bytes, what: str, known: Sequence[str]) -> list[Mapping[str, Any
         raise InputError(
             f"{what} must be a CSV table with a header line, or JSON lines, or one JSON array"
         ) from None
-    for place, row in enumerate(rows):
+    for number, row in enumerate(rows):
         if not isinstance(row, dict) or None in row or None in row.values():
             reason = "must have a value for every column, no more"
-            raise InputError(reason, field=what, row=place).from_row_one()
+            raise InputError(reason, field=what, row=number).from_row_one()
     return rows
 
 
@@ -329,13 +329,16 @@ def _joined(
     """Give each labelled row its set, by id; classes by name become numbers."""
     if not all("id" in row for row in sets):
         raise InputError("sets must have a column 'id', which names the labelled rows")
-    at = {name: place for place, name in enumerate(_class_names(sets))}
-    if at:
+    positions = {name: number for number, name in enumerate(_class_names(sets))}
+    if positions:
         sets = [
-            {"id": row["id"], "labels": [at[name] for name in at if row.get(name) == "1"]}
+            {
+                "id": row["id"],
+                "labels": [positions[name] for name in positions if row.get(name) == "1"],
+            }
             for row in sets
         ]
-        labels = _class_labels(rows, tuple(at))
+        labels = _class_labels(rows, tuple(positions))
         rows = [{**row, "label": label} for row, label in zip(rows, labels, strict=True)]
     elif sets and not {"labels", "lower"} & sets[0].keys():
         raise InputError(
@@ -347,25 +350,25 @@ def _joined(
     known = {str(row["id"]): row for row in sets}
     if len(known) < len(sets):
         raise InputError("sets: each row must have an id of its own")
-    found: list[Mapping[str, Any]] = []
-    for place, row in enumerate(rows):
-        own = known.get(str(row["id"])) if "id" in row else None
-        if own is None:
+    joined: list[Mapping[str, Any]] = []
+    for number, row in enumerate(rows):
+        known_set = known.get(str(row["id"])) if "id" in row else None
+        if known_set is None:
             reason = (
                 "must have an id that names one of the sets: are these the sets of the same rows?"
             )
-            raise InputError(reason, row=place).from_row_one()
-        both = own.keys() & row.keys()
-        if differ := sorted(key for key in both if str(own[key]) != str(row[key])):
+            raise InputError(reason, row=number).from_row_one()
+        both = known_set.keys() & row.keys()
+        if differ := sorted(key for key in both if str(known_set[key]) != str(row[key])):
             raise InputError(
                 f"must say the same as its set in {', '.join(differ)}: leave it to the sets, rows "
                 "hold id and label (or y)",
-                row=place,
+                row=number,
             ).from_row_one()
-        found.append({**own, **row})
+        joined.append({**known_set, **row})
     if len({str(row["id"]) for row in rows}) < len(rows):
         raise InputError("an id must name one row; some ids are repeated")
-    return found
+    return joined
 
 
 def _class_names(sets: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -395,18 +398,18 @@ def _class_labels(rows: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> 
 
 def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:
     """Return one column as numbers."""
-    found = []
-    for place, row in enumerate(rows):
+    numbers = []
+    for number, row in enumerate(rows):
         value = row.get(name)
         try:
             if value is None or isinstance(value, list | dict):
                 raise ValueError
-            found.append(float(value))
-            if isnan(found[-1]):  # an outcome that is missing is no miss
+            numbers.append(float(value))
+            if isnan(numbers[-1]):  # an outcome that is missing is no miss
                 raise ValueError
         except (ValueError, OverflowError):
-            raise InputError(f"must have a number in {name!r}", row=place) from None
-    return found
+            raise InputError(f"must have a number in {name!r}", row=number) from None
+    return numbers
 
 
 def _set(row: Mapping[str, Any], place: int) -> set[float]:

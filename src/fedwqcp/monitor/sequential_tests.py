@@ -249,17 +249,17 @@ def advance(
     new = len(over) > 0 and test.alarm is None
     # a change begins where a bet's likelihood ratio was lowest; of equals the latest
     lows = np.vstack([-np.array(test.runs), after])
-    at = len(lows) - 1 - np.argmin(lows[::-1], axis=0)
+    starts = len(lows) - 1 - np.argmin(lows[::-1], axis=0)
     covered = test.hits + np.cumsum(hits)
-    since = [batch if i < len(ends) else "" for i in at.tolist()]
+    since = [batch if i < len(ends) else "" for i in starts.tolist()]
     return BettingTest(
         int(ends[-1]),
         int(covered[-1]),
         tuple(wealth[-1].tolist()),
-        tuple((after[-1] - lows[at, np.arange(bets)]).tolist()),
-        tuple(int(ends[i - 1]) if i else n for i, n in zip(at, test.run_n, strict=True)),
-        tuple(int(covered[i - 1]) if i else h for i, h in zip(at, test.run_hits, strict=True)),
-        tuple(b if i else a or b for i, a, b in zip(at, test.run_since, since, strict=True)),
+        tuple((after[-1] - lows[starts, np.arange(bets)]).tolist()),
+        tuple(int(ends[i - 1]) if i else n for i, n in zip(starts, test.run_n, strict=True)),
+        tuple(int(covered[i - 1]) if i else h for i, h in zip(starts, test.run_hits, strict=True)),
+        tuple(b if i else a or b for i, a, b in zip(starts, test.run_since, since, strict=True)),
         float(evidence[-1]),
         int(ends[over[0]]) if new else test.alarm,
         batch if new else test.alarmed,
@@ -289,10 +289,10 @@ def ranks(cells: Mapping[float, int], values: Floats, u: Floats) -> tuple[Floats
     counts = np.zeros(len(places), dtype=np.int64)
     counts[index[: len(cells)]] = list(cells.values())
     p, n = np.empty(len(values)), int(counts.sum())
-    for row, place in enumerate(index[len(cells) :].tolist()):
-        counts[place] += 1
+    for row, position in enumerate(index[len(cells) :].tolist()):
+        counts[position] += 1
         n += 1
-        p[row] = (counts[:place].sum() + u[row] * counts[place]) / n
+        p[row] = (counts[:position].sum() + u[row] * counts[position]) / n
     return p, dict(zip(places.tolist(), counts.tolist(), strict=True))
 
 

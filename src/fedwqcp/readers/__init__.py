@@ -31,31 +31,33 @@ def load_outputs(
         return load_masks(path)
     match path.suffix:
         case ".npz":
-            found = from_npz(path)
+            outputs = from_npz(path)
         case ".npy":
-            found = Outputs(one_array(path))
+            outputs = Outputs(one_array(path))
         case ".csv":
-            found = from_csv(path, classes)
+            outputs = from_csv(path, classes)
         case ".parquet":
-            found = from_parquet(path, classes)
+            outputs = from_parquet(path, classes)
         case _:
             raise InputError(
                 "outputs must be one of .npz, .npy, .csv, .parquet, or a folder or .zip of images, "
                 f"got {path.name or path}"
             )
     with in_file(path):
-        check_different(found)
+        check_different(outputs)
     if labels is not None:
         beside = one_array(labels)
         with in_file(labels):
-            found = replace(found, labels=beside)
+            outputs = replace(outputs, labels=beside)
     if classes is None:
-        return found
+        return outputs
     with in_file(path, labels):
         try:
-            return found.in_classes(classes)
+            return outputs.in_classes(classes)
         except InputError as error:
-            raise error if found.first_line is None else error.at_line(found.first_line) from None
+            raise (
+                error if outputs.first_line is None else error.at_line(outputs.first_line)
+            ) from None
 
 
 def check_different(found: Outputs) -> None:

@@ -31,10 +31,10 @@ def from_npz(path: Path) -> Outputs:
     ids, x = arrays.get("ids", arrays.get("id")), arrays.get("features")
     read = {"id": ids, "label": labels, "group": groups}
     check_meant(path, {**arrays, **{n: a for n, a in read.items() if a is not None}}, "array")
-    own = arrays.get("classes", np.empty(0, np.str_))
-    if own.ndim != 1 or own.dtype.kind != "U":
+    classes = arrays.get("classes", np.empty(0, np.str_))
+    if classes.ndim != 1 or classes.dtype.kind != "U":
         raise InputError(f"{path}: 'classes' must be a list of names, one for each column")
-    names, logits = tuple(map(str, own)), kind == "logits"
+    names, logits = tuple(map(str, classes)), kind == "logits"
     with in_file(path):
         return Outputs(
             arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
@@ -54,14 +54,14 @@ def one_array(path: Path) -> npt.NDArray[Any]:
 def mapped(path: Path) -> npt.NDArray[Any]:
     """Map an array into memory, which is read where it is touched."""
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise InputError(f"{path} must be a .npy file; it does not exist") from None
     except (ValueError, OSError, EOFError):
         raise InputError(f"{path} must be a .npy file without objects; it cannot be read") from None
-    if not isinstance(found, np.ndarray):
+    if not isinstance(array, np.ndarray):
         raise InputError(f"{path} must be a .npy file: an archive cannot be mapped into memory")
-    return found
+    return array
 
 
 def _load_numpy(path: Path) -> npt.NDArray[Any] | dict[str, npt.NDArray[Any]]:
@@ -73,12 +73,12 @@ def load_numpy(file: Any, source: str) -> npt.NDArray[Any] | dict[str, npt.NDArr
     """Read a NumPy file, an array or an archive of arrays, without running any code in it."""
     where, name, arrays = source, "array", {}
     try:
-        found = np.load(file, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        for name in found.files:
+        loaded = np.load(file, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        for name in loaded.files:
             where = f"{source}: array {name!r}"
-            arrays[name] = found[name]
+            arrays[name] = loaded[name]
     except MemoryError:
         raise no_memory(source) from None
     except Exception as error:  # NumPy raises many kinds on bytes that it did not write

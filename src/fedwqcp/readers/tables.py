@@ -153,12 +153,9 @@ def from_columns(
         named = f"or one for each of {listed(classes)}, " if classes else ""
         if reserved := [name for name in classes or () if name in _RESERVED]:
             named = f"(a class is named {reserved[0]!r}, as another column is) "
-        got = f"{', '.join(columns)}{_meant_by(columns, classes)}"
-        if any(map(_is_number, columns)):  # a row of data, perhaps: it is not shown
-            got = f"{len(columns)} columns of other names: does a line of names come first?"
-        raise InputError(
+        raise InputError(  # other names may be a row of data: they are not shown
             f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
-            f"logits z0, z1, ...; got {got}"
+            f"logits z0, z1, ...; got {len(columns)} columns of other names{_meant_by(columns)}"
         )
     check_meant(path, columns, "column", (*names, *by_class))
     values = _stacked(path, columns, names)
@@ -183,12 +180,12 @@ def from_columns(
 
 
 def _numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
-    values, found = columns[name], []
+    values, numbers = columns[name], []
     if isinstance(values, np.ndarray):
         return values
     for row, value in enumerate(values):
         try:
-            found.append(float(value))
+            numbers.append(float(value))
         except (TypeError, ValueError):
             what = _missing(value) or "this one holds something else"
             if name == "label" and not _missing(value):
@@ -198,7 +195,7 @@ def _numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray
                 )
             error = InputError(f"column {name!r} must hold numbers, {what}", row=row)
             raise error.within(str(path)) from None
-    return np.array(found, dtype=np.float64)
+    return np.array(numbers, dtype=np.float64)
 
 
 def _stacked(
@@ -209,11 +206,11 @@ def _stacked(
         return None
     read = [_numbers(path, columns, name) for name in names]
     single = all(column.dtype == np.float32 for column in read)
-    found = np.empty((len(read[0]), len(names)), np.float32 if single else np.float64)
-    for start in range(0, len(found), ROWS):  # these stay in cache
+    stacked = np.empty((len(read[0]), len(names)), np.float32 if single else np.float64)
+    for start in range(0, len(stacked), ROWS):  # these stay in cache
         for k, column in enumerate(read):
-            found[start : start + ROWS, k] = column[start : start + ROWS]
-    return found
+            stacked[start : start + ROWS, k] = column[start : start + ROWS]
+    return stacked
 
 
 def _texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any] | None:
@@ -290,16 +287,12 @@ def check_meant(
             )
 
 
-def _meant_by(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> str:
-    """Say how columns that are not read are to be named; empty where none is near."""
-    if meant := next((match for name in columns if (match := _MEANT_P.fullmatch(name))), None):
-        return f"; did you mean 'p{int(meant[1])}' by {meant[0]!r}?"
-    if classes or len(others := _class_columns(columns, None)) < 2:
-        return ""
-    return (
-        f"; columns named by class ({listed(others)}?) are read where the round names its classes: "
-        "`classes = [...]` in the roster"
-    )
+def _meant_by(columns: Mapping[str, Cells]) -> str:
+    """Say how columns that are not read are to be named; one name alone may be a row of data."""
+    near = [match for name in columns if (match := _MEANT_P.fullmatch(name))]
+    if len(near) > 1:
+        return f"; did you mean 'p{int(near[0][1])}' by {near[0][0]!r}?"
+    return ": does a line of names come first, and does the roster name these classes?"
 
 
 def _is_number(value: object) -> bool:

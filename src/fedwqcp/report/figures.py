@@ -39,16 +39,16 @@ _UNDATED: dict[str, dict[str, None]] = {".svg": {"Date": None}, ".pdf": {"Creati
 
 def draw_demo(spread: Sequence[Spread], path: Path) -> Path:
     """Draw what 200 splits of the four hospitals cover: the mean, and nine splits of ten."""
-    own = {(s.method, s.hospital): s for s in spread if s.act == "all"}
-    methods, names = (list(dict.fromkeys(each)) for each in zip(*own, strict=True))
+    spreads = {(s.method, s.hospital): s for s in spread if s.act == "all"}
+    methods, names = (list(dict.fromkeys(column)) for column in zip(*spreads, strict=True))
     with new_figure(8.4, 2.4) as figure:
         panels = figure.subplots(1, len(names), sharey=True)
         for panel, name in zip(panels, names, strict=True):
             panel.axvline(100 * (1 - ALPHA), color="0.35", linestyle="--", linewidth=1)
-            for place, method in enumerate(methods):
-                s, style = own[method, name], method_style(len(methods) - place)
-                panel.plot([100 * s.low, 100 * s.high], [place] * 2, color=style["color"])
-                panel.plot([100 * s.coverage], [place], **style)
+            for row, method in enumerate(methods):
+                s, style = spreads[method, name], method_style(len(methods) - row)
+                panel.plot([100 * s.low, 100 * s.high], [row] * 2, color=style["color"])
+                panel.plot([100 * s.coverage], [row], **style)
             panel.set_title(name, loc="left", fontsize=9)
             panel.set_xlim(20, 102)
         panels[0].set_yticks(range(len(methods)), methods)
@@ -76,9 +76,9 @@ def new_figure(width: float, height: float) -> Iterator[Any]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
-def method_style(place: int) -> dict[str, Any]:
+def method_style(number: int) -> dict[str, Any]:
     """Return how the method at a place of the legend is marked."""
-    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 def save_all(figure: Any, stem: Path, endings: Sequence[str]) -> tuple[Path, ...]:

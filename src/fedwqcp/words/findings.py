@@ -15,8 +15,8 @@ _MOST = 5
 
 def text(*findings: Finding) -> str:
     """Say what was found and what to do, findings of one code together."""
-    whats = list(dict.fromkeys(_TEXTS[each.code][0](each) for each in findings))
-    cures = dict.fromkeys(_TEXTS[each.code][1](each) for each in findings)
+    whats = list(dict.fromkeys(_TEXTS[finding.code][0](finding) for finding in findings))
+    cures = dict.fromkeys(_TEXTS[finding.code][1](finding) for finding in findings)
     if len(whats) > _MOST:
         whats[_MOST:] = [f"and {len(whats) - _MOST} more like these"]
     return " ".join(["; ".join(whats) + ".", *(cure for cure in cures if cure)])
@@ -35,8 +35,8 @@ def warn(findings: Iterable[Finding]) -> None:
 
 def _by(findings: Iterable[Finding], key: Callable[[Finding], object]) -> list[list[Finding]]:
     groups: dict[object, list[Finding]] = {}
-    for each in findings:
-        groups.setdefault(key(each), []).append(each)
+    for finding in findings:
+        groups.setdefault(key(finding), []).append(finding)
     return list(groups.values())
 
 
@@ -65,9 +65,9 @@ def _infinite(finding: Finding) -> str:
     of = f" for {parts(by, names)}" if names else ""
     levels = ", ".join(f"{alpha:g}" for alpha in facts["alphas"])
     rows = " for some rows" if facts.get("some") and not names else ""
-    at = f" at alpha={levels}" if levels else ""
+    level = f" at alpha={levels}" if levels else ""
     held = excludes_nothing(by if names else None, len(names) > 1)
-    return f"the threshold{whose} is +inf{at}{of}{rows}: {held}"
+    return f"the threshold{whose} is +inf{level}{of}{rows}: {held}"
 
 
 def _infinite_cure(finding: Finding) -> str:

@@ -188,9 +188,9 @@ def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
 
 def _steps(batches: Sequence[BatchCounts]) -> Iterator[tuple[str, Rate, str]]:
     """Give an agent's batches with their coverage, merged until each step has ten rows."""
-    for _, own in groupby(batches, key=lambda one: one.calibration):
+    for _, batches_of in groupby(batches, key=lambda one: one.calibration):
         steps: list[list[BatchCounts]] = []
-        for one in own:
+        for one in batches_of:
             if steps and _rows(steps[-1]) < MIN_COUNT:
                 steps[-1].append(one)
             elif one.n:
@@ -247,12 +247,12 @@ def _hidden(classes: Sequence[Standing]) -> Hidden:
     agent: what the others leave of its total would tell them.
     """
     rows: Counter[str] = Counter()
-    found = set()
+    hidden = set()
     for one in sorted(classes, key=lambda one: one.n):
         if one.n < MIN_COUNT or 0 < rows[one.agent] < MIN_COUNT:
             rows[one.agent] += one.n
-            found.add((one.agent, one.label))
-    return frozenset(found)
+            hidden.add((one.agent, one.label))
+    return frozenset(hidden)
 
 
 def _next_steps(

@@ -268,21 +268,24 @@ def _holds_release(file: Path) -> bool:
 
 def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     """Return what the server knows at one level, and coverage at the agents that were tested."""
-    round, found = release.round, diagnose_release(release, alpha)
+    round, diagnoses = release.round, diagnose_release(release, alpha)
     sections = [_exchanged(release, alpha, tested=bool(cases))]
-    if found:
+    if diagnoses:
         lead = "Computed from what the agents sent: it knows no test data."
-        blocks = [*_diagnosis(round.by, found), Text([str(advise_on(release))], title="What to do")]
+        blocks = [
+            *_diagnosis(round.by, diagnoses),
+            Text([str(advise_on(release))], title="What to do"),
+        ]
         sections.append(Section("diagnosis", "Diagnosis, and what to do next", lead, blocks))
     promised = [Text(told([promised_to_new_site(release, alpha)]))]
     sections.append(Section("new-site", "What is promised to a new site", "", promised))
     if noted := told(release.findings):
         sections.append(Section("findings", "What to look at", "", [Text(noted)]))
     if not cases:
-        verdict = _verdict(release, found)
+        verdict = _verdict(release, diagnoses)
     else:
-        verdict, own = _coverage_sections(cases)
-        sections = [*own, *sections]
+        verdict, covered = _coverage_sections(cases)
+        sections = [*covered, *sections]
     method = round.method.name
     return View(f"alpha = {alpha:g}", round.agents, method, {method: verdict}, sections)
 
@@ -374,15 +377,15 @@ def _case(
             "rate: leave the test points out and call release.measure (agent predict prints it too)"
         )
     cal = None if again is None else calibration_of(release.round, again)
-    own = predictor_of(release, agent, cal)
-    sets = own.apply(test, alpha)
+    predictor = predictor_of(release, agent, cal)
+    sets = predictor.apply(test, alpha)
     groups = test.groups if release.round.by == "group" else None
-    threshold = own.thresholds_of(groups, alpha, len(sets))
+    threshold = predictor.thresholds_of(groups, alpha, len(sets))
     known = known_rows(release, agent, test, again)
     findings = (*([replace(known, agents=(agent,))] if known else ()), *of_agent(release, agent))
     if cal is not None:
         findings += (*of_data(agent, again, cal), *of_points(Plan.of(release.round), agent, cal))
-    return _Case(release, own, agent, alpha, test, sets, threshold, cal, findings)
+    return _Case(release, predictor, agent, alpha, test, sets, threshold, cal, findings)
 
 
 def _own_view(case: _Case) -> View:
@@ -400,15 +403,15 @@ def _own_view(case: _Case) -> View:
 def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Section]]:
     """Return the verdict on coverage, and what it rests on."""
     first = cases[0]
-    found, nominal = [_coverage(case) for case in cases], 1 - first.alpha
+    coverages, nominal = [_coverage(case) for case in cases], 1 - first.alpha
     parts = [_parts(case) for case in cases]
-    verdict = _judged(found, cases, [part for own in parts for part in own])
+    verdict = _judged(coverages, cases, [part for lines in parts for part in lines])
     lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
     steps = [_NEXT[next(word for word in _NEXT if verdict.word.lower().startswith(word))]]
     steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
     sections = [
         Section("next", "What to do next", "", [Text(steps, title="Next steps")]),
-        coverage_cards(found, nominal, lead),
+        coverage_cards(coverages, nominal, lead),
         *_parts_section(cases, parts),
         _meaning(first),
     ]
@@ -485,9 +488,9 @@ def _judged(
 
 
 def _coverage(case: _Case) -> AgentCoverage:
-    release, own = case.release, case.calibration
-    found = metrics.measure(case.agent, case.sets, case.truth)
-    points = own.n if own else points_of(release, case.agent)
+    release, calibration = case.release, case.calibration
+    measured = metrics.measure(case.agent, case.sets, case.truth)
+    points = calibration.n if calibration else points_of(release, case.agent)
     floor = _proved(case)
     flat = np.unique(case.threshold).tolist()
     labels = isinstance(case.sets, LabelSets)
@@ -495,29 +498,29 @@ def _coverage(case: _Case) -> AgentCoverage:
     return AgentCoverage(
         method=release.round.method.name,
         agent=case.agent,
-        coverage=found.coverage,
-        low=found.low,
-        high=found.high,
-        interval=interval(found),
+        coverage=measured.coverage,
+        low=measured.low,
+        high=measured.high,
+        interval=interval(measured),
         facts=(
-            ("mean size", number(found.size)),
+            ("mean size", number(measured.size)),
             *((("sets of one label", f"{one:.1%}"),) if one is not None else ()),
-            ("empty sets", f"{found.empty:.1%}"),
-            ("test points", f"{found.n:,}"),
+            ("empty sets", f"{measured.empty:.1%}"),
+            ("test points", f"{measured.n:,}"),
             *(() if points is None else (("calibration points", f"{points:,}"),)),
             *(() if floor is None else (("coverage proved", rounded_down(floor)),)),
             ("threshold", threshold_range(flat, release.round.by)),
             ("its answer", release.status(case.agent)),
         ),
         infinite=flat == [inf] if release.round.by else inf in flat,
-        explained=explained(found.n, points, case.alpha),
+        explained=explained(measured.n, points, case.alpha),
     )
 
 
 def _proved(case: _Case) -> float | None:
     """Return the coverage that the agent's own points prove, where that is known."""
-    own = proved_at(case.release.round, case.calibration, case.alpha)
-    return own or case.release.proved(case.agent, case.alpha)
+    proved = proved_at(case.release.round, case.calibration, case.alpha)
+    return proved or case.release.proved(case.agent, case.alpha)
 
 
 @dataclass(frozen=True)
@@ -542,8 +545,8 @@ def _parts(case: _Case) -> list[_CoveredPart]:
     round, sets, nominal = case.release.round, case.sets, 1 - case.alpha
     rates: list[tuple[str, Rate]] = []
     if round.by == "group" and case.test.groups is not None:
-        found = metrics.by_group(sets, case.truth, case.test.groups)
-        rates = [(rate.group, rate) for rate in found]
+        by_group = metrics.by_group(sets, case.truth, case.test.groups)
+        rates = [(rate.group, rate) for rate in by_group]
     elif isinstance(sets, LabelSets):
         names = sets.classes or tuple(map(str, range(sets.mask.shape[1])))
         rates = list(zip(names, metrics.by_class(sets, case.truth), strict=True))
