@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.inspection import unseen_labels
-from fedwqcp.methods import UnfitAnswerError
+from fedwqcp.methods import Terms, UnfitAnswerError
 from fedwqcp.methods.fedls_cp import (
+    Cell,
     ClassSketches,
     FedLSCP,
     LabelShifted,
     Shrinkage,
     dispersion,
     ranks_of,
-    read_cells,
     rounded_up,
 )
+from fedwqcp.wire.messages import Begin
 from refusals import raises
 
 sizes = st.integers(0, 400)
@@ -48,8 +49,8 @@ def test_scores_are_rounded_up_to_five_digits(score):
 def test_the_server_counts_no_score_too_many_and_few_too_few(n, gap, seed):
     scores = np.round(np.random.default_rng(seed).uniform(size=n), 4)
     cal = fw.Calibration(scores, np.zeros(n, np.int64), n_classes=1)
-    sent = FedLSCP(points=16, min_gap=gap, min_class=1).summarize(cal, 0.1)
-    (cell,) = read_cells(sent, 0.1, (16, gap))
+    method = FedLSCP(points=16, min_gap=gap, min_class=1)
+    (cell,) = cells_of(method, method.summarize(cal, 0.1), 0.1)
     q = np.linspace(-0.1, 1.1, 101)
     true = (scores[:, None] <= q).sum(axis=0)
     largest = max(np.diff((0, *cell.ranks)))
@@ -59,6 +60,13 @@ def test_the_server_counts_no_score_too_many_and_few_too_few(n, gap, seed):
     assert (at_least(cell, q) <= about).all()
     assert (about <= at_least(cell, q) + largest - 1 + 1e-9).all()
     assert (np.diff(about) >= -1e-9).all()
+
+
+def cells_of(method, sent, alpha):
+    """What the server knows of each class."""
+    limits = method.points, method.min_gap, method.min_class
+    pairs = zip(sent.counts, sent.values, strict=True)
+    return [Cell.of(values, ranks_of(n, alpha, *limits)) for n, values in pairs]
 
 
 def at_least(cell, q):
@@ -132,7 +140,7 @@ def test_another_agent_moves_the_mixture_by_its_share_of_the_points(counts):
     release = fw.calibrate({"a": agent(own, labels), "m": m}, **terms)
     q, sent = release.threshold("a"), release.received["a"][0]
     pi = np.bincount(labels) / 100  # without the other agent
-    cells = read_cells(sent, 0.2, (method.points, method.min_gap, method.min_class))
+    cells = cells_of(method, sent, 0.2)
 
     def covered(at):
         return sum(p * at_least(cell, at) / (cell.n + 1) for p, cell in zip(pi, cells, strict=True))
@@ -198,11 +206,14 @@ def test_labels_that_nobody_has_seen_are_named():
 
 
 def test_answers_that_do_not_fit_are_told_apart():
-    fit = ClassSketches((2, 0), ((0.5,), ()))
-    for unfit in (ClassSketches((2,), ((0.5,),)), ClassSketches((2, 0), ((0.4, 0.5), ()))):
-        with pytest.raises(UnfitAnswerError) as error:
-            FedLSCP(**FINE).aggregate([fit, unfit, fit], 0.1)
-        assert error.value.position == 1
+    method, fit = FedLSCP(**FINE), ClassSketches((2, 0), ((0.5,), ()))
+    with pytest.raises(UnfitAnswerError) as error:
+        method.aggregate([fit, ClassSketches((2,), ((0.5,),)), fit], 0.1)
+    assert error.value.position == 1
+    with raises(InputError, field="values"):
+        method.check(Begin(), ClassSketches((2, 0), ((0.4, 0.5), ())), None, Terms(0.1))
+    with raises(InputError, field="counts"):
+        method.check(Begin(), fit, None, Terms(0.1, n_classes=3))
     with pytest.raises(InputError):
         FedLSCP(target=(1.0,), **FINE).aggregate([fit, fit], 0.1)
 

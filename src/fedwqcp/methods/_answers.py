@@ -32,6 +32,12 @@ def expect(answer: Summary, kind: type[K]) -> K:
     return answer
 
 
+def check_classes(counts: tuple[int, ...], n_classes: int | None) -> None:
+    """Refuse counts that are not one for each class, where the round says how many there are."""
+    if n_classes not in (None, len(counts)):
+        raise InputError(f"must be {n_classes}, one for each class", field="counts")
+
+
 def stacked(rows: Sequence[tuple[float, ...]], columns: int | None = None) -> Floats:
     """Return one row of numbers for each agent.
 

@@ -14,7 +14,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Bools, Floats, Labels
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import expect, of_kind, stacked
+from fedwqcp.methods._answers import check_classes, expect, of_kind, stacked
 from fedwqcp.methods._base import (
     Exchange,
     Method,
@@ -234,11 +234,8 @@ class DPFedCP(Method[Summary]):
             step, K, eta = expect(answer, Step), self.local_steps, self.step_size
             check_step(step, question.q, terms.alpha, steps=K, step_size=eta)
             return earlier
-        sent, C = expect(answer, LabelCounts), terms.n_classes
-        if C is not None and len(sent.counts) != C:
-            raise InputError(
-                f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
-            )
+        sent = expect(answer, LabelCounts)
+        check_classes(sent.counts, terms.n_classes)
         return sent, SumClaims(np.array(sent.counts, dtype=np.float64), slack=0.0)
 
     def schedule(self, agents: int, n_classes: int | None) -> Schedule:

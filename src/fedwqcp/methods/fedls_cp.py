@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats
-from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._answers import expect, most_common, summed
+from fedwqcp._validation import Floats, check_least
+from fedwqcp.errors import InputError
+from fedwqcp.methods._answers import check_classes, expect, stacked, summed
 from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, order_statistics
@@ -207,37 +207,36 @@ class FedLSCP(OneShot[ClassSketches]):
         check_label_target(self.target)
         if self.n0 is not None and not (isfinite(self.n0) and self.n0 >= 0):
             raise InputError(f"n0 must be a finite number of at least 0, got {self.n0!r}")
-        for name, least, most in (
-            ("points", 2, _MOST_POINTS),
-            ("min_gap", 2, 10**6),
-            ("min_class", 1, 10**6),
-        ):
-            value = getattr(self, name)
-            if not least <= value <= most:
-                raise InputError(f"{name} must be an integer from {least} to {most}, got {value!r}")
+        if not 2 <= self.points <= _MOST_POINTS:
+            raise InputError(f"must be from 2 to {_MOST_POINTS}, got {self.points}", "points")
+        check_least(self.min_gap, 2, "min_gap")
+        check_least(self.min_class, 1, "min_class")
 
     def summarize(self, cal: Calibration, alpha: float) -> ClassSketches:
-        counts, values = [], []
-        for scores in cal.by_class("fedls-cp"):
-            ranks = ranks_of(len(scores), alpha, *self._limits)
-            counts.append(len(scores))
-            values.append(tuple(map(rounded_up, order_statistics(scores, ranks))))
-        return ClassSketches(tuple(counts), tuple(values))
+        parts = cal.by_class("fedls-cp")
+        sent = [order_statistics(part, self._ranks(len(part), alpha)) for part in parts]
+        return ClassSketches(
+            counts=tuple(map(len, parts)),
+            values=tuple([tuple(map(rounded_up, values)) for values in sent]),
+        )
 
     def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
-        agents = self._cells(summaries, alpha)
+        pi = self._targets(stacked([s.counts for s in summaries]))  # all of the same classes
+        agents = [
+            [Cell.of(v, self._ranks(n, alpha)) for n, v in zip(s.counts, s.values, strict=True)]
+            for s in summaries
+        ]
         counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
-        pi = self._targets(np.array([s.counts for s in summaries], dtype=np.float64))
         q = _mixture_thresholds(agents, pi, alpha, self.n0)
         unknown = (pi * (counts == 0).all(axis=0)).sum(axis=1)
         return LabelShifted(tuple(q.tolist()), tuple(unknown.tolist()))
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        sent, C = expect(answer, ClassSketches), terms.n_classes
-        if C is not None and len(sent.counts) != C:
-            raise InputError(
-                f"must be {C}, one for each class, got {len(sent.counts)}", field="counts"
-            )
+        sent = expect(answer, ClassSketches)
+        check_classes(sent.counts, terms.n_classes)
+        ranks = [self._ranks(n, terms.alpha) for n in sent.counts]
+        if list(map(len, sent.values)) != list(map(len, ranks)):
+            raise InputError("must be the scores at the ranks of each class", field="values")
         return super().check(question, answer, earlier, terms)
 
     @property
@@ -269,27 +268,13 @@ class FedLSCP(OneShot[ClassSketches]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         return tuple(
-            Disclosure.of_ranks(len(scores), ranks_of(len(scores), alpha, *self._limits), part)
+            Disclosure.of_ranks(len(scores), self._ranks(len(scores), alpha), part)
             for part, scores in enumerate(cal.by_class("fedls-cp"))
         )
 
-    @property
-    def _limits(self) -> tuple[int, int, int]:
-        """What decides which order statistics of a class are sent."""
-        return self.points, self.min_gap, self.min_class
-
-    def _cells(self, summaries: Sequence[ClassSketches], alpha: float) -> list[tuple[Cell, ...]]:
-        """Read the summaries, which must be of the same classes and ranks."""
-        C = most_common(len(summary.counts) for summary in summaries)
-        agents = []
-        for position, summary in enumerate(summaries):
-            cells = read_cells(summary, alpha, self._limits)
-            if cells is None or len(cells) != C:
-                raise UnfitAnswerError(
-                    position, f"must hold {C} classes, each with the scores at its ranks"
-                )
-            agents.append(cells)
-        return agents
+    def _ranks(self, n: int, alpha: float) -> tuple[int, ...]:
+        """Return which order statistics of n scores of a class are sent."""
+        return ranks_of(n, alpha, self.points, self.min_gap, self.min_class)
 
     def _targets(self, counts: Floats) -> Floats:
         """Return the target label distribution of each agent, shape (M, C)."""
@@ -379,22 +364,6 @@ class Cell(msgspec.Struct, frozen=True, eq=False):
         between = self.steps[i - 1] - 1
         counts[inside] += np.nan_to_num(share) * between
         return counts
-
-
-def read_cells(
-    summary: ClassSketches, alpha: float, limits: tuple[int, ...]
-) -> tuple[Cell, ...] | None:
-    """Return the classes of one agent; None where it sent other than the scores at its ranks.
-
-    ``limits`` are the last three arguments of `ranks_of`.
-    """
-    cells = []
-    for n, values in zip(summary.counts, summary.values, strict=True):
-        ranks = ranks_of(n, alpha, *limits)
-        if len(ranks) != len(values):
-            return None
-        cells.append(Cell.of(values, ranks))
-    return tuple(cells)
 
 
 def grid_of(agents: Sequence[Sequence[Cell]]) -> Floats:
