@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ RECORDS = ROOT / "results" / "privacy" / "records.jsonl"
 ALPHA, BINS, GAMMA = 0.1, 1000, 0.1
 SIZES = (50, 200, 1000, 5000)
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
-FORMS = ("published", "tight")
 AGENTS = (300, 400, 600, 1000, 1500, 2200)
 REPEATS, ROUNDS = 400, 400
 
@@ -73,29 +71,19 @@ def measure(data: Path) -> Iterator[dict[str, object]]:
     for n in SIZES:
         samples = [rng.choice(pool, n, replace=False) for _ in range(REPEATS)]
         q = np.array([fw.conformal_quantile(sample, ALPHA) for sample in samples])
-        yield {"kind": "agent", "n": n, "epsilon": None, "form": None, **summed(curve.at(q))}
-        for epsilon, form in product(EPSILONS, FORMS):
-            yield {
-                "kind": "agent",
-                "n": n,
-                "epsilon": epsilon,
-                "form": form,
-                **private(samples, epsilon, form, curve),
-            }
-    for epsilon, form in product((None, *EPSILONS), FORMS):
-        yield {
-            "kind": "mean",
-            "epsilon": epsilon,
-            "form": form,
-            **round_of(pool, epsilon, form, curve),
-        }
+        yield {"kind": "agent", "n": n, "epsilon": None, **summed(curve.at(q))}
+        for epsilon in EPSILONS:
+            found = private(samples, epsilon, curve)
+            yield {"kind": "agent", "n": n, "epsilon": epsilon, **found}
+    for each in (None, *EPSILONS):
+        yield {"kind": "mean", "epsilon": each, **round_of(pool, each, curve)}
 
 
-def private(samples: list[np.ndarray], epsilon: float, form: str, curve: Curve) -> dict[str, float]:
+def private(samples: list[np.ndarray], epsilon: float, curve: Curve) -> dict[str, float]:
     """Return coverage and size of one agent's private thresholds."""
     edges = edges_of(BINS, None)
     found = mechanism(
-        len(samples[0]), ALPHA, epsilon=epsilon, bins=BINS, gamma=GAMMA, form=form,
+        len(samples[0]), ALPHA, epsilon=epsilon, bins=BINS, gamma=GAMMA,
         failure=GAMMA * ALPHA,
     )  # fmt: skip
     if found is None:
@@ -111,13 +99,13 @@ def summed(found: tuple[np.ndarray, np.ndarray]) -> dict[str, float]:
     return {"coverage": float(found[0].mean()), "size": float(found[1].mean()), "finite": 1.0}
 
 
-def round_of(pool: np.ndarray, epsilon: float | None, form: str, curve: Curve) -> dict[str, float]:
+def round_of(pool: np.ndarray, epsilon: float | None, curve: Curve) -> dict[str, float]:
     """Return coverage and size of FedWQ-CP on the thresholds of six agents."""
     rng, edges = np.random.default_rng(2), edges_of(BINS, None)
     rule: Any = fw.methods.get("fedwq-cp", overflow="exclude")
     mechanisms = {
         n: None if epsilon is None else mechanism(
-            n, ALPHA, epsilon=epsilon, bins=BINS, gamma=GAMMA, form=form, failure=GAMMA * ALPHA
+            n, ALPHA, epsilon=epsilon, bins=BINS, gamma=GAMMA, failure=GAMMA * ALPHA
         )
         for n in AGENTS
     }  # fmt: skip
@@ -144,17 +132,16 @@ def round_of(pool: np.ndarray, epsilon: float | None, form: str, curve: Curve) -
     return {**summed(curve.at(np.array(thresholds))), "used": used}
 
 
-def tables() -> list[tuple[str, str]]:
-    """Return the tables of the page, from the records alone."""
+def tables() -> dict[str, str]:
+    """Return the table of the page, from the records alone."""
     records = [json.loads(line) for line in RECORDS.read_text().splitlines()]
-    agent = {(r["n"], r["epsilon"], r["form"]): r for r in records if r["kind"] == "agent"}
+    agent = {(r["n"], r["epsilon"]): r for r in records if r["kind"] == "agent"}
     head = ["epsilon", *(f"n = {n}" for n in SIZES)]
-    plain = ["none", *(shown(agent[n, None, None]) for n in SIZES)]
-    found = []
-    for form in FORMS:
-        rows = [[f"{e:g}", *(shown(agent[n, e, form]) for n in SIZES)] for e in EPSILONS]
-        found.append((form, markdown_table([head, plain, *rows])))
-    return found
+    rows = [
+        ["none" if e is None else f"{e:g}", *(shown(agent[n, e]) for n in SIZES)]
+        for e in (None, *EPSILONS)
+    ]
+    return {"sizes": markdown_table([head, *rows])}
 
 
 def shown(record: dict[str, float]) -> str:

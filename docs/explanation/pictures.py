@@ -91,9 +91,7 @@ def _private(panel, cals) -> None:
     """Draw the distribution from which every agent draws its threshold."""
     edges = edges_of(100, None)
     for agent, cal in cals.items():
-        noisy = mechanism(
-            cal.n, ALPHA, epsilon=5.0, bins=100, gamma=0.1, form="tight", failure=0.01
-        )
+        noisy = mechanism(cal.n, ALPHA, epsilon=5.0, bins=100, gamma=0.1, failure=0.01)
         if noisy is None:
             continue
         probabilities = noisy.probabilities(count_bins(cal.scores, edges))

@@ -27,21 +27,17 @@ RARE = 1e-6
 
 
 def test_the_worked_level():
-    found = mechanism(1000, 0.1, form="published", **EXAMPLE)
-    assert found.level == pytest.approx(0.93303, abs=5e-6)
-    assert found.rate == pytest.approx(0.1 / (2 * 0.93303 * (1 - 0.93303)), rel=1e-3)
-    tight = mechanism(1000, 0.1, form="tight", **EXAMPLE)
+    found = mechanism(1000, 0.1, **EXAMPLE)
     needed = 1001 * 0.9 / (1000 * 0.99)
-    assert tight.level == pytest.approx(needed + log(1e5) / (1000 * tight.level), rel=1e-12)
-    assert tight.rate == 1.0
+    assert found.level == pytest.approx(needed + log(1e5) / (1000 * found.level), rel=1e-12)
+    assert found.rate == 1.0
 
 
-@pytest.mark.parametrize(("form", "fewest"), [("published", 264), ("tight", 137)])
-def test_too_few_points_have_no_level(form, fewest):
-    """n (1 - 0.9/0.99) >= 0.9/0.99 + 2 log(10^5), and once log(10^5) at level 1."""
-    assert mechanism(fewest, 0.1, form=form, **EXAMPLE) is not None
-    assert mechanism(fewest - 1, 0.1, form=form, **EXAMPLE) is None
-    assert mechanism(0, 0.1, form=form, **EXAMPLE) is None
+def test_too_few_points_have_no_level():
+    """At level 1: n (1 - 0.9/0.99) >= 0.9/0.99 + log(10^5)."""
+    assert mechanism(137, 0.1, **EXAMPLE) is not None
+    assert mechanism(136, 0.1, **EXAMPLE) is None
+    assert mechanism(0, 0.1, **EXAMPLE) is None
 
 
 def published_weights(scores, edges, q, eps_prime):
@@ -175,14 +171,9 @@ def test_one_added_sample_moves_no_probability_by_more_than_the_rate(pair, level
 
 
 @pytest.mark.guarantee("private-fedwq-cp", "for one calibration sample that is replaced")
-@given(
-    st.integers(1, 5000),
-    st.floats(0.01, 0.5),
-    st.floats(0.05, 20),
-    st.sampled_from(["published", "tight"]),
-)
-def test_the_rate_never_passes_epsilon(n, alpha, epsilon, form):
-    found = mechanism(n, alpha, epsilon=epsilon, bins=50, gamma=0.1, form=form, failure=0.1 * alpha)
+@given(st.integers(1, 5000), st.floats(0.01, 0.5), st.floats(0.05, 20))
+def test_the_rate_never_passes_epsilon(n, alpha, epsilon):
+    found = mechanism(n, alpha, epsilon=epsilon, bins=50, gamma=0.1, failure=0.1 * alpha)
     if found is not None:
         assert 1 - alpha <= found.level <= 1
         assert 0 < found.rate <= epsilon
@@ -231,13 +222,12 @@ DISTRIBUTIONS = {
 
 @pytest.mark.guarantee("private-fedwq-cp", "Each agent's own threshold covers its own new points")
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["published", "tight"])
 @pytest.mark.parametrize("shape", DISTRIBUTIONS)
 @pytest.mark.parametrize(("n", "epsilon"), [(300, 1.0), (60, 6.0), (1000, 0.5)])
-def test_an_agent_covers_its_own_points(shape, form, n, epsilon):
+def test_an_agent_covers_its_own_points(shape, n, epsilon):
     rng, trials = np.random.default_rng([n, len(shape)]), 3000
     edges = edges_of(200, None)
-    found = mechanism(n, 0.1, epsilon=epsilon, bins=200, gamma=0.1, form=form, failure=0.01)
+    found = mechanism(n, 0.1, epsilon=epsilon, bins=200, gamma=0.1, failure=0.01)
     hits = 0
     for _ in range(trials):
         scores = DISTRIBUTIONS[shape](rng, n + 1)
@@ -254,9 +244,7 @@ def test_a_noised_size_keeps_the_coverage():
     for _ in range(trials):
         scores = rng.uniform(size=n + 1)
         least = noised_size(n, 0.2, rng) - size_margin(0.2, failure)
-        found = mechanism(
-            least, alpha, epsilon=1.0, bins=200, gamma=0.1, form="tight", failure=failure
-        )
+        found = mechanism(least, alpha, epsilon=1.0, bins=200, gamma=0.1, failure=failure)
         probs = (
             np.eye(200)[-1]
             if found is None

@@ -136,10 +136,7 @@ def test_what_averaging_private_thresholds_gives():
     """Five agents with one distribution: nothing is proved of the mean; here it covers."""
     rng, hits, trials = np.random.default_rng(9), 0, 1500
     edges, sizes = edges_of(200, None), (300, 400, 600, 1000, 2000)
-    mechanisms = [
-        mechanism(n, 0.1, epsilon=1.0, bins=200, gamma=0.1, form="published", failure=0.01)
-        for n in sizes
-    ]
+    mechanisms = [mechanism(n, 0.1, epsilon=1.0, bins=200, gamma=0.1, failure=0.01) for n in sizes]
     for _ in range(trials):
         drawn = [
             edges[rng.choice(200, p=each.probabilities(count_bins(rng.uniform(size=n), edges)))]

@@ -25,7 +25,6 @@ from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate
 from math import ceil, inf, log, sqrt
-from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -44,9 +43,6 @@ _UNIT = Decimal("1e80")
 
 _REACH = 60
 """Where a draw of noise begins again: what lies beyond has the probability exp(-60)."""
-
-Form: TypeAlias = Literal["published", "tight"]
-"""How far the level is raised: as in the source, or as little as the same proof allows."""
 
 
 @dataclass(frozen=True)
@@ -90,26 +86,21 @@ class Mechanism:
 
 
 def mechanism(
-    n: int, alpha: float, *, epsilon: float, bins: int, gamma: float, form: Form, failure: float
+    n: int, alpha: float, *, epsilon: float, bins: int, gamma: float, failure: float
 ) -> Mechanism | None:
     """Return the mechanism whose threshold covers a new point with probability 1 - alpha.
 
     With probability 1 - failure the drawn edge has at least (n + 1)(1 - alpha)/(1 - gamma alpha)
-    scores at or below it, whatever the data. None where n is too small: no level up to 1 does it.
+    scores at or below it, whatever the data: one with fewer costs n q (q - needed), which is
+    log(m / failure) / epsilon, more than the cheapest. None where no level up to 1 does it.
     ``failure`` is gamma alpha, or what the noise on the size leaves of it; n may be too low a size.
     """
     if n < 1:
         return None
     needed = (n + 1) * (1 - alpha) / (n * (1 - gamma * alpha))
     noise = (log(bins) - log(failure)) / (epsilon * n)
-    if form == "tight":
-        q = (needed + sqrt(needed**2 + 4 * noise)) / 2  # q = needed + noise / q
-        return None if q > 1 else Mechanism(q, epsilon)
-    q = needed + 2 * noise
-    if q > 1:
-        return None
-    spread = 2 * q * (1 - q)  # near q = 1 the source's own rate would pass epsilon
-    return Mechanism(q, epsilon if spread <= alpha else epsilon * alpha / spread)
+    q = (needed + sqrt(needed**2 + 4 * noise)) / 2  # q = needed + noise / q
+    return None if q > 1 else Mechanism(q, epsilon)
 
 
 def edges_of(bins: int, bounds: tuple[float, ...] | None) -> Floats:

@@ -14,7 +14,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect
 from fedwqcp.methods._base import Exchange, Method, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.methods._noise import Form, count_bins, edges_of, mechanism, noised_size, size_margin
+from fedwqcp.methods._noise import count_bins, edges_of, mechanism, noised_size, size_margin
 from fedwqcp.methods._sums import SummedMean
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import Overflow
@@ -59,9 +59,9 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     r"""FedWQ-CP on thresholds that are differentially private before they leave.
 
     Agent k rounds its scores up to m edges and draws edge e with probability proportional to
-    exp(-(eps'/2) max(#{s < e}/q, #{s > e}/(1 - q))), at the raised level
-    q = (n + 1)(1 - alpha)/(n (1 - gamma alpha)) + (2/(eps n)) log(m/(gamma alpha)), with
-    eps' = min(eps alpha, 2 eps q (1 - q)). Where q > 1, n is too small for eps: see ``overflow``.
+    exp(-eps max((1 - q) #{s < e}, q #{s > e})), at the raised level q with
+    q = (n + 1)(1 - alpha)/(n (1 - gamma alpha)) + log(m/(gamma alpha))/(eps n q). Where q > 1, n is
+    too small for eps: see ``overflow``.
 
     Parameters
     ----------
@@ -76,9 +76,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     bounds : tuple of float, optional
         Range of the scores, chosen without looking at them; scores beyond count at its ends, and
         the last edge is then +inf. By default from 0 to 1, which must be the score's own range.
-    form : {"published", "tight"}, optional
-        ``tight`` raises the level by log(m/(gamma alpha))/(eps n q) only, with
-        eps' = 2 eps q (1 - q): the same proof holds, and about half as many points are enough.
     overflow : {"propagate", "clip", "exclude"}, optional
         What an agent with too few points for epsilon does: +inf for everyone, the upper end of the
         range, or nothing.
@@ -90,9 +87,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     .. math::
 
-        P(e) \propto \exp \left( - \frac{\epsilon'}{2} \max \left(
-        \frac{ \lvert \{ s < e \} \rvert }{q}, \frac{ \lvert \{ s > e \} \rvert }{1 - q}
-        \right) \right)
+        P(e) \propto \exp \left( - \epsilon \max \left(
+        (1 - q) \lvert \{ s < e \} \rvert, q \lvert \{ s > e \} \rvert \right) \right)
 
     **Guarantee**: what an agent sends is epsilon-differentially private (pure) for one calibration
     sample that is replaced, n being public. With ``size_epsilon`` it is (epsilon +
@@ -100,13 +96,13 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     own new points with probability at least 1 - alpha, if these are exchangeable with its
     calibration points. The mean is a heuristic, as in FedWQ-CP.
 
-    alpha may be 1/2 at most. The source's eps' = eps alpha passes epsilon once 2 q (1 - q) < alpha,
-    hence the minimum.
+    alpha may be 1/2 at most. The source raises the level twice as far and draws with another rate,
+    eps alpha/(2 q (1 - q)), which passes epsilon near q = 1; its proof needs neither.
 
     **Cost**: one round; two floats more per agent than FedWQ-CP, and wider sets.
 
-    **Fails**: where points are few for the epsilon (263 or fewer at alpha = 0.1 and epsilon = 1;
-    136 or fewer with ``form="tight"``): the threshold is then +inf.
+    **Fails**: where points are few for the epsilon (136 or fewer at alpha = 0.1 and epsilon = 1):
+    the threshold is then +inf.
 
     References
     ----------
@@ -126,7 +122,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     gamma: float = 0.1
     size_epsilon: float = 0.0
     bounds: tuple[float, ...] | None = None
-    form: Form = "published"
     overflow: Overflow = "propagate"
 
     summaries = (PrivateQuantile,)
@@ -167,7 +162,6 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             epsilon=self.epsilon,
             bins=self.bins,
             gamma=self.gamma,
-            form=self.form,
             failure=failure,
         )
         if noisy is not None:
