@@ -14,7 +14,7 @@ def test_generated_parts_are_current(page):
 
 
 def test_a_stale_part_is_found():
-    stale = "<!-- benchmarks/privacy.py: published -->\nold\n<!-- end -->"
+    stale = "<!-- benchmarks/privacy.py: sizes -->\nold\n<!-- end -->"
     assert "| epsilon |" in filled(stale)
     with pytest.raises(KeyError):
-        filled(stale.replace("published", "median"))
+        filled(stale.replace("sizes", "median"))
