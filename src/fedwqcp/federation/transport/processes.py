@@ -99,7 +99,9 @@ class Processes:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
         ended = f"the end of {name}"
-        wait_until(lambda: not any(_started(p) == at for p, at in family.items()), 10, ended, 0.02)
+        wait_until(
+            lambda: not any(_started(pid) == when for pid, when in family.items()), 10, ended, 0.02
+        )
 
     def output(self, name: str) -> str:
         """Return what a process printed so far."""

@@ -24,51 +24,47 @@ from fedwqcp.methods import MODULUS
 
 try:  # every private name of Flower's; all else here is its Message API
     from flwr.common import (
-        Code,
-        FitIns,
-        FitRes,
-        Parameters,
-        Status,
-        ndarrays_to_parameters,
-        parameters_to_ndarrays,
+        Code as Code,
     )
-    from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt
+    from flwr.common import (
+        FitIns as FitIns,
+    )
+    from flwr.common import (
+        FitRes as FitRes,
+    )
+    from flwr.common import (
+        Parameters as Parameters,
+    )
+    from flwr.common import (
+        Status as Status,
+    )
+    from flwr.common import (
+        ndarrays_to_parameters as ndarrays_to_parameters,
+    )
+    from flwr.common import (
+        parameters_to_ndarrays as parameters_to_ndarrays,
+    )
+    from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt as decrypt
     from flwr.common.secure_aggregation.secaggplus_constants import (
-        RECORD_KEY_CONFIGS,
-        RECORD_KEY_STATE,
-        Key,
-        Stage,
+        RECORD_KEY_CONFIGS as RECORD_KEY_CONFIGS,
     )
-    from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_separate
-    from flwr.compat.common.recorddict_compat import fitres_to_recorddict
-    from flwr.server import LegacyContext
-    from flwr.supercore.primitives.asymmetric import bytes_to_public_key
+    from flwr.common.secure_aggregation.secaggplus_constants import (
+        RECORD_KEY_STATE as RECORD_KEY_STATE,
+    )
+    from flwr.common.secure_aggregation.secaggplus_constants import (
+        Key as Key,
+    )
+    from flwr.common.secure_aggregation.secaggplus_constants import (
+        Stage as Stage,
+    )
+    from flwr.common.secure_aggregation.secaggplus_utils import (
+        share_keys_plaintext_separate as share_keys_plaintext_separate,
+    )
+    from flwr.compat.common.recorddict_compat import fitres_to_recorddict as fitres_to_recorddict
+    from flwr.server import LegacyContext as LegacyContext
+    from flwr.supercore.primitives.asymmetric import bytes_to_public_key as bytes_to_public_key
 except ImportError as error:
     raise unusable_flower(error) from None
-
-__all__ = [
-    "CHECK",
-    "LONGEST",
-    "RECORD_KEY_CONFIGS",
-    "Code",
-    "FitIns",
-    "FitRes",
-    "Key",
-    "LegacyContext",
-    "Parameters",
-    "Stage",
-    "Status",
-    "are_shares",
-    "bytes_to_public_key",
-    "decrypt",
-    "fitres_to_recorddict",
-    "ndarrays_to_parameters",
-    "parameters_to_ndarrays",
-    "secaggplus_mod",
-    "secaggplus_state",
-    "secaggplus_workflow",
-    "share_keys_plaintext_separate",
-]
 
 CHECK = 1
 """A word that every site adds: its total tells whether the masks cancel."""

@@ -143,7 +143,9 @@ class TaskCarrier(Carrier):
 
     def receive(self) -> list[Reply]:
         if self._abort.triggered:
-            raise RoundError("the job was stopped")
+            raise RoundError(
+                "the job was stopped, by an operator or since a site refused it: FLARE's log says"
+            )
         replies = []
         while True:
             try:
