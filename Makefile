@@ -148,9 +148,11 @@ sanitize: $(VENV)/.dev  ## the same under the address and undefined-behaviour sa
 	  $(BIN)/python tests/equality.py --cases 5000
 	$(PIP) install --quiet --no-deps -e .
 
-bench-peers:  ## the page of times, beside other libraries, in an environment of their own
+bench-peers: $(VENV)/.dev  ## the page of times, beside other libraries, in an environment of their own
 	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page --repeats 5 --limit 2 --clock cpu
-	for script in one_row whole_round import_time; do build/peers/bin/python benchmarks/$$script.py --page || exit 1; done
+	build/peers/bin/python benchmarks/one_row.py --page
+	$(BIN)/python benchmarks/whole_round.py --page
+	$(BIN)/python benchmarks/import_time.py --page
 
 clean:  ## removes environments and what was built
 	rm -rf $(VENV) $(VENV)-lowest $(VENV)-flower out dist build

@@ -50,7 +50,7 @@ def write_inputs(n: int) -> None:
     pq.write_table(pa.table(columns), "rows.parquet")
     Path("agents.toml").write_text('agents = ["a"]\n')
     for words in (
-        "server open --agents agents.toml --alpha 0.1 --out round.json",
+        "server open --agents agents.toml --alpha 0.1 --method fedwq-cp --out round.json",
         "agent calibrate --round round.json --outputs rows.npz --agent a --out answer.json",
         "server close round.json answer.json --out release.json",
     ):
@@ -171,7 +171,8 @@ def one(job: str, file: str, profiled: bool) -> None:
             f"agent calibrate --round round.json --outputs {file} --agent a --out again.json"
         ),
         JOBS[2]: lambda: command(
-            f"agent predict --release release.json --outputs {file} --agent a --out sets.csv"
+            f"agent predict --release release.json --round round.json --outputs {file} --agent a "
+            "--out sets.csv"
         ),
         JOBS[3]: lambda: site(file),
     }

@@ -43,7 +43,7 @@ def set_up(folder: Path) -> Path:
     if not python.exists():
         venv.create(folder, with_pip=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, TORCH, *PEERS[:3], "-e", f"{ROOT}[parquet]"], check=True)
+    subprocess.run([*pip, TORCH, *PEERS[:3], "-e", str(ROOT)], check=True)
     # what TorchCP needs for training is not used here, and does not install everywhere
     subprocess.run([*pip, "--no-deps", PEERS[3]], check=True)
     return python
