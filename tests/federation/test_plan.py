@@ -17,6 +17,7 @@ from fedwqcp.federation.plan import Plan, Roster, load_roster, new_round
 from fedwqcp.federation.predict import predictor_of, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.settings import round_of
+from fedwqcp.methods.auto import Auto
 from fedwqcp.methods.fcp import FCP
 from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.wire.codec import brief, decode, encode
@@ -300,6 +301,14 @@ def test_numbers_of_a_target_travel_as_they_are_read():
     for bad in ("everybody", (), (0.5, inf), (True, 1.0), 5, None):
         with raises(InputError, field="target"):
             replace(terms, target=bad)
+
+
+def test_in_how_many_groups_a_point_may_be_is_the_term_of_the_round():
+    sites = {"a": np.arange(60) / 60, "b": np.arange(30) / 30}
+    sent = [
+        fw.calibrate(sites, method=Auto(max_groups=most), alpha=0.1).received for most in (1, 3)
+    ]
+    assert sent[0] == sent[1]
 
 
 def test_a_target_of_the_method_alone_is_refused():

@@ -87,7 +87,7 @@ class Plan:
     @classmethod
     def _made(cls, round: Round, method: Method[Any], score: Score) -> Plan:
         """Check that method and score fit the terms, and list the thresholds to find."""
-        if round.max_groups > 1 and hasattr(method, "max_groups"):
+        if getattr(method, "max_groups", round.max_groups) != round.max_groups:
             method = replace(method, max_groups=round.max_groups)  # type: ignore[type-var]  # a dataclass
         if score.losses and (stand_in := method.traits.for_losses) is not None:
             method = stand_in()
