@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, as_floats, as_scores
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
 from fedwqcp.wire.messages import check_score
@@ -105,7 +104,7 @@ def label_shift_bound(counts: npt.ArrayLike, test_distribution: npt.ArrayLike) -
     >>> [round(d, 4) for d in bound.distances], round(bound.value, 4), round(bound.pooled, 4)
     ([0.5, 0.2436], 0.409, 0.2171)
     """
-    table = as_floats(counts, "counts", (None, None))
+    table = _floats(counts, "counts", (None, None))
     if (table < 0).any() or (table != np.floor(table)).any() or not table.sum():
         raise InputError("counts must be integers of at least 0, some of them positive")
     test = _as_distribution(test_distribution, "test_distribution", table.shape[1])
@@ -159,8 +158,8 @@ def stability_bound(
     >>> round(stability_bound([0.8, 0.9], [300, 100], least_density=1, most_density=2), 6)
     0.075
     """
-    q = as_floats(thresholds, "thresholds", (None,))
-    n = as_floats(sizes, "sizes", (len(q),))
+    q = _floats(thresholds, "thresholds", (None,))
+    n = _floats(sizes, "sizes", (len(q),))
     if (n < 0).any() or not n.sum():
         raise InputError("sizes must be at least 0, some of them positive")
     if not 0 < least_density <= most_density < np.inf:
@@ -202,15 +201,37 @@ def spread_bound(thresholds: npt.ArrayLike) -> float:
     >>> round(spread_bound([0.09, 0.9]), 6)
     0.81
     """
-    q = as_floats(thresholds, "thresholds", (None,))
+    q = _floats(thresholds, "thresholds", (None,))
     if not len(q):
         raise InputError("thresholds must hold at least one number, got none")
     return float(np.ptp(q))
 
 
-def _as_distribution(distribution: npt.ArrayLike, what: str, n_classes: int | None) -> Floats:
+def _floats(
+    values: npt.ArrayLike, what: str, shape: tuple[int | None, ...]
+) -> npt.NDArray[np.float64]:
+    """Return finite numbers of a shape, in which None stands for any length."""
+    array = np.asarray(values, dtype=np.float64)
+    lengths = zip(shape, array.shape, strict=False)
+    fits = array.ndim == len(shape) and all(want in (None, have) for want, have in lengths)
+    if not fits or not np.isfinite(array).all():
+        raise InputError(f"must be finite numbers of shape {shape}, got {array.shape}", field=what)
+    return array
+
+
+def _scores(scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return scores, which may be +inf."""
+    array = np.asarray(scores, dtype=np.float64)
+    if array.ndim != 1 or not (array > -np.inf).all():
+        raise InputError("must be one number above -inf for each point", field="scores")
+    return array
+
+
+def _as_distribution(
+    distribution: npt.ArrayLike, what: str, n_classes: int | None
+) -> npt.NDArray[np.float64]:
     """Return a distribution on the classes, or say what is wrong."""
-    values = as_floats(distribution, what, (n_classes,))
+    values = _floats(distribution, what, (n_classes,))
     if (values < 0).any() or abs(values.sum() - 1) > SUM_TOLERANCE:
         raise InputError(
             f"{what} must hold probabilities that sum to 1, got a sum of {values.sum():.6g}; "
@@ -284,7 +305,7 @@ def mixture_quantile(scores: Mapping[str, npt.ArrayLike], alpha: float) -> float
     >>> mixture_quantile({"a": [0.1, 0.2, 0.3], "b": [0.4, 0.5]}, alpha=0.2)
     0.4
     """
-    pooled = np.concatenate([np.empty(0), *(as_scores(own) for own in scores.values())])
+    pooled = np.concatenate([np.empty(0), *(_scores(own) for own in scores.values())])
     if not len(pooled):
         raise InputError("scores must hold at least one score: nothing has no quantile")
     return order_statistic(pooled, conformal_rank(len(pooled), alpha, extra=0))
@@ -334,7 +355,7 @@ def decompose(
     level = float(exact_level(alpha))
     found = []
     for agent, own in test_scores.items():
-        values = as_scores(own)
+        values = _scores(own)
         if not len(values):
             raise InputError(f"agent {agent!r} has no test scores: coverage needs at least one")
         covered, covered_mix = (float(np.mean(values <= q)) for q in (q_hat, q_mix))
