@@ -151,7 +151,8 @@ class _Command(TyperCommand):
         """Write plain text; versions of typer and click differ in theirs, and in its escapes."""
         hints = get_type_hints(unwrap(self.callback), include_extras=True) if self.callback else {}
         sections: dict[str, list[tuple[str, str]]] = {"argument": [], "option": []}
-        for parameter in self.get_params(ctx):
+        parameters: list[Any] = self.get_params(ctx)  # of click, or of the copy in a newer typer
+        for parameter in parameters:
             name, text = parameter.get_help_record(ctx) or (parameter.make_metavar(ctx), "")
             if parameter.param_type_name == "argument":  # whose help some versions leave out
                 (stated,) = hints[str(parameter.name)].__metadata__
