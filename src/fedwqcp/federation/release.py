@@ -86,10 +86,10 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
     >>> release = fw.calibrate({"a": cal, "b": cal}, score="lac", alpha=0.4)
     >>> print(release)
     auto with score lac, alpha 0.4; 1 round trip
-    guarantee: at each agent, at least 60 % (n/(n + 1) where n is too small for
-      that) of future cases like those it calibrated on will have their label in the
-      set, if: its test points are exchangeable with its n calibration points, and
-      score and key were chosen without looking at these
+    guarantee: at each agent, at least 60 % of future cases like those it calibrated
+      on will have their label in the set
+    assumed: an agent's future cases are exchangeable with its calibration cases,
+      and score and key were chosen without looking at these
     agent  status  points  threshold  proved  bytes up
     a      used         3        0.6     0.6       213
     b      used         3        0.6     0.6       213

@@ -65,15 +65,18 @@ def test_a_registered_method_of_ones_own_class_is_needed():
         fw.calibrate({"a": [0.1]}, alpha=0.1, method=Mine())
 
 
-NOISY = {"method": "private-fedwq-cp", "alpha": 0.2, "score": "lac"}
+NOISY = {"method": "private-fedwq-cp", "alpha": (0.2, 0.3, 0.4, 0.5), "score": "lac"}
 
 
 @pytest.mark.parametrize("source", [7, np.random.SeedSequence(7), np.random.default_rng(7)])
 def test_noise_comes_from_rng(source):
-    first = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=source).threshold("A")
-    assert first == fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=7).threshold("A")
-    again = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=source).threshold("A")
-    assert (first == again) == isinstance(source, int)  # a generator goes on
+    def drawn(rng):
+        release = fw.calibrate({"A": np.arange(500) / 500}, **NOISY, rng=rng)
+        return [release.threshold("A", alpha) for alpha in NOISY["alpha"]]
+
+    first = drawn(source)
+    assert first == drawn(7)
+    assert (first == drawn(source)) == isinstance(source, int)  # a generator goes on
 
 
 def infinite(agents, **options):
