@@ -23,7 +23,7 @@ test: $(VENV)/.fast  ## the quick suite
 	  --ignore lab/src/fedwqcp_lab/models --ignore src/fedwqcp/torch.py --ignore src/fedwqcp/federation/transport/flower \
 	  --ignore src/fedwqcp/federation/transport/nvflare
 
-test-lowest: $(VENV)/.lowest  ## the quick suite of the core on the oldest supported dependencies
+test-lowest: $(VENV)/.lowest  ## the core on the oldest supported dependencies
 	$(VENV)-lowest/bin/python -m pytest -n 2 -m "not slow and not flower and not nvflare and not nightly" tests/scores tests/methods tests/wire \
 	  tests/federation tests/theory tests/conformance tests/readers tests/test_quantile.py tests/test_sets.py tests/test_metrics.py \
 	  tests/test_sklearn.py
@@ -41,25 +41,25 @@ test-torch: $(VENV)/.torch  ## models and tensors
 	  tests/kernels/test_triton.py \
 	  lab/src/fedwqcp_lab/models src/fedwqcp/torch.py src/fedwqcp/kernels -n 2 -m "not slow"
 
-paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder; without it, two embedded datasets
+paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder
 	$(BIN)/fedwqcp-lab reproduce $(if $(DATA),--data $(DATA)) --out runs/paper
 
 test-flower: $(VENV)/.flower  ## rounds between real processes, with TLS and authentication
 	$(BIN)/python -m pytest tests/flower tests/federation/test_certs.py tests/cli/test_server.py \
 	  src/fedwqcp/federation/transport/flower -m "not slow and not nightly"
 
-test-flower-oldest: $(VENV)/.flower-oldest  ## apps and a round between processes on the oldest supported Flower
+test-flower-oldest: $(VENV)/.flower-oldest  ## apps and rounds on the oldest supported Flower
 	$(VENV)-flower/bin/python -m pytest tests/flower/test_client_app.py tests/flower/test_server_app.py tests/flower/test_secure.py \
 	  tests/flower/test_signing.py tests/conformance/test_transports.py -m "not slow and not nightly"
 	$(VENV)-flower/bin/python -m pytest tests/flower/test_new_app.py
 
-test-nvflare: $(VENV)/.nvflare  ## rounds over NVIDIA FLARE, within a process and between real ones
+test-nvflare: $(VENV)/.nvflare  ## rounds over NVIDIA FLARE
 	$(BIN)/python -m pytest tests/nvflare tests/conformance/test_transports.py tests/cli/test_output.py -m "not slow and not nightly"
 
-test-nvflare-oldest: $(VENV)/.nvflare-oldest  ## hostile jobs and rounds between processes on the oldest supported FLARE
+test-nvflare-oldest: $(VENV)/.nvflare-oldest  ## hostile jobs and rounds on the oldest FLARE
 	$(VENV)-nvflare/bin/python -m pytest tests/nvflare -m "not slow"
 
-nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## the slow faults of a federation, the oldest engines, three minutes of the fuzzer
+nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## slow faults of a federation, the oldest engines, the fuzzer
 	$(BIN)/python -m pytest tests/flower tests/nvflare -m nightly
 	$(MAKE) test-flower-oldest test-nvflare-oldest
 	$(MAKE) fuzz SECONDS=180
@@ -68,7 +68,7 @@ SECONDS ?= 600
 fuzz: $(VENV)/.flower  ## hostile messages: make fuzz SECONDS=60 SEED=7
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --out build/fuzz
 
-test-browser: $(VENV)/.browser docs  ## the report, and the search of the docs, in headless Chromium
+test-browser: $(VENV)/.browser docs  ## reports and the search of the docs in Chromium
 	$(BIN)/python -m pytest tests/browser
 
 docs: $(VENV)/.docs  ## the site; warnings are errors
@@ -76,7 +76,7 @@ docs: $(VENV)/.docs  ## the site; warnings are errors
 	$(BIN)/sphinx-build -E -W --keep-going -q -c docs . build/docs  # -E: a partial build loses search entries
 	@echo "the site: $(CURDIR)/build/docs/index.html"
 
-test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost, Flower, Dask or what serves models
+test-docs: $(VENV)/.docs-models  ## pages that need torch, XGBoost, Flower or Dask
 	FEDWQCP_EVERY_PAGE=1 $(BIN)/python -m pytest tests/docs/test_code_blocks.py -k "pytorch or xgboost or flower or dask or serve or onnx or mlflow or hugging or monai or nuclei"
 
 slow: $(VENV)/.dev  ## coverage against exact distributions
@@ -137,18 +137,18 @@ $(VENV)/.fast: $(VENV)/.dev $(FAST)
 	touch $@
 
 CASES ?= 50000
-kernels: $(VENV)/.fast  ## the compiled loops beside numpy, to the last bit: make kernels CASES=50000 SEED=1
+kernels: $(VENV)/.fast  ## loops beside numpy: make kernels CASES=50000 SEED=1
 	FEDWQCP_BACKEND=compiled PYTHONPATH=tests $(BIN)/python tests/equality.py --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 SANITIZED := -g -fsanitize=address,undefined -fno-sanitize-recover=all
-sanitize: $(VENV)/.dev  ## the same under the address and undefined-behaviour sanitizers
+sanitize: $(VENV)/.dev  ## the compiled loops under the sanitizers of C++
 	CXXFLAGS="$(SANITIZED)" $(PIP) install --quiet --no-deps -e .
 	FEDWQCP_BACKEND=compiled PYTHONPATH=tests ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libstdc++.so)" \
 	  $(BIN)/python tests/equality.py --cases 5000
 	$(PIP) install --quiet --no-deps -e .
 
-bench-peers: $(VENV)/.dev  ## the page of times, beside other libraries, in an environment of their own
+bench-peers: $(VENV)/.dev  ## the page of times, beside other libraries
 	$(PYTHON) benchmarks/peers/run.py --setup build/peers --page --repeats 5 --limit 2 --clock cpu
 	build/peers/bin/python benchmarks/one_row.py --page
 	$(BIN)/python benchmarks/whole_round.py --page

@@ -17,6 +17,12 @@ def test_the_workflow_runs_what_ci_runs():
     assert [t for t in targets if not re.search(rf"\bmake {t}\b(?!-)", workflow)] == []
 
 
+def test_the_list_of_targets_fits_a_terminal():
+    targets = re.findall(r"^([a-z-]+):[^#\n]*## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert len(targets) > 20
+    assert [name for name, text in targets if len(f"{name:20} {text}") > 80] == []
+
+
 SHARED = {f"fedwqcp.methods._{name}" for name in ("answers", "averages", "base", "calibration")} | {
     "fedwqcp.methods._search",
     "fedwqcp.methods._sketches",

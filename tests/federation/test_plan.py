@@ -320,9 +320,12 @@ def test_a_target_of_the_method_alone_is_refused():
     assert "target" not in given.round.method.settings
 
 
-@pytest.mark.parametrize(("sites", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (50, 49)])
-def test_of_three_or_more_sites_one_may_be_absent_by_default(sites, quorum):
+@pytest.mark.parametrize(("sites", "quorum"), [(1, 1), (2, 1), (3, 2), (4, 3), (50, 49)])
+def test_one_site_may_be_absent_by_default(sites, quorum):
     names = tuple(f"s{k}" for k in range(sites))
     assert new_round(names, "auto", "aps", (0.1,)).quorum == quorum
+    others = (("fedwq-cp", {}), ("auto", {"target": "mixture"}))  # of two, each needs the other
+    of_others = [new_round(names, m, "lac", (0.1,), **t, n_classes=2).quorum for m, t in others]
+    assert of_others == [max(quorum, min(sites, 2))] * 2
     config = {"agents": ",".join(names), "secure": True, "method": "fedwq-cp"}
     assert round_of(config).quorum == min(sites, max(3, quorum))

@@ -277,13 +277,15 @@ def new_round(
 ) -> Round:
     """Return a new round with a fresh id: of all agents, with the key of their roster."""
     names, count = named_classes(classes, n_classes)
+    chosen = methods.get(method) if isinstance(method, str) else method
+    floors = chosen.traits.floors and terms.get("target", "own") == "own"
     return Round(
         id=new_id(),
-        method=choose_method(method),
+        method=choose_method(chosen),
         score=choose_score(score),
         alphas=tuple(alphas),
         agents=tuple(agents),
-        quorum=usual_quorum(len(agents)) if quorum is None else quorum,
+        quorum=usual_quorum(len(agents), floors) if quorum is None else quorum,
         rule=set_rule(rule, allow_empty),
         key=shared_key(agents) if key is None else key,
         classes=names,
@@ -293,9 +295,12 @@ def new_round(
     )
 
 
-def usual_quorum(agents: int) -> int:
-    """Return how many answers a release needs where nobody said: of three or more, one may lack."""
-    return agents - (agents > 2)
+def usual_quorum(agents: int, floors: bool) -> int:
+    """Return how many answers a release needs where nobody said: all but one.
+
+    Of two agents it needs both, unless an agent's own data prove its coverage (`Traits.floors`).
+    """
+    return agents - (agents > (1 if floors else 2))
 
 
 def stamp() -> dict[str, str]:

@@ -46,7 +46,7 @@ def test_empty_sets_can_be_forbidden():
 
 def test_what_is_left_out_has_a_default():
     round = round_of(BASE)
-    assert (round.method.name, round.score.name, round.quorum) == ("auto", "aps", 2)
+    assert (round.method.name, round.score.name, round.quorum) == ("auto", "aps", 1)
     assert round.n_classes is None
     assert round.id != round_of(BASE).id
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 from fedwqcp import methods, scores
 from fedwqcp._io import to_struct
 from fedwqcp.errors import InputError
-from fedwqcp.federation.plan import as_alphas, as_target, new_round, usual_quorum
+from fedwqcp.federation.plan import as_alphas, as_target, new_round
 from fedwqcp.methods import MIN_MASKED_AGENTS
 from fedwqcp.registry import Setting
 from fedwqcp.wire.messages import MAX_N, Round
@@ -140,7 +140,7 @@ def round_of(config: Mapping[str, object]) -> Round:
     """
     given = RunConfig.of(config)
     agents = _split(given.agents)
-    least = max(usual_quorum(len(agents)), MIN_MASKED_AGENTS)
+    masked = min(len(agents), max(len(agents) - 1, MIN_MASKED_AGENTS))
     return new_round(
         agents,
         methods.get(given.method, **_settings(given.method_setting)),
@@ -152,7 +152,7 @@ def round_of(config: Mapping[str, object]) -> Round:
         ),
         rule=given.rule,
         allow_empty=given.allow_empty,
-        quorum=given.quorum or (min(len(agents), least) if given.secure else None),
+        quorum=given.quorum or (masked if given.secure else None),
         max_n=given.max_n,
         n_classes=given.n_classes or None,
         classes=_split(given.classes),
