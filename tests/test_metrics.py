@@ -1,4 +1,4 @@
-"""Coverage and size by hand, exact intervals, risks, and histograms without thin bins."""
+"""Coverage and size by hand, exact intervals, and risks."""
 
 from __future__ import annotations
 
@@ -13,19 +13,16 @@ from scipy import stats
 
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import (
-    Histogram,
     Rate,
     Risk,
     band,
     by_class,
     by_group,
     false_negatives,
-    histogram,
     measure,
     measure_risk,
 )
 from fedwqcp.sets import Intervals, LabelSets
-from strategies import scores
 
 levels = st.sampled_from([0.5, 0.9, 0.95, 0.99, 1 - 2e-6])
 
@@ -177,7 +174,6 @@ NOTHING = LabelSets(np.empty((0, 2), dtype=bool))
             lambda n=n, risk=risk, level=level: Risk(n=n, risk=risk, level=level)
             for n, risk, level in ((0, 0.1, 0.9), (3, 1.5, 0.9), (3, 0.1, 1))
         ),
-        *(lambda odd=odd: histogram([1.0], **odd) for odd in ({"bins": 0}, {"min_count": 0})),
     ],
 )
 def test_wrong_input_is_refused(call):
@@ -203,28 +199,3 @@ def test_ends_lie_where_the_entropy_says_and_hold_the_exact_interval_of_coins(n,
             p = hits / n
             kl = p * log(p / end) + (1 - p) * log((1 - p) / (1 - end))
             assert kl == pytest.approx(log(2 / (1 - level)) / n, rel=1e-6)
-
-
-def test_thin_bins_join_their_neighbours():
-    # equal bins of 0.25: 3, 1, 0 and 1 people; each bin needs two
-    found = histogram([0.0, 0.1, 0.2, 0.3, 1.0], bins=4, min_count=2)
-    assert found == Histogram(edges=(0.0, 0.25, 1.0), counts=(3, 2))
-
-
-@pytest.mark.parametrize("values", [[], [0.5] * 9, [0.5] * 9 + [inf] * 20])
-def test_too_few_people_make_no_bin(values):
-    assert histogram(values) == Histogram((), ())
-
-
-@given(scores(min_size=0, max_size=80, infinite=True), st.integers(1, 30), st.integers(1, 12))
-def test_nobody_is_lost_and_nobody_stands_alone(values, bins, min_count):
-    found = histogram(values, bins=bins, min_count=min_count)
-    finite = values[np.isfinite(values)]
-    if len(finite) < min_count:
-        assert found == Histogram((), ())
-        return
-    assert sum(found.counts) == len(finite)
-    assert min(found.counts) >= min_count
-    assert len(found.edges) == len(found.counts) + 1
-    assert list(found.edges) == sorted(set(found.edges))
-    assert found.edges[0] <= finite.min() <= finite.max() <= found.edges[-1]

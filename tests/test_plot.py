@@ -71,6 +71,37 @@ def test_scores_with_their_own_and_the_released_threshold():
     assert np.diff(np.rint(curve.get_ydata() * 60)).min() >= 10  # people in a bin
 
 
+RNG = np.random.default_rng(5)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.full(10, 0.7),
+        np.repeat([0.1, 5.0], [19, 1]),
+        RNG.exponential(size=31),
+        np.append(RNG.uniform(-9e5, 2e-5, 300), [np.inf] * 9),
+    ],
+)
+def test_nobody_is_lost_from_a_curve_and_nobody_stands_alone(scores):
+    release = fw.calibrate({"a": scores}, method="fedwq-cp", alpha=0.3)
+    ax = plot.score_ecdf(release, {"a": fw.Calibration(scores)})
+    (curve,) = (line for line in ax.lines if line.get_label() == "a")
+    edges, finite = curve.get_xdata(), scores[np.isfinite(scores)]
+    people = np.rint(curve.get_ydata() * len(scores))
+    assert (people[0], people[-1]) == (0, len(finite))
+    assert np.diff(people).min() >= 10
+    assert (np.diff(edges) > 0).all()
+    assert edges[0] <= finite.min() <= finite.max() <= edges[-1]
+
+
+def test_fewer_than_ten_people_have_no_curve():
+    scores = [0.5] * 9 + [np.inf] * 20
+    release = fw.calibrate({"a": scores}, method="fedwq-cp", alpha=0.3)
+    ax = plot.score_ecdf(release, {"a": fw.Calibration(scores)})
+    assert ax.get_legend() is None
+
+
 def test_what_cannot_be_plotted_is_refused(monkeypatch):
     for found in ([], RELEASE.measure("st-mary", NEW.values, NEW.labels, alpha=[0.1, 0.3])):
         with pytest.raises(InputError):

@@ -1,7 +1,7 @@
 """Coverage and size of prediction sets: per agent, per class, per group, per size.
 
 Every coverage comes with its exact Clopper-Pearson interval; `band` is the range that split
-conformal coverage takes by chance alone. Every bin of a `histogram` of scores holds enough people.
+conformal coverage takes by chance alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from fedwqcp._validation import (
     as_class_labels,
     as_indicators,
     as_labels,
-    as_scores,
     fits,
     shown,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "AgentMetrics",
     "AgentRisk",
     "GroupRate",
-    "Histogram",
     "MaskRisk",
     "Rate",
     "Risk",
@@ -42,7 +40,6 @@ __all__ = [
     "by_group",
     "explained",
     "false_negatives",
-    "histogram",
     "measure",
     "measure_masks",
     "measure_risk",
@@ -606,79 +603,4 @@ def _entropy(p: float, q: float) -> float:
 
 
 MIN_COUNT = 10
-"""Fewest people that a bin of a shared histogram holds."""
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Counts between edges.
-
-    Parameters
-    ----------
-    edges : tuple of float
-        One more than bins, increasing; empty where there are fewer people than one bin needs.
-    counts : tuple of int
-        How many scores lie in each bin; the last one holds its upper edge too.
-    """
-
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
-
-
-def histogram(scores: npt.ArrayLike, *, bins: int = 20, min_count: int = MIN_COUNT) -> Histogram:
-    """Count finite scores in equal bins, merged from the left until each holds enough people.
-
-    The range is rounded outward to one digit of its width, so that its ends do not tell the lowest
-    and the highest score more exactly than that.
-
-    Parameters
-    ----------
-    scores : array_like, shape (n,)
-        The scores; +inf is left out.
-    bins : int, optional
-        Equal bins before merging.
-    min_count : int, optional
-        Fewest people in a bin.
-
-    Returns
-    -------
-    Histogram
-        No bin where there are fewer people than that.
-
-    Raises
-    ------
-    InputError
-        If a score is NaN or -inf, or bins or min_count is below 1.
-
-    Examples
-    --------
-    >>> histogram([0.0, 0.1, 0.2, 0.3, 1.0], bins=4, min_count=2)
-    Histogram(edges=(0.0, 0.25, 1.0), counts=(3, 2))
-    """
-    if bins < 1 or min_count < 1:
-        raise InputError(f"bins and min_count must be at least 1, got {bins} and {min_count}")
-    values = as_scores(scores)
-    values = values[np.isfinite(values)]
-    if len(values) < min_count:
-        return Histogram((), ())
-    edges = _edges(float(values.min()), float(values.max()), bins)
-    kept, counts, held = [float(edges[0])], [], 0
-    for edge, count in zip(edges[1:], np.histogram(values, edges)[0], strict=True):
-        held += int(count)
-        if held >= min_count:
-            kept.append(float(edge))
-            counts.append(held)
-            held = 0
-    kept[-1] = float(edges[-1])  # too few are left at the end: they join the last bin
-    counts[-1] += held
-    return Histogram(tuple(kept), tuple(counts))
-
-
-def _edges(low: float, high: float, bins: int) -> npt.NDArray[np.float64]:
-    """Return equal bins over the range, rounded outward to one digit of its width."""
-    width = high - low if high > low else abs(low) or 1.0
-    step = 10.0 ** np.floor(np.log10(width))
-    first, last = np.floor(low / step), np.ceil(high / step)
-    edges = np.linspace(first, max(last, first + 1), bins + 1) * step
-    edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)  # against rounding
-    return np.asarray(edges)
+"""Fewest people that a line of a report or a bin of a plot stands for."""

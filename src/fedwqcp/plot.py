@@ -12,18 +12,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
-from fedwqcp._validation import as_alpha, checked
+from fedwqcp._validation import Floats, as_alpha, checked
 from fedwqcp.errors import InputError
 from fedwqcp.federation.predict import calibration_of, thresholds
 from fedwqcp.federation.release import Release
 from fedwqcp.methods import Calibration
-from fedwqcp.metrics import AgentMetrics, histogram
+from fedwqcp.metrics import MIN_COUNT, AgentMetrics
 from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import conformal_quantile
 from fedwqcp.report.figures import COLOURS, require_matplotlib
@@ -118,10 +117,9 @@ def score_ecdf(
         released = np.ravel(thresholds(release, agent, level, cal))
         if len(released) != 1 or cal.columns > 1:
             raise InputError("the plot needs one threshold; this round gives several to an agent")
-        colour, bars = COLOURS[number % len(COLOURS)], histogram(cal.scores)
-        if bars.counts:
-            shares = [people / cal.n for people in accumulate(bars.counts, initial=0)]
-            ax.plot(bars.edges, shares, color=colour, label=agent)
+        colour = COLOURS[number % len(COLOURS)]
+        if points := _ecdf(cal.scores):
+            ax.plot(*zip(*points, strict=True), color=colour, label=agent)
         alone = conformal_quantile(cal.scores, level)
         if isfinite(alone):
             ax.axvline(alone, color=colour, linestyle=":", linewidth=1.2)
@@ -139,6 +137,27 @@ def score_ecdf(
     if ax.get_legend_handles_labels()[0]:
         ax.legend()
     return ax
+
+
+def _ecdf(scores: Floats, bins: int = 20) -> list[tuple[float, float]]:
+    """Return edges with the share of scores up to each; ten people or more lie between two.
+
+    Edges are equal steps over a range that is rounded outward to one digit of its width, so that
+    its ends do not tell the lowest and the highest score more exactly than that.
+    """
+    values = np.sort(scores[np.isfinite(scores)])
+    if len(values) < MIN_COUNT:
+        return []
+    low, high = values[0], values[-1]
+    step = 10.0 ** np.floor(np.log10(high - low or abs(low) or 1.0))
+    first, last = np.floor(low / step), np.ceil(high / step)
+    edges = np.linspace(first, max(last, first + 1), bins + 1) * step
+    below = [0, *np.searchsorted(values, edges[1:-1]).tolist(), len(values)]
+    kept = [0]
+    for place, people in enumerate(below):
+        if people - below[kept[-1]] >= MIN_COUNT <= len(values) - people:
+            kept.append(place)
+    return [(float(edges[place]), below[place] / len(scores)) for place in (*kept, bins)]
 
 
 def _axes(ax: Any) -> Any:
