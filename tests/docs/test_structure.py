@@ -18,7 +18,9 @@ def test_the_workflow_runs_what_ci_runs():
 
 
 def test_the_list_of_targets_fits_a_terminal():
-    targets = re.findall(r"^([a-z-]+):[^#\n]*## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = re.findall(
+        r"^([a-z-]+):[^#\n]*## (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE
+    )
     assert len(targets) > 20
     assert [name for name, text in targets if len(f"{name:20} {text}") > 80] == []
 
