@@ -57,12 +57,16 @@ class Compile(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def compile_all() -> list[Path]:
-    """Compile the module, and on x86-64 others for newer processors; return all."""
-    names: dict[str, list[str]] = {"_fast": []}
-    if platform.machine() == "x86_64" and "arm64" not in os.environ.get("ARCHFLAGS", ""):
-        names |= {f"_fast_v{level}": [f"-march=x86-64-v{level}"] for level in (3, 4)}
+    """Compile the module, and on x86-64 others for newer processors where the compiler can."""
+    levels = [3, 4] if platform.machine() == "x86_64" else []
+    if "arm64" in os.environ.get("ARCHFLAGS", ""):
+        levels = []
     with ThreadPoolExecutor() as pool:
-        return list(pool.map(compile_one, names, names.values()))
+        newer = [
+            pool.submit(compile_one, f"_fast_v{level}", [f"-march=x86-64-v{level}"])
+            for level in levels
+        ]
+        return [compile_one("_fast", []), *(job.result() for job in newer if not job.exception())]
 
 
 def compile_one(name: str, options: list[str]) -> Path:

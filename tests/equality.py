@@ -120,8 +120,12 @@ def compare(rng: Rng, classes: tuple[int, ...] = CLASSES) -> Iterator[tuple[str,
                 args = {"threshold": q, "rule": rule, "u": v}
                 yield f"invert {call}", same(lambda a=args, one=one: [one.invert(p, **a).mask])
                 yield f"measure {call}", same(lambda a=args, one=one: one.measure(p, y, **a))
-    for q in thresholds(fw.LAC().of(p, y), C, rng):
-        yield f"LAC {C} {family} {np.shape(q) or q!r}", same(lambda q=q: fw.LAC().measure(p, y, q))
+    lac = fw.LAC()
+    yield f"of LAC {C} {family}", same(lambda: [lac.of(p, y)])
+    for q in thresholds(lac.of(p, y), C, rng):
+        name = f"LAC {C} {family} {np.shape(q) or q!r}"
+        yield f"invert {name}", same(lambda q=q: [lac.invert(p, q).mask])
+        yield f"measure {name}", same(lambda q=q: lac.measure(p, y, q))
 
 
 def ends(score: Any, outputs: Rows, q: float) -> list[Rows]:

@@ -682,43 +682,67 @@ bool label_sets(const T *p, I n, const Formula &f, const double *u, const double
     });
 }
 
-// Whether rows are surely probabilities and, if asked, how many are at least some number (LAC) ------
+// LAC: whether rows are surely probabilities and, if asked, which are at least some number -----------
+//
+// All that is wanted of a row, or of a block of short rows, is done while it is in the cache.
+
+// Mark the labels of some rows with at least their number: one for all, one a row, or one a label,
+// of which there are then `n` times `C`: all rows are one long row.
+template <class T>
+void mark(const T *RESTRICT p, I n, I C, const T *RESTRICT least, int per, bool *RESTRICT mask) {
+    if (per == 0)
+        for (I j = 0; j < n * C; j++) mask[j] = p[j] >= *least;
+    else if (per == 2)
+        for (I j = 0; j < n * C; j++) mask[j] = p[j] >= least[j];
+    else
+        for (I i = 0; i < n; i++)
+            for (I j = 0; j < C; j++) mask[i * C + j] = p[i * C + j] >= least[i];
+}
 
 template <class T>
-bool count_from(const T *p, I n, I C, const T *least, int per, const I *y, const Out &out) {
+bool lac(const T *p, I n, I C, const T *least, int per, const I *y, double *scores, const Out &out) {
     constexpr int R = Block<T>::R;
+    std::vector<T> each; // the numbers of the labels of a block
+    for (I i = 0; per == 2 && i < (C > SHORT ? 1 : R); i++) each.insert(each.end(), least, least + C);
+    const auto rest = [&](const T *rows, I at, I many) { // but for counting
+        const T *from = per == 1 ? least + at : least;
+        if (out.mask) mark(rows, many, C, per == 2 ? each.data() : from, per, out.mask + at * C);
+        for (I i = 0; y && i < many; i++) {
+            const T own = rows[i * C + y[at + i]];
+            if (scores) scores[at + i] = std::max(0.0, 1.0 - (double)own);
+            if (out.covered) out.covered[at + i] = own >= from[per == 1 ? i : per == 2 ? y[at + i] : 0];
+        }
+    };
     if (C > SHORT) {
         for (I i = 0; i < n; i++) {
             const T *RESTRICT r = p + i * C, one = least ? least[per == 1 ? i : 0] : 0;
             T top;
             if (!weigh<false>(r, C, (T *)nullptr, top)) return false;
-            if (!least) continue;
+            rest(r, i, 1);
+            if (!out.sizes) continue;
             Bits<T> count = 0;
             if (per == 2)
                 for (I j = 0; j < C; j++) count += r[j] >= least[j];
             else
                 for (I j = 0; j < C; j++) count += r[j] >= one;
             out.sizes[i] = count;
-            out.covered[i] = r[y[i]] >= (per == 2 ? least[y[i]] : one);
         }
         return true;
     }
     Block<T> b(C);
     return for_blocks<false>(p, n, C, b, [&](I at, I rows) {
+        rest(p + at * C, at, rows);
+        if (!out.sizes) return;
         T own[R];
         Bits<T> count[R] = {};
-        for (int i = 0; i < R; i++) own[i] = least && per < 2 ? least[per == 1 ? at + std::min<I>(i, rows - 1) : 0] : 0;
-        for (I j = 0; least && j < C; j++) {
+        for (int i = 0; i < R; i++) own[i] = least[per == 1 ? at + std::min<I>(i, rows - 1) : 0];
+        for (I j = 0; j < C; j++) {
             const T *r = b.s + j * R;
             if (per == 2)
                 for (int i = 0; i < R; i++) own[i] = least[j];
             SIMD for (int i = 0; i < R; i++) count[i] += r[i] >= own[i];
         }
-        for (I i = 0; least && i < rows; i++) {
-            const I k = at + i;
-            out.sizes[k] = (I)count[i];
-            out.covered[k] = b.row[i * C + y[k]] >= (per == 2 ? least[y[k]] : own[i]);
-        }
+        for (I i = 0; i < rows; i++) out.sizes[at + i] = (I)count[i];
     });
 }
 
@@ -1057,16 +1081,21 @@ PyObject *py_sets(Args args) {
     });
 }
 
-// probabilities, C, size, labels, least, per, sizes, covered
-PyObject *py_count_from(Args args) {
+// probabilities, C, size, labels, least, per, scores, sizes, covered, mask; all but the first three may be left out
+PyObject *py_lac(Args args) {
     Rows rows(args);
     const I n = rows.n, C = rows.C, per = integer(args[5]);
     Array labels(args[3], 8 * n), least(args[4], (rows.single ? 4 : 8) * (per == 0 ? 1 : per == 1 ? n : C));
-    Array sizes(args[6], 8 * n, true), covered(args[7], n, true);
+    Array scores(args[6], 8 * n, true), sizes(args[7], 8 * n, true), covered(args[8], n, true), mask(args[9], n * C, true);
     check_labels(labels.as<I>(), n, C);
-    Out out{sizes.as<I>(), covered.as<bool>(), nullptr};
+    Out out{sizes.as<I>(), covered.as<bool>(), mask.as<bool>()};
+    if ((out.sizes || out.covered || out.mask) && !least.as<char>()) {
+        PyErr_SetString(PyExc_ValueError, "nothing is given to compare with");
+        return nullptr;
+    }
     return rows.run([&](auto *p) {
-        return count_from(p, n, C, least.as<std::remove_pointer_t<decltype(p)>>(), (int)per, labels.as<I>(), out);
+        const auto *from = least.as<std::remove_pointer_t<decltype(p)>>();
+        return lac(p, n, C, from, (int)per, labels.as<I>(), scores.as<double>(), out);
     });
 }
 
@@ -1139,7 +1168,7 @@ PyObject *py_level(Args) {
 }
 
 #define METHOD(name, count) {#name, (PyCFunction)(void (*)(void))call<py_##name, count>, METH_FASTCALL, nullptr}
-PyMethodDef methods[] = {METHOD(scores, 8), METHOD(sets, 13), METHOD(count_from, 8),
+PyMethodDef methods[] = {METHOD(scores, 8), METHOD(sets, 13), METHOD(lac, 10),
                          METHOD(interval_scores, 4), METHOD(interval_ends, 6), METHOD(order_statistic, 2),
                          METHOD(hash_texts, 4), METHOD(hash_rows, 3), METHOD(level, 0), {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, TEXT(FAST_MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};

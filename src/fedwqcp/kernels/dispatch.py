@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from importlib import import_module
@@ -22,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._io import is_file, read
-from fedwqcp._validation import Bools, Floats, Labels, Probabilities, as_probabilities
+from fedwqcp._validation import Floats, Labels, Probabilities, as_probabilities
 from fedwqcp.errors import InputError
-from fedwqcp.kernels import Given, Integers, KernelFormula, Sets
+from fedwqcp.kernels import Given, KernelFormula, Sets
 from fedwqcp.kernels import numpy as reference
 from fedwqcp.kernels.numpy import PACKED, of_labels, rank_labels, surely_probabilities
 
@@ -69,16 +70,18 @@ def _load() -> Backend:
     """Import the module for any processor, and instead of it the one for newer ones if it fits."""
     try:
         loops = import_module("fedwqcp.kernels._fast")
-        if level := loops.level():
-            loops = import_module(f"fedwqcp.kernels._fast_v{level}")
     except ImportError:
         return Backend(None, "numpy (the loops were not compiled when it was installed)")
+    level = loops.level()
+    with suppress(ImportError):  # of a compiler that knows no such processors there is none
+        loops = import_module(f"fedwqcp.kernels._fast_v{level}") if level else loops
     # A checkout holds the source: what was built from another one may give other numbers.
     if is_file(SOURCE) and source_digest(read(SOURCE)) != loops.DIGEST:
         why = "the loops were compiled from another source; run pip install -e . again"
         logging.getLogger("fedwqcp.kernels").warning("numpy serves: %s", why)
         return Backend(None, f"numpy ({why})")
-    return Backend(loops, f"compiled (x86-64-v{level})" if level else "compiled")
+    newer = loops.__name__.partition("_fast_")[2]
+    return Backend(loops, f"compiled (x86-64-{newer})" if newer else "compiled")
 
 
 def source_digest(source: bytes) -> str:
@@ -133,9 +136,8 @@ def _over_probabilities(
 def check(probs: Probabilities) -> None:
     """Refuse rows that are not probabilities, as `as_probabilities` words it."""
     loops = backend().loops
-    if loops is not None and _over_probabilities(
-        probs, lambda p, _: loops.count_from(*p, None, None, 0, None, None)
-    ):
+    nothing = None, None, 0, None, None, None, None
+    if loops is not None and _over_probabilities(probs, lambda p, _: loops.lac(*p, *nothing)):
         return
     if not surely_probabilities(probs):
         as_probabilities(probs)
@@ -196,30 +198,50 @@ def find_sets(
     return reference.sets(probs, formula, u, given, labels)
 
 
-def count_from(
-    probs: Probabilities, labels: Labels, least: npt.NDArray[np.floating[Any]]
-) -> tuple[Bools, Integers]:
-    """Check probabilities; return whether each label's is at least some number, and how many are.
+def lac_scores(probs: Probabilities, labels: Labels) -> Floats:
+    """Check probabilities; return one minus the probability of each label, 0 at least."""
+    loops, scores = backend().loops, np.empty(len(probs))
+
+    def work(p: tuple[Any, int, int], rows: slice) -> bool:
+        assert loops is not None
+        return bool(loops.lac(*p, labels[rows], None, 0, scores[rows], None, None, None))
+
+    if loops is not None and _over_probabilities(probs, work):
+        return scores
+    check(probs)
+    return np.maximum(0.0, np.subtract(1.0, of_labels(probs, labels), dtype=np.float64))
+
+
+def lac_sets(
+    probs: Probabilities, labels: Labels | None, least: npt.NDArray[np.floating[Any]]
+) -> Sets:
+    """Check probabilities and find those that are at least some number, as `find_sets` does.
 
     ``least`` has the type of the probabilities, and shape () for one number, (C,) for one per label
-    or (n, 1) for one per row.
+    or (n, 1) for one per row. Of masks nobody asks the sizes, which are left out.
     """
-    loops, n = backend().loops, len(probs)
-    covered, counts = np.empty(n, np.bool_), np.empty(n, np.int64)
+    loops, (n, n_classes) = backend().loops, probs.shape
+    out = Sets.allocate(n, n_classes, labels is not None)
     flat = np.ascontiguousarray(least, probs.dtype).reshape(-1)
     per = (0, 2, 1)[least.ndim]
 
     def work(p: tuple[Any, int, int], rows: slice) -> bool:
         assert loops is not None
         own = flat[rows] if per == 1 else flat
-        return bool(loops.count_from(*p, labels[rows], own, per, counts[rows], covered[rows]))
+        if labels is None:
+            return bool(loops.lac(*p, None, own, per, None, None, None, out.mask[rows]))
+        wanted = None, out.sizes[rows], out.covered[rows], None
+        return bool(loops.lac(*p, labels[rows], own, per, *wanted))
 
     if loops is not None and _over_probabilities(probs, work):
-        return covered, counts
+        return out
     check(probs)
+    if labels is None:
+        return out._replace(mask=probs >= least)
     own = (flat, flat, flat[labels] if per == 2 else flat)[per]
-    covered[:] = of_labels(probs, labels) >= own
-    return covered, reference.count_from(probs, least)
+    return out._replace(
+        covered=of_labels(probs, labels) >= own, sizes=reference.count_from(probs, least)
+    )
 
 
 def _contiguous(array: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

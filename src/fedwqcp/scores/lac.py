@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, Floats, Labels, Probabilities
 from fedwqcp.kernels import Integers, dispatch
-from fedwqcp.kernels.numpy import of_labels
 from fedwqcp.scores._base import LabelScore, Rule
 
 
@@ -42,10 +41,9 @@ class LAC(LabelScore):
         return np.maximum(0.0, scores, out=scores)
 
     def _mask(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
-        if rule != "leq":
+        if rule != "leq" or not _is_one_each(p, q):
             return super()._mask(p, q, rule, u)
-        dispatch.check(p)
-        return self._block(p, q, rule, u)
+        return dispatch.lac_sets(p, None, _least_of(q, p.dtype == np.float32)).mask
 
     def _block(self, p: Probabilities, q: Floats, rule: Rule, u: Floats | None) -> Bools:
         del u  # nothing is random
@@ -55,10 +53,9 @@ class LAC(LabelScore):
     def _measure(
         self, p: Probabilities, y: Labels, q: Floats, rule: Rule, u: Floats | None
     ) -> tuple[Bools, Integers]:
-        by_label = q.shape == (p.shape[1],) and rule == "leq"
-        if q.ndim and not by_label and q.shape != (len(p), 1):
+        if not _is_one_each(p, q) or (q.ndim == 1 and rule != "leq"):
             return super()._measure(p, y, q, rule, u)
-        covered, sizes = dispatch.count_from(p, y, _least_of(q, p.dtype == np.float32))
+        _, covered, sizes = dispatch.lac_sets(p, y, _least_of(q, p.dtype == np.float32))
         if rule == "leq_top1":
             empty = np.flatnonzero(sizes == 0)
             covered[empty] = p[empty].argmax(axis=1) == y[empty]
@@ -66,8 +63,13 @@ class LAC(LabelScore):
         return covered, sizes
 
     def _of_labels(self, p: Probabilities, y: Labels, u: Floats | None) -> Floats:
-        dispatch.check(p)
-        return self._of_every_label(of_labels(p, y), u)
+        del u  # nothing is random
+        return dispatch.lac_scores(p, y)
+
+
+def _is_one_each(p: Probabilities, q: Floats) -> bool:
+    """Tell whether there is one threshold for all, for each label or for each row."""
+    return q.ndim == 0 or q.shape in ((p.shape[1],), (len(p), 1))
 
 
 def _least_of(q: Floats, single: bool) -> npt.NDArray[np.floating[Any]]:
