@@ -76,18 +76,6 @@ class Given(NamedTuple):
         """Whether labels of one row have different thresholds."""
         return self.q.ndim == 1 or (self.q.ndim == 2 and self.q.shape[1] > 1)
 
-    def of(self, rows: slice | npt.NDArray[np.intp]) -> Given:
-        """Return what some rows are compared with."""
-        return self._replace(q=self.q[rows]) if self.q.ndim == 2 else self
-
-    def read_in(self, order: npt.NDArray[np.integer]) -> Given:
-        """Return the same with labels in another order; ``order`` has one column per row."""
-        if self.q.ndim == 1:
-            return self._replace(q=self.q[order].T)
-        if self.by_label:
-            return self._replace(q=np.take_along_axis(self.q, order.T, axis=1))
-        return self
-
 
 class Sets(NamedTuple):
     """Which labels are within their thresholds; an array that is not wanted has no rows."""
@@ -103,7 +91,3 @@ class Sets(NamedTuple):
         """Allocate sizes, and coverage where there are labels or else masks."""
         mask = np.empty((0, n_classes) if labelled else (n, n_classes), np.bool_)
         return cls(mask, np.empty(n if labelled else 0, np.bool_), np.empty(n, np.int64))
-
-    def of(self, rows: slice) -> Sets:
-        """Return views of some rows."""
-        return Sets(self.mask[rows], self.covered[rows], self.sizes[rows])

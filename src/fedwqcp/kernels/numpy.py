@@ -7,8 +7,7 @@ Rows are worked on in blocks that stay in cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,8 @@ np.empty(2**23, np.uint8)
 
 SHORT = 48
 """Rows of at most so many labels are worked on side by side, one column after the other."""
-FEW = 100
-"""Of so few rows each is worked on by itself."""
+PACKED = 2**10
+"""With at most so many labels, probability and label are one integer of 63 bits."""
 
 G = TypeVar("G", bound=np.generic)
 
@@ -77,8 +76,8 @@ def count_from(probs: Probabilities, least: Probabilities) -> Integers:
     n, n_classes = probs.shape
     counts = np.empty(n, np.int64)
     for rows in blocks(n, n_classes):
-        own = least[rows] if least.ndim == 2 else least
-        counts[rows] = _row_sums((probs[rows] >= own).astype(np.float32))
+        needed = least[rows] if least.ndim == 2 else least
+        counts[rows] = _row_sums((probs[rows] >= needed).astype(np.float32))
     return counts
 
 
@@ -100,10 +99,10 @@ def rank_labels(probs: Probabilities, labels: Labels) -> Ranked:
     for rows in blocks(n, n_classes):
         p = fixed_point(np.ascontiguousarray(probs[rows].T) if short else probs[rows])
         y = np.expand_dims(labels[rows], axis)
-        own = np.take_along_axis(p, y, axis=axis)
-        ahead = (p > own) | ((p == own) & (index < y))
+        mass = np.take_along_axis(p, y, axis=axis)
+        ahead = (p > mass) | ((p == mass) & (index < y))
         before[rows] = (p * ahead).sum(axis=axis)
-        upto[rows] = before[rows] + own.reshape(-1)
+        upto[rows] = before[rows] + mass.reshape(-1)
         rank[rows] = ahead.sum(axis=axis) + 1
         top[rows] = p.max(axis=axis)
     return _capped(before, upto, rank, top, n_classes)
@@ -111,8 +110,12 @@ def rank_labels(probs: Probabilities, labels: Labels) -> Ranked:
 
 def rank_every_label(probs: Probabilities) -> Ranked:
     """Return where every label stands; fields have shape (n, C), ``top`` has (n, 1)."""
-    p = fixed_point(probs)
-    return rank_in_order(p, np.argsort(-p, axis=1, kind="stable"))
+    p, n_classes = fixed_point(probs), probs.shape[1]
+    if n_classes > PACKED:
+        return rank_in_order(p, np.argsort(-p, axis=1, kind="stable"))
+    keys = np.arange(n_classes) - p * PACKED  # sorted faster than indices
+    keys.sort(axis=1)
+    return rank_in_order(p, keys & (PACKED - 1))
 
 
 def rank_in_order(p: Integers, order: Integers) -> Ranked:
@@ -164,10 +167,6 @@ def _scatter(values: npt.NDArray[G], order: Integers) -> npt.NDArray[G]:
 
 # Sets by sorting ----------------------------------------------------------------------------------
 
-BITS = 10
-PACKED = 2**BITS
-"""With at most so many labels, probability and index are one integer of 63 bits."""
-
 
 def sets(
     probs: Probabilities,
@@ -180,146 +179,19 @@ def sets(
     n, n_classes = probs.shape
     out = Sets.allocate(n, n_classes, labels is not None)
     for rows in blocks(n, n_classes):
-        y = None if labels is None else labels[rows]
-        find = _sets_in_order if given.by_label else _sets_by_value
-        find(probs[rows], formula, None if u is None else u[rows], given.of(rows), y, out.of(rows))
+        ranked = rank_every_label(probs[rows])
+        q = given.q[rows] if given.q.ndim == 2 else given.q
+        mask = formula.of(ranked, 1.0 if u is None else u[rows, None]) <= q
+        if given.rule != "leq":
+            mask |= ranked.rank == 1
+        if given.rule == "until":
+            mask |= formula.of(ranked.previous(), 1.0) < q
+        out.sizes[rows] = np.count_nonzero(mask, axis=1)
+        if labels is None:
+            out.mask[rows] = mask
+        else:
+            out.covered[rows] = mask[np.arange(len(mask)), labels[rows]]
     return out
-
-
-def _within(formula: KernelFormula, place: Ranked, u: Floats | None, given: Given) -> Bools:
-    """Tell which labels belong to their sets; arrays have one column per row."""
-    within = formula.of(place, 1.0 if u is None else u) <= given.q.T
-    if given.rule != "leq":
-        within |= place.rank == 1
-    if given.rule == "until":
-        within |= formula.of(place.previous(), 1.0) < given.q.T
-    return within
-
-
-def _sets_by_value(
-    probs: Probabilities,
-    formula: KernelFormula,
-    u: Floats | None,
-    given: Given,
-    labels: Labels | None,
-    out: Sets,
-) -> None:
-    """Fill in a block of rows, whose sets are their first few labels, by sorting values alone."""
-    n, C = probs.shape
-    if C <= SHORT and n > FEW:
-        ordered = np.array(probs.T, order="C")
-        _sort_columns(ordered[::-1])
-        mass = _rounded(ordered)
-        for k in range(1, C):  # beats a sum along columns
-            mass[k] += mass[k - 1]
-    else:
-        ordered = np.sort(probs, axis=1)[:, ::-1].T
-        mass = _rounded(ordered)
-        np.cumsum(mass, axis=0, out=mass)
-    top = np.minimum(mass[0], 1.0)
-    fitting = _within(formula, _places(mass, top), u, given).sum(axis=0)
-    rows, last = np.arange(n), np.minimum(fitting, C - 1)
-    least = np.where(fitting > 0, ordered[fitting - 1, rows], np.inf).astype(probs.dtype)
-    out.sizes[:] = fitting
-    if labels is None:
-        np.greater_equal(probs, least[:, None], out=out.mask)
-    else:
-        out.covered[:] = probs[rows, labels] >= least
-    tied = _rounded(least) == _rounded(ordered[last, rows])
-    tied &= (fitting > 0) & (fitting < C)
-    if tied.any():  # around the end of the set: the smaller index comes first
-        some = np.flatnonzero(tied)
-        part = Sets.allocate(len(some), C, labels is not None)
-        y = None if labels is None else labels[some]
-        _sets_in_order(
-            probs[some], formula, None if u is None else u[some], given.of(some), y, part
-        )
-        for whole, found in zip(out, part, strict=True):
-            if found.size:
-                whole[some] = found
-
-
-def _sets_in_order(
-    probs: Probabilities,
-    formula: KernelFormula,
-    u: Floats | None,
-    given: Given,
-    labels: Labels | None,
-    out: Sets,
-) -> None:
-    """Fill in a block of rows by the order of their labels."""
-    n, C = probs.shape  # arrays here have one column per row
-    p = fixed_point(np.ascontiguousarray(probs.T)) if C <= SHORT else fixed_point(probs).T
-    order, ordered = _descending(np.minimum(p, ONE))
-    mass = _real(np.cumsum(ordered, axis=0))
-    own = given.read_in(order)
-    within = _within(formula, _places(mass, _real(ordered[0])), u, own)
-    mask = np.empty((n, C), np.bool_)
-    mask[np.arange(n), order] = within
-    out.sizes[:] = np.count_nonzero(mask, axis=1)
-    if labels is None:
-        out.mask[:] = mask
-    else:
-        out.covered[:] = mask[np.arange(n), labels]
-
-
-def _places(mass: Floats, top: Floats) -> Ranked:
-    """Return where the labels of sorted columns stand, given the mass up to each."""
-    upto = np.minimum(mass, 1.0)
-    upto[-1] = 1.0
-    before = np.zeros_like(upto)
-    np.minimum(mass[:-1], 1.0, out=before[1:])
-    return Ranked(before, upto, np.arange(1, len(mass) + 1)[:, None], top)
-
-
-def _descending(p: Integers) -> tuple[Integers, Integers]:
-    """Return labels and masses of each column, most probable first, the first of equals first."""
-    C = len(p)
-    if C > PACKED:
-        order = np.argsort(-p, axis=0, kind="stable")
-        return order, np.take_along_axis(p, order, axis=0)
-    keys = np.arange(C)[:, None] - np.minimum(p, ONE) * PACKED  # beats sorting indices
-    if C > SHORT:
-        keys.sort(axis=0)
-    else:  # many short rows: one place of all rows after the other
-        _sort_columns(keys)
-    return np.bitwise_and(keys, PACKED - 1), -np.right_shift(keys, BITS)
-
-
-def _sort_columns(columns: npt.NDArray[Any]) -> None:
-    """Sort every column in place, smallest first."""
-    low = np.empty_like(columns[0])
-    for a, b in network(len(columns)).tolist():
-        np.minimum(columns[a], columns[b], out=low)
-        np.maximum(columns[a], columns[b], out=columns[b])
-        columns[a] = low
-
-
-def _rounded(probs: Probabilities) -> Floats:
-    """Return multiples of 2^-52 as floats, whose sums are exact."""
-    rounded = probs.astype(np.float64) + 1.0
-    rounded -= 1.0
-    return rounded
-
-
-@lru_cache(maxsize=SHORT)
-def network(n: int) -> Integers:
-    """Return Batcher's sorting network, shape (pairs, 2): places to compare, pair after pair."""
-    return np.array(list(_comparisons(n)), np.int64).reshape(-1, 2)
-
-
-def _comparisons(n: int) -> Iterator[tuple[int, int]]:
-    """Merge sorted runs of 1, 2, 4, ... places."""
-    run = 1
-    while run < n:
-        gap = run
-        while gap:
-            for start in range(gap % run, n - gap, 2 * gap):
-                for a in range(start, min(start + gap, n - gap)):
-                    if a // (2 * run) == (a + gap) // (2 * run):
-                        yield a, a + gap
-            gap //= 2
-        run *= 2
 
 
 # Intervals: distances and their exact inversion ---------------------------------------------------
@@ -361,6 +233,6 @@ def stretch(q: Floats, scale: Floats) -> Floats:
 
 def _nudged(values: Floats, where: Bools, towards: float) -> Floats:
     """Move some values, which are the caller's own, by one unit in the last place."""
-    at = np.nonzero(where)  # beats a mask
-    values[at] = np.nextafter(values[at], towards)
+    entries = np.nonzero(where)  # beats a mask
+    values[entries] = np.nextafter(values[entries], towards)
     return values
