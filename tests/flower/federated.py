@@ -26,7 +26,7 @@ def federation_in(root):
             start(running, root, name, 60 + 20 * at, **{"partition-id": at})
         running.start_site("impostor", {}, key=root / "other" / "keys" / "impostor")
         key = root / "federation" / "certs" / "keys" / "mistrustful"
-        running.start_site("mistrustful", {}, key=key, ca=root / "other" / "ca.crt")
+        running.start_site("mistrustful", {}, key=key, ca=root / "other" / "server.pem")
         running.wait_online(len(AGENTS))
         yield running
 
