@@ -5,7 +5,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Annotated, TypeAlias
@@ -430,14 +429,10 @@ def predict(
     level = resolved.level(alpha)
     promised = promise(resolved, resolved.agent, level)
     if new is None:
+        out = out or Path(f"masks-{name}-{resolved.round}")
+        keep_apart(out, outputs, _path(calibration))
         masks.predict(
-            partial(resolved.predict_mask, alpha=alpha, model=model or model_name),
-            partial(resolved.measure, alpha=alpha, model=model or model_name),
-            outputs,
-            out or Path(f"masks-{name}-{resolved.round}"),
-            promised,
-            level.alpha,
-            output,
+            resolved, outputs, out, promised, output, alpha=alpha, model=model or model_name
         )
         return
     resolved.check_model(model or model_name)

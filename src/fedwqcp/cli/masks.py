@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fedwqcp._io import make_folder, write_atomic
 from fedwqcp._validation import Bools
@@ -16,50 +15,57 @@ from fedwqcp.cli.output import Output
 from fedwqcp.errors import InputError
 from fedwqcp.findings import Finding
 from fedwqcp.metrics import MaskRisk
-from fedwqcp.outputs import MaskOutputs
-from fedwqcp.readers.images import images
+from fedwqcp.readers.images import Image, images, reduced
+from fedwqcp.serve import Predictor
 
 
 def predict(
-    mask_of: Callable[..., Bools],
-    measure: Callable[..., Any],
+    predictor: Predictor,
     read: Path,
     out: Path,
     promised: Sequence[str],
-    alpha: float,
     output: Output,
+    **options: Any,
 ) -> None:
-    """Write the mask of each image to a file of its name, reading every image once."""
-    make_folder(out)
+    """Write the mask of each image to a file of its name, once all images were found sound."""
     names: list[str] = []
-    groups: list[str] = []
 
-    def _pairs() -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        for name, arrays in images(read):
-            group = str(arrays["group"].ravel()[0]) if "group" in arrays else None
-            try:
-                mask = mask_of(arrays["probs"], group=group)
-            except InputError as error:
-                raise error.within(f"{read}, {name}") from None
-            buffer = io.BytesIO()
-            np.savez_compressed(buffer, mask=mask)
-            write_atomic(out / f"{name}.npz", buffer.getvalue())
-            names.append(name)
-            if "mask" in arrays:
-                groups.extend([] if group is None else [group])
-                yield arrays["probs"], arrays["mask"]
+    def _labelled() -> Iterator[Image]:
+        for image, _ in _masks(predictor, read, options):
+            names.append(image.name)
+            if image.mask is not None:
+                yield image
 
-    masked = MaskOutputs(_pairs(), groups=groups or None)
+    labelled = reduced(read, _labelled())
+    risk: MaskRisk | None = None
+    if len(labelled.values) == len(names):
+        risk = predictor.measure(labelled, **options)
+        assert risk is not None  # one level gives one
+    make_folder(out)
+    for image, mask in _masks(predictor, read, options):
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, mask=mask)
+        write_atomic(out / f"{image.name}.npz", buffer.getvalue())
     output.say(f"{len(names)} masks in {out}")
     for line in promised:
         output.say(line)
-    risk: MaskRisk | None = None
-    if len(masked.values) == len(names):
-        risk = measure(masked)
-        assert risk is not None  # one level gives one
+    findings = []
+    if risk is not None:
         output.say(str(risk))
-    findings = [Finding.of("risk-high", part=None, level=alpha)] * (
-        risk is not None and risk.low > alpha
-    )
+        alpha = predictor.level(options["alpha"]).alpha
+        findings = [Finding.of("risk-high", part=None, level=alpha)] * (risk.low > alpha)
     output.tell(findings)
     output.done(masks=out, n=len(names), measured=risk, findings=findings)
+
+
+def _masks(
+    predictor: Predictor, read: Path, options: dict[str, Any]
+) -> Iterator[tuple[Image, Bools]]:
+    """Read one image after another, each with its predicted mask."""
+    for image in images(read):
+        group = image.groups if predictor.by == "group" else None
+        try:
+            mask = predictor.predict_mask(image.probs, group=group, **options)
+        except InputError as error:
+            raise error.within(f"{read}, {image.name}") from None
+        yield image, mask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,7 @@ def from_npz(path: Path) -> Outputs:
         known = ", ".join(sorted(arrays)) or "nothing"
         raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
     labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
-    groups: Any = arrays.get("groups", arrays.get("group"))
-    kinds = [name for name in arrays if name.startswith("group:")]
-    if kinds:
-        groups = {name.removeprefix("group:"): arrays[name] for name in kinds}
+    groups = groups_in(arrays)
     ids, x = arrays.get("ids", arrays.get("id")), arrays.get("features")
     read = {"id": ids, "label": labels, "group": groups}
     check_meant(path, {**arrays, **{n: a for n, a in read.items() if a is not None}}, "array")
@@ -39,6 +37,14 @@ def from_npz(path: Path) -> Outputs:
         return Outputs(
             arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
         )
+
+
+def groups_in(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:
+    """Return the groups of an archive: one array, or one of each kind, ``group:sex``."""
+    kinds = [name for name in arrays if name.startswith("group:")]
+    if kinds:
+        return {name.removeprefix("group:"): arrays[name].ravel() for name in kinds}
+    return arrays.get("groups", arrays.get("group"))
 
 
 def one_array(path: Path) -> npt.NDArray[Any]:

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from fedwqcp._io import in_folder, is_folder, opened
+from fedwqcp._validation import unchecked
 from fedwqcp.errors import InputError
+from fedwqcp.groups import columns_of
 from fedwqcp.outputs import MaskOutputs
-from fedwqcp.readers.arrays import load_numpy
+from fedwqcp.readers.arrays import groups_in, load_numpy
 from fedwqcp.readers.tables import OUTPUT_BYTES
 
-Image = dict[str, npt.NDArray[Any]]
+
+class Image(NamedTuple):
+    """An image as it is read: its file's name, and what the file holds."""
+
+    name: str
+    probs: npt.NDArray[Any]
+    mask: npt.NDArray[Any] | None
+    groups: set[Any] | None  # the names of all groups that it is in
 
 
 def holds_images(path: Path) -> bool:
@@ -24,33 +34,54 @@ def holds_images(path: Path) -> bool:
     return is_folder(path) or path.suffix == ".zip"
 
 
-def images(path: Path) -> Iterator[tuple[str, Image]]:
-    """Yield the name of each image and its arrays: ``probs``, perhaps ``mask`` and ``group``."""
+def images(path: Path) -> Iterator[Image]:
+    """Read one image after another: ``probs``, perhaps ``mask``, and of all or none its groups."""
+    grouped, seen = None, set[str]()
     for name, file in _files(path):
         where = f"{path}, {name}"
         arrays = load_numpy(file, where)
         if not isinstance(arrays, dict) or "probs" not in arrays:
             raise InputError("must hold 'probs', the probability of each pixel").within(where)
-        yield name, arrays
+        groups = _groups(arrays)
+        if grouped not in (None, groups is not None):
+            raise InputError("must hold its group in every image, or in none").within(where)
+        if name in seen:
+            raise InputError("must be the name of one image alone").within(where)
+        grouped = groups is not None
+        seen.add(name)
+        yield Image(name, arrays["probs"], arrays.get("mask"), groups)
 
 
 def load_masks(path: Path) -> MaskOutputs:
     """Reduce the images of a folder or archive; their names are their ids."""
+    return reduced(path, images(path))
+
+
+def reduced(path: Path, found: Iterable[Image]) -> MaskOutputs:
+    """Reduce images as they come; each must hold its mask."""
     ids: list[str] = []
-    groups: list[str] = []
+    groups: list[set[Any]] = []
 
     def _pairs() -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        for name, arrays in images(path):
-            ids.append(name)
-            groups.extend(map(str, arrays["group"].ravel()) if "group" in arrays else ())
-            if "mask" not in arrays:
+        for image in found:
+            ids.append(image.name)
+            groups.extend([] if image.groups is None else [image.groups])
+            if image.mask is None:
                 raise InputError("must hold 'mask', 1 inside an object and 0 outside")
-            yield arrays["probs"], arrays["mask"]
+            yield image.probs, image.mask
 
-    try:  # both lists are full when the last pair was read
-        return MaskOutputs(_pairs(), ids=ids, groups=groups or None)
+    try:
+        outputs = MaskOutputs(_pairs(), ids=ids)  # ids are complete when the last pair was read
+        return unchecked(outputs, groups=columns_of(groups)) if groups else outputs
     except InputError as error:
         raise error.within(f"{path}, {ids[-1]}" if ids else str(path)) from None
+
+
+def _groups(arrays: Mapping[str, npt.NDArray[Any]]) -> set[Any] | None:
+    """Return the names of an image's groups; None where the file holds no array of them."""
+    given = groups_in(arrays)
+    names = None if given is None else np.ravel(columns_of(given)).tolist()
+    return None if names is None else set(names) - {""}
 
 
 def _files(path: Path) -> Iterator[tuple[str, Any]]:

@@ -133,7 +133,8 @@ def as_map(values: npt.ArrayLike) -> npt.NDArray[Any]:
     p = as_array(values, "probability_map")
     if p.ndim < 2 or p.dtype.kind not in "fu":
         raise InputError(
-            f"must be numbers of shape (height, width) or more, got {p.dtype} of shape {p.shape}",
+            "must be floats or unsigned integers, of shape (height, width) or more, got "
+            f"{p.dtype} of shape {p.shape}",
             field="probability_map",
         )
     return p
