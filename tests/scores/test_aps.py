@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.scores.aps import APS
 
@@ -53,3 +54,9 @@ def test_trap_float32_sums_pass_1_and_exact_ones_do_not() -> None:
 def test_an_unknown_precision_is_refused() -> None:
     with pytest.raises(InputError):
         APS(precision="half")
+
+
+def test_float32_calibrates_on_rows_that_other_scores_accept() -> None:
+    loose = fw.Outputs([[0.601, 0.403], [0.3, 0.704], [0.9, 0.104]], [1, 0, 1])
+    score = APS(randomized=False, precision="float32")
+    assert fw.calibrate({"a": loose, "b": loose}, score=score, alpha=0.3).threshold("a") > 1.001

@@ -40,8 +40,8 @@ def test_the_graph_gives_the_same_sets_to_the_last_bit(kind, dtype, tmp_path):
         ):
             assert np.array_equal(ours, theirs)
     facts = {each.key: each.value for each in onnx.load(path).metadata_props}
-    assert facts["agent"] == "köln"
-    assert facts["model"] == "m 1"
+    assert facts["fedwqcp.agent"] == "köln"
+    assert facts["fedwqcp.model"] == "m 1"
 
 
 def test_a_set_without_a_label_can_be_ruled_out(tmp_path):
@@ -97,16 +97,21 @@ def network(path, opset, columns=3):
     start = [onnx.numpy_helper.from_array(weights, "w")]
     graph = helper.make_graph(nodes, "model", *ends, start)
     opsets = [helper.make_opsetid("", opset)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    helper.set_model_props(model, {"model": "its own name"})
+    onnx.save(model, path)
 
 
 @pytest.mark.parametrize("opset", [13, 18, 21])
 @pytest.mark.parametrize("kind", ["fedwq-cp", "three-levels", "by-group", "fcp"])
 def test_a_model_and_its_sets_are_one_file(kind, opset, tmp_path):
     release, _, _ = released(kind)
-    own, path, x = release.predictor("köln"), tmp_path / "both.onnx", np.eye(4, dtype="float32")
+    own, path = release.predictor("köln", model="net 3.1"), tmp_path / "both.onnx"
+    x = np.eye(4, dtype="float32")
     network(tmp_path / "net.onnx", opset)
     own.to_onnx(path, alpha=release.round.alphas[0], model=tmp_path / "net.onnx")
+    facts = {each.key: each.value for each in onnx.load(path).metadata_props}
+    assert (facts["model"], facts["fedwqcp.model"]) == ("its own name", "net 3.1")
     onnx.checker.check_model(path, full_check=True)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     ids, groups = ["a", "b", "c", "d"], ["f", "m", "m", "f"]
@@ -118,6 +123,21 @@ def test_a_model_and_its_sets_are_one_file(kind, opset, tmp_path):
     options = {"ids": ids, "groups": groups if own.groups else None}
     wanted = own.predict_set(probs, alpha=release.round.alphas[0], **options)
     assert np.array_equal(mask, wanted.mask)
+
+
+def test_changed_weights_and_a_passed_date_are_noticed(tmp_path):
+    path, both = tmp_path / "net.onnx", tmp_path / "both.onnx"
+    network(path, 18)
+    own = released("fedwq-cp")[0].predictor("köln", model=path, valid_until="2026-01-31")
+    with pytest.warns(fw.ExpiredPredictorWarning):
+        own.to_onnx(both, model=path)
+    network(path, 13)
+    with (
+        pytest.warns(fw.ExpiredPredictorWarning),
+        pytest.raises(fw.errors.InputError) as error,
+    ):
+        own.to_onnx(both, model=path)
+    assert error.value.field == "model"
 
 
 @pytest.mark.parametrize(

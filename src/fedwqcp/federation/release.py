@@ -9,7 +9,7 @@ from importlib import import_module
 from math import floor
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Generic, Unpack, overload
+from typing import Any, Generic, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs
 from fedwqcp.scores import Score
 from fedwqcp.serve import Level, Predictor
-from fedwqcp.serve.predictor import IntervalOptions, SetOptions
+from fedwqcp.serve.predictor import IntervalOptions, Rows, SetOptions
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import excluded, local_thresholds
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
@@ -40,6 +40,18 @@ _FINDINGS = "_findings"
 """Attribute of a release with what `calibrate` found; in no file and no copy."""
 _PREDICTORS = "_predictors"
 """Attribute of a release with the predictors that were asked for; in no file and no copy."""
+
+
+class _Again(TypedDict, total=False):
+    calibration: Calibration | Outputs | None
+
+
+class _Values(IntervalOptions, _Again, total=False):
+    pass
+
+
+class _Sets(SetOptions, _Again, total=False):
+    pass
 
 
 class Release(ReleaseRecord[O, S], Generic[O, S]):
@@ -119,31 +131,19 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
 
     @overload
     def predict_set(
-        self,
-        agent: str | None,
-        probs: npt.ArrayLike | Outputs,
-        *,
-        calibration: Calibration | Outputs | None = None,
-        alpha: float | None = None,
-        **options: Unpack[SetOptions],
+        self, agent: str | None, probs: Rows, *, alpha: float | None = None, **more: Unpack[_Sets]
     ) -> LabelSets: ...
 
     @overload
     def predict_set(
-        self,
-        agent: str | None,
-        probs: npt.ArrayLike | Outputs,
-        *,
-        calibration: Calibration | Outputs | None = None,
-        alpha: Sequence[float],
-        **options: Unpack[SetOptions],
+        self, agent: str | None, probs: Rows, *, alpha: Sequence[float], **more: Unpack[_Sets]
     ) -> dict[float, LabelSets]: ...
 
     @checked
     def predict_set(
         self,
         agent: str | None,
-        probs: npt.ArrayLike | Outputs,
+        probs: Rows,
         *,
         calibration: Calibration | Outputs | None = None,
         **options: Any,
@@ -183,29 +183,22 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
     def predict_interval(
         self,
         agent: str | None,
-        outputs: npt.ArrayLike | Outputs,
+        outputs: Rows,
         *,
-        calibration: Calibration | Outputs | None = None,
         alpha: float | None = None,
-        **options: Unpack[IntervalOptions],
+        **more: Unpack[_Values],
     ) -> Intervals: ...
 
     @overload
     def predict_interval(
-        self,
-        agent: str | None,
-        outputs: npt.ArrayLike | Outputs,
-        *,
-        calibration: Calibration | Outputs | None = None,
-        alpha: Sequence[float],
-        **options: Unpack[IntervalOptions],
+        self, agent: str | None, outputs: Rows, *, alpha: Sequence[float], **more: Unpack[_Values]
     ) -> dict[float, Intervals]: ...
 
     @checked
     def predict_interval(
         self,
         agent: str | None,
-        outputs: npt.ArrayLike | Outputs,
+        outputs: Rows,
         *,
         calibration: Calibration | Outputs | None = None,
         **options: Any,
@@ -275,7 +268,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
     def measure(
         self,
         agent: str | None,
-        outputs: npt.ArrayLike | Outputs,
+        outputs: Rows,
         labels: npt.ArrayLike | None = None,
         *,
         calibration: Calibration | Outputs | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from fedwqcp._validation import Floats, Probabilities
+from fedwqcp._validation import SUM_TOLERANCE, Floats, Probabilities
 from fedwqcp.kernels import Ranked
 from fedwqcp.kernels.numpy import rank_every_label, rank_in_float32
 from fedwqcp.scores._base import GrowsWith, RankedScore
@@ -44,9 +44,8 @@ class APS(RankedScore):
     precision: Literal["exact", "float32"] = "exact"
 
     def bounds(self, n_classes: int | None = None) -> tuple[float, float]:
-        if self.precision == "exact":
-            return 0.0, 1.0
-        return 0.0, 1.0 + 1e-3 + (n_classes or 0) * 2.0**-24
+        del n_classes  # twice the tolerance has room for the roundings of any number of sums
+        return 0.0, 1.0 if self.precision == "exact" else 1.0 + 2 * SUM_TOLERANCE
 
     @property
     def _grows_with(self) -> GrowsWith | None:

@@ -97,7 +97,7 @@ def write(
         ends: dict[str, Any] = {"inputs": inputs, "outputs": outputs}
         whole = _behind(g, model, output=output, n_classes=predictor.n_classes, **ends)
     for name, text in _facts(predictor, alpha).items():
-        whole.metadata_props.add(key=name, value=text)
+        whole.metadata_props.add(key=f"fedwqcp.{name}", value=text)  # a model may have its own
     write_atomic(path, whole.SerializeToString())
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from hashlib import sha256
 from math import inf
 from pathlib import Path
+from re import fullmatch
 from time import time as now
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -46,9 +47,8 @@ from fedwqcp.wire.release import Guarantee
 Threshold: TypeAlias = float | Literal["inf"]
 """A threshold as JSON holds it."""
 
-VERSION = 1
-"""Version of the file; from the first published release on, the one before it is read too, for one
-minor release."""
+Rows: TypeAlias = npt.ArrayLike | Outputs
+"""What a model put out, alone or with ids, groups and classes."""
 
 T = TypeVar("T")
 
@@ -57,7 +57,6 @@ class IntervalOptions(TypedDict, total=False):
     """What predicts intervals, beside the outputs and the level."""
 
     groups: npt.ArrayLike | None
-    model: str | Path | None
 
 
 class SetOptions(IntervalOptions, total=False):
@@ -66,6 +65,18 @@ class SetOptions(IntervalOptions, total=False):
     ids: npt.ArrayLike | None
     classes: Sequence[str] | None
     allow_empty: bool
+
+
+class _OfModel(TypedDict, total=False):
+    model: str | Path | None
+
+
+class _Values(IntervalOptions, _OfModel, total=False):
+    pass
+
+
+class _Sets(SetOptions, _OfModel, total=False):
+    pass
 
 
 class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,7 +132,7 @@ class Predictor(
     key : str
         Key of the uniforms of a randomised score.
     n_classes : int or None
-        Threshold of classes, where it is known.
+        Number of classes, where it is known.
     classes : tuple of str
         Their names, in the order of the model's columns; may be empty.
     by : {"label", "group"} or None
@@ -184,25 +195,17 @@ class Predictor(
 
     @overload
     def predict_set(
-        self,
-        probs: npt.ArrayLike | Outputs,
-        *,
-        alpha: float | None = None,
-        **options: Unpack[SetOptions],
+        self, probs: Rows, *, alpha: float | None = None, **options: Unpack[_Sets]
     ) -> LabelSets: ...
 
     @overload
     def predict_set(
-        self,
-        probs: npt.ArrayLike | Outputs,
-        *,
-        alpha: Sequence[float],
-        **options: Unpack[SetOptions],
+        self, probs: Rows, *, alpha: Sequence[float], **options: Unpack[_Sets]
     ) -> dict[float, LabelSets]: ...
 
     def predict_set(
         self,
-        probs: npt.ArrayLike | Outputs,
+        probs: Rows,
         *,
         ids: npt.ArrayLike | None = None,
         alpha: float | Sequence[float] | None = None,
@@ -254,25 +257,17 @@ class Predictor(
 
     @overload
     def predict_interval(
-        self,
-        outputs: npt.ArrayLike | Outputs,
-        *,
-        alpha: float | None = None,
-        **options: Unpack[IntervalOptions],
+        self, outputs: Rows, *, alpha: float | None = None, **options: Unpack[_Values]
     ) -> Intervals: ...
 
     @overload
     def predict_interval(
-        self,
-        outputs: npt.ArrayLike | Outputs,
-        *,
-        alpha: Sequence[float],
-        **options: Unpack[IntervalOptions],
+        self, outputs: Rows, *, alpha: Sequence[float], **options: Unpack[_Values]
     ) -> dict[float, Intervals]: ...
 
     def predict_interval(
         self,
-        outputs: npt.ArrayLike | Outputs,
+        outputs: Rows,
         *,
         alpha: float | Sequence[float] | None = None,
         groups: npt.ArrayLike | None = None,
@@ -347,7 +342,7 @@ class Predictor(
 
     def measure(
         self,
-        outputs: npt.ArrayLike | Outputs,
+        outputs: Rows,
         labels: npt.ArrayLike | None = None,
         *,
         alpha: float | Sequence[float] | None = None,
@@ -568,15 +563,23 @@ class Predictor(
             Type of the model's outputs; all arithmetic is in float64.
         model : str or Path, optional
             An ONNX model, opset 13 or later: the file then holds both, from features to sets.
+            Where the predictor is of a model's file, it is this one; a predictor of a name does
+            not tell.
         output : str, optional
             Which of its outputs the score reads, where several are of floats.
 
         Raises
         ------
         InputError
-            If there is no such level, the score has no graph, or the model does not fit.
+            If there is no such level, the score has no graph, or the model is another one or does
+            not fit.
         MissingExtraError
             If the extra ``onnx`` is not installed.
+
+        Warns
+        -----
+        ExpiredPredictorWarning
+            As `predict_set`.
 
         Notes
         -----
@@ -586,6 +589,8 @@ class Predictor(
         """
         from fedwqcp.serve import onnx
 
+        of_file = fullmatch("[0-9a-f]{64}", self.provenance.get("model", ""))
+        self.check_model(Path(model) if model is not None and of_file else None)
         onnx.write(
             self,
             Path(path),
@@ -680,7 +685,7 @@ class Predictor(
         return inf if text is None else _end_of_day(text)
 
     def _read(
-        self, given: npt.ArrayLike | Outputs, model: str | Path | None, **parts: Any
+        self, given: Rows, model: str | Path | None, **parts: Any
     ) -> tuple[npt.NDArray[Any], npt.ArrayLike | None, npt.ArrayLike | None]:
         """Return values, ids and groups of rows whose columns and model are the predictor's."""
         self.check_model(model)
@@ -691,7 +696,7 @@ class Predictor(
         self._check_columns(values)
         return values, parts.get("ids"), parts.get("groups")
 
-    def outputs(self, given: npt.ArrayLike | Outputs, **parts: Any) -> Outputs:
+    def outputs(self, given: Rows, **parts: Any) -> Outputs:
         """Return rows as `Outputs` in the predictor's classes.
 
         Parameters
@@ -790,7 +795,7 @@ def parse(data: bytes, source: str) -> Predictor:
     try:
         return msgspec.json.decode(data, type=Predictor)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise RecordError(f"{source} is no predictor of version {VERSION}: {error}") from None
+        raise RecordError(f"{source} is no predictor that this version reads: {error}") from None
 
 
 class _Kind(msgspec.Struct):
