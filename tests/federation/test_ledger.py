@@ -21,6 +21,7 @@ from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.batches import calibration_from_scores
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.plan import new_round
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.envelope import Request
@@ -81,6 +82,14 @@ def test_a_default_site_answers_auto_at_two_levels_and_then_fedwq_cp(tmp_path, n
     assert told(tmp_path) == first
     ask(tmp_path, terms("fedwq-cp", (0.2,), id="r3"), cal)
     assert told(tmp_path)["everybody"] == first.get("everybody", 0) + 1
+
+
+def test_a_site_answers_the_default_again_when_others_join_or_leave(tmp_path):
+    rng = np.random.default_rng(3)
+    outputs = Outputs(rng.dirichlet([2, 3], size=76), rng.integers(0, 2, 76), ids=np.arange(76))
+    for others in ("b", "bc", "bcd", "e"):
+        round = new_round(("a", *others), "auto", "aps", (0.1,), n_classes=2)
+        ask(tmp_path, round, calibration_of(round, outputs))
 
 
 def test_new_rows_raise_the_size_and_not_what_was_given(tmp_path):

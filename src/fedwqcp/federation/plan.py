@@ -221,6 +221,12 @@ class Plan:
             )
 
 
+_KEY = "fedwqcp"
+"""Key of the random part of scores, one for all rosters.
+
+With another key a round would ask for other random scores of the same people, which count against
+what a site tells; with the same one a second round like the first tells nothing new.
+"""
 _MOST_PLANS = 8
 """So many are kept: a plan keeps its round, and there may be a million agents in one."""
 _PLANS: dict[int, Plan] = {}
@@ -269,13 +275,13 @@ def new_round(
     *,
     rule: str = "leq",
     allow_empty: bool = True,
-    key: str | None = None,
+    key: str = _KEY,
     quorum: int | None = None,
     classes: Sequence[str] = (),
     n_classes: int | None = None,
     **terms: Any,
 ) -> Round:
-    """Return a new round with a fresh id: of all agents, with the key of their roster."""
+    """Return a new round of all agents, with a fresh id."""
     names, count = named_classes(classes, n_classes)
     chosen = methods.get(method) if isinstance(method, str) else method
     floors = chosen.traits.floors and terms.get("target", "own") == "own"
@@ -287,7 +293,7 @@ def new_round(
         agents=tuple(agents),
         quorum=usual_quorum(len(agents), floors) if quorum is None else quorum,
         rule=set_rule(rule, allow_empty),
-        key=shared_key(agents) if key is None else key,
+        key=key,
         classes=names,
         n_classes=count,
         provenance=stamp(),
@@ -341,15 +347,6 @@ def as_target(text: str) -> Target:
 def new_id() -> str:
     """Return a random id for a round."""
     return secrets.token_hex(8)
-
-
-def shared_key(agents: Sequence[str]) -> str:
-    """Return the key of a roster's uniforms, the same in all its rounds.
-
-    With a new key each round would ask for other random scores of the same people, which count
-    against what a site tells; with the same one a second round like the first tells nothing new.
-    """
-    return sha256("\n".join(sorted(agents)).encode()).hexdigest()[:16]
 
 
 def _check_choices(round: Round, method: Method[Any], score: Score) -> None:

@@ -1,9 +1,9 @@
 """The default method where a score has losses: own risk control, raised by a borrowed threshold.
 
 With n points and the sum L of their losses, q is the smallest threshold with
-(L(t) + 1)/(n + 1) <= alpha, m the smallest at which no own point has a loss. Of fewer points than q
-takes, f is the smallest with L(t) <= n alpha. Then sum and unseen loss together are at most
-n alpha + 1, so that f is the threshold of risk control at the level (n alpha + 1)/(n + 1).
+(L(t) + 1)/(n + 1) <= alpha, m the smallest at which none of the site's points has a loss. Of fewer
+points than q takes, f is the smallest with L(t) <= n alpha. Then sum and unseen loss together are
+at most n alpha + 1, so that f is the threshold of risk control at the level (n alpha + 1)/(n + 1).
 """
 
 from __future__ import annotations

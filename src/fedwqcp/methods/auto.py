@@ -113,9 +113,10 @@ class Borrowed(Outcome):
 class Auto(OneShot[PartSketches]):
     r"""An agent's own threshold where its data suffice; else raised to one borrowed from others.
 
-    With n points, r = r(n, alpha), q the r-th smallest score and m the largest: from ``enough`` on
-    the threshold is q. Below it is the borrowed one, from q at least to m at most; where r > n it
-    is the borrowed one, m at least; without points the borrowed one alone.
+    With n points, q is the r(n, alpha)-th smallest score and m the largest. A site with ``enough``
+    points uses its own threshold q. A smaller site uses the borrowed threshold, limited to between
+    q and m. If it has too few points for q, it uses the larger of m and the borrowed threshold.
+    Without points it uses the borrowed one.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ class Auto(OneShot[PartSketches]):
     smaller, with as many bad calibrations as `split-cp` (the page on what the default promises).
 
     With losses the own threshold is that of conformal risk control, the borrowed one that of
-    `fed-crc`, and the most is the threshold at which no own point has a loss.
+    `fed-crc`. The upper limit is the threshold at which none of the site's own points has a loss.
 
     **Cost**: one round. An agent sends at most a seventh of its scores, none of a class with fewer
     than 10 points, and with fewer than 10 points in all only their numbers. Which scores does not

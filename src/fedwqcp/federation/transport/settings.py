@@ -131,7 +131,7 @@ def round_of(config: Mapping[str, object]) -> Round:
     Returns
     -------
     Round
-        With a fresh id, and the key of its roster.
+        With a fresh id.
 
     Raises
     ------
