@@ -33,7 +33,6 @@ from fedwqcp.wire.codec import encode
 
 SHORT = {
     "fcp": {"sketch": "order"},
-    "fedcp-qq": {"selection": "truncate_min"},
     "dp-fedcp": {"rounds": 2},
     "private-fedwq-cp": {"epsilon": 10.0},
 }

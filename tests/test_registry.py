@@ -83,7 +83,6 @@ def test_wrong_names_and_settings_are_refused(call, meant: str) -> None:
     [
         ("guarded-median-cp", "cap", ("abc", 2.5, True)),
         ("fedcp-qq", "delta", ("x", 10**400)),
-        ("fedcp-qq", "selection", ("best", None)),
         ("private-fedwq-cp", "bounds", (1, ("a",), (0.5, True))),
         ("dp-fedcp", "start", ("a",)),
         ("dp-fedcp", "step_size", (None,)),
@@ -113,7 +112,7 @@ def test_what_the_round_decides_is_no_setting(name, target) -> None:
         ("dp-fedcp", {"start": 1}),
         ("private-fedwq-cp", {"bounds": (1, 2.5)}),
         ("fedls-cp", {"n0": None}),
-        ("fedcp-qq", {"selection": "truncate_min", "delta": 0.5}),
+        ("fedcp-qq", {"delta": 0.5}),
         ("cphet", {"clip_weights": 1, "scope": "local"}),
     ],
 )

@@ -24,7 +24,6 @@ from fedwqcp.methods.cphet.densities import FeatureDensities, clip_weights, pool
 from fedwqcp.methods.dp_fedcp import DPFedCP, LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
-from fedwqcp.methods.fedcp_qq import SampleSize
 from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateQuantile
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.codec import decode, encode, terms
@@ -151,15 +150,10 @@ def light_then_heavy(step, question):
     return Sums((1e15,) * (len(question.probes) * len(light)))
 
 
-def grows(step, question):
-    return SampleSize(60) if step == 0 else LocalQuantile(0.0, 1000)
-
-
 ATTACKS = [
     ("fcp", {}, claims_one_and_counts_many, "n"),
     ("fcp", {}, changes_its_mind, "counts"),
     ("fcp", {}, below_the_range, "counts"),
-    ("fedcp-qq", {"selection": "truncate_min"}, grows, "n"),
     ("dp-fedcp", {"solver": "exact"}, huge_sums, "values"),
     ("dp-fedcp", {"solver": "exact"}, falling_sums, "values"),
     ("dp-fedcp", {"rounds": 5}, leaps(-1e9), "shift"),
@@ -252,24 +246,6 @@ def test_a_quantile_of_quantiles_stays_between_its_honest_neighbours(q, n):
                  for k, v in honest.items())  # fmt: skip
     around, k = [0.0, *own, 1.0], release.outcomes[0].k
     assert around[k - 1] <= release.threshold("a") <= around[k]
-
-
-@pytest.mark.guarantee(
-    "SECURITY.md", "a claim of n = 1 leaves one random score of each agent, which is +inf for all"
-)
-@pytest.mark.parametrize(("alpha", "finite"), [(0.2, True), (0.19, False), (0.1, False)])
-def test_with_truncated_samples_a_claim_of_one_leaves_one_score_of_each_agent(alpha, finite):
-    """Of four agents with one score each, the largest covers 4 / 5 on average, and none more."""
-
-    def raw(step, question):
-        return SampleSize(1) if step == 0 else LocalQuantile(0.0, 1)
-
-    method = fw.methods.get("fedcp-qq", selection="truncate_min")
-    release = play(opened(method, alpha), cals(), raw).release()
-    assert release.refused == {}
-    assert (release.threshold("a") < inf) is finite
-    if finite:
-        assert (release.outcomes[0].rank, release.outcomes[0].k) == (1, 4)
 
 
 @st.composite
@@ -443,7 +419,7 @@ LOCAL, SHARED = {"local-quantile"}, {"value"}
         ("guarded-median-cp", LOCAL, set(), SHARED),
         ("max-cp", LOCAL, set(), SHARED),
         ("new-agent-cp", {"weighted-points"}, set(), SHARED),
-        ("fedcp-qq", LOCAL, set(), {"value", "rank", "k", "coverage"}),
+        ("fedcp-qq", LOCAL, set(), {"value", "k", "coverage"}),
         ("fcp", {"counts"}, {"count-at"}, SHARED),
         ("fed-crc", {"loss-curve"}, set(), SHARED),
         (

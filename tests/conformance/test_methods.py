@@ -76,7 +76,6 @@ DECLARED = {
     "new-agent-cp": "new-agent-marginal, finite-sample",
     "new-agent-cp form=confident": "new-agent-confident, finite-sample",
     "fedcp-qq": "marginal-iid, finite-sample",
-    "fedcp-qq selection=truncate_min": "marginal-iid, finite-sample",
     "fedcp-qq delta=0.1": "training-conditional, finite-sample",
     "fedls-cp": "target-shift, approximate",
     "fedls-cp n0=3": "target-shift, approximate",

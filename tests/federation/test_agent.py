@@ -23,7 +23,6 @@ from fedwqcp.methods.cphet import SumsAt, Weigh, density_of
 from fedwqcp.methods.cphet.densities import FeatureDensities
 from fedwqcp.methods.dp_fedcp import CountsAt, DescendFrom
 from fedwqcp.methods.fcp import CountAt
-from fedwqcp.methods.fedcp_qq import RankOf
 from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
@@ -283,7 +282,6 @@ def _later(kind):
     densities = FeatureDensities((100, 100), (density_of([[0.0], [2.0]]),) * 2)
     return {
         CountAt: CountAt((0.5,)),
-        RankOf: RankOf(3, 50),
         CountsAt: CountsAt((0.5,)),
         DescendFrom: DescendFrom((0.5, 0.5), (1.0, 1.0), 0.5),
         Weigh: Weigh(densities),
@@ -296,7 +294,6 @@ PLANS = [
     ("fcp", {"sketch": "order"}, []),
     ("fedwq-cp", {}, []),
     ("fedcp-qq", {}, []),
-    ("fedcp-qq", {"selection": "truncate_min"}, [(RankOf, 1, 1)]),
     ("dp-fedcp", {"rounds": 3}, [(DescendFrom, 1, 3)]),
     ("dp-fedcp", {"solver": "exact"}, [(CountsAt, 1, 62)]),
     ("cphet", {}, [(Weigh, 1, 1), (SumsAt, 2, 65)]),

@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
@@ -27,9 +28,10 @@ from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport.envelope import Request
 from fedwqcp.federation.transport.site import RefusedError, Site, accept_release, answer
 from fedwqcp.methods import Calibration
+from fedwqcp.methods._search import CountAt
 from fedwqcp.outputs import Outputs
 from fedwqcp.wire.codec import encode
-from fedwqcp.wire.messages import Choice, Round
+from fedwqcp.wire.messages import Ask, Choice, Round
 
 SCORES = np.random.default_rng(0).uniform(size=75)
 CAL = Calibration(SCORES, np.arange(75) % 3, (np.arange(75.0) % 50)[:, None], n_classes=3)
@@ -251,6 +253,7 @@ def test_which_rounds_are_refused_depends_on_sizes_alone(tmp_path, made):
 
     rounds = [penalised(k, k, "dp-fedcp", rounds=1) for k in range(3)]
     rounds += [penalised(4, 2), penalised(5, 3, levels=29), penalised(6, 1), penalised(7, 2)]
+    steps = [penalised(f"c{k}-{i}", k, "fcp", probes=1) for i, k in enumerate((3, 2, 3, 1))]
     values = -np.sort(-np.random.default_rng(3).dirichlet(np.ones(3), 150))
     labels, replies = np.arange(150) % 3, {}
     for last in (1, 2):  # how the labels rank
@@ -259,9 +262,15 @@ def test_which_rounds_are_refused_depends_on_sizes_alone(tmp_path, made):
         own = Outputs(probs, labels)
         if made == "elsewhere":
             own = Calibration(np.linspace(0, last, 150), labels, n_classes=3)
-        replies[last] = [reply(site(tmp_path / str(last)), each, cal=own) for each in rounds]
+        at = site(tmp_path / str(last))
+        replies[last] = [reply(at, each, cal=own) for each in rounds]
+        at = site(tmp_path / str(last), **{"data-set": "later-steps", "max-share": 0.9})
+        for each, step in product(steps, range(4)):
+            ask = encode(Ask(each.id, step, (CountAt((0.3 * step,)),))) if step else b""
+            replies[last].append(reply(at, each, cal=own, question=ask))
     assert replies[1] == replies[2]
-    assert replies[1][3:] == ["ok", "ok", "answer", "ok"]
+    assert replies[1][3:7] == ["ok", "ok", "answer", "ok"]
+    assert replies[1][7:] == ["ok"] * 12 + ["answer"] * 4
 
 
 def test_means_of_features_are_of_one_set_of_rows(tmp_path):
@@ -336,7 +345,7 @@ METHODS = st.sampled_from(
         ("fcp", {"count_gap": 9}),
         ("fcp", {"probes": 1}),
         ("fedls-cp", {"points": 2}),
-        ("fedcp-qq", {"selection": "truncate_min"}),
+        ("fedcp-qq", {}),
         ("guarded-median-cp", {}),
         ("private-fedwq-cp", {"epsilon": 4.0}),
     ]
@@ -366,7 +375,7 @@ def test_no_sequence_of_rounds_passes_the_limit_and_repeats_are_free(tmp_path_fa
         except InputError:
             continue
         before = told(home)
-        if method not in {"private-fedwq-cp", "fedcp-qq"}:
+        if method != "private-fedwq-cp":
             assert ask(home, round, cal) == first
             ask(home, replace(round, id=f"again{i}"), cal)
             assert told(home) == before
@@ -422,8 +431,8 @@ def site(folder, **settings):
     return Site.of({"agent": "a", "folder": str(folder), **settings})
 
 
-def reply(at, round, *, masked=False, cal=CAL):
-    request = Request("n", encode(round), b"", 60.0)
+def reply(at, round, *, masked=False, cal=CAL, question=b""):
+    request = Request("n", encode(round), question, 60.0)
     return at.perform(lambda: answer(at, request, lambda: cal, masked=masked), 60.0, False)[0]
 
 

@@ -11,26 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import FedwqcpError
 from fedwqcp.methods.fedcp_qq import (
     FedCPQQ,
     QuantileOfQuantiles,
-    RankOf,
-    SampleSize,
     _shortfalls,
     choose_k,
-    choose_pair,
     mean_coverages,
 )
-from fedwqcp.wire.messages import Begin, LocalQuantile
-from worked import ABC, EMPTY, A, B, C, ask_agent, samples, threshold
-
-
-class InOrder:
-    """A generator that leaves everything in its place."""
-
-    def permutation(self, values: np.ndarray) -> np.ndarray:
-        return values
+from worked import ABC, samples, threshold
 
 
 def outcome(agents: dict, alpha: float, **settings: object) -> QuantileOfQuantiles:
@@ -42,38 +30,15 @@ def outcome(agents: dict, alpha: float, **settings: object) -> QuantileOfQuantil
 
 def test_the_worked_example() -> None:
     found = outcome(ABC, 0.2)
-    assert (found.value, found.rank, found.k) == (0.45, None, 2)
+    assert (found.value, found.k) == (0.45, 2)
     assert found.coverage == pytest.approx(0.8296594581, abs=1e-10)
     found = outcome(ABC, 0.05)
     assert (found.value, found.k, round(found.coverage, 4)) == (1.0, 3, 0.9722)
 
 
-def test_the_worked_example_truncated() -> None:
-    found = outcome(ABC, 0.2, selection="truncate_min")
-    assert (found.rank, found.k) == (4, 3)
-    assert found.coverage == pytest.approx(74 / 91, abs=1e-12)
-    method = FedCPQQ(selection="truncate_min")
-    first_five = [
-        method.answer(fw.Calibration(v), RankOf(4, 5), 0.2, InOrder()).threshold for v in (A, B, C)
-    ]
-    assert (first_five, max(first_five)) == ([0.4, 0.35, 0.08], 0.4)
-
-
-def test_truncation_draws_at_random_and_repeats_with_its_seed() -> None:
-    method = FedCPQQ(selection="truncate_min")
-    found = [fw.calibrate(ABC, method=method, alpha=0.2, rng=s).threshold("a") for s in range(20)]
-    again = [fw.calibrate(ABC, method=method, alpha=0.2, rng=s).threshold("a") for s in range(20)]
-    assert found == again
-    assert len(set(found)) > 1
-    assert fw.calibrate(ABC, method=method, alpha=0.2).rounds == 2
-
-
 def test_the_training_conditional_choice() -> None:
     rng = np.random.default_rng(1)
     agents = {f"agent-{i}": rng.random(100) for i in range(6)}
-    found = outcome(agents, 0.05, selection="truncate_min", delta=0.2)
-    assert (found.rank, found.k) == (97, 3)
-    assert found.coverage >= 0.95
     loose, strict = outcome(agents, 0.05), outcome(agents, 0.05, delta=0.01)
     assert strict.k > loose.k
     method = FedCPQQ(delta=0.2)
@@ -88,28 +53,6 @@ def test_it_is_one_of_the_local_values(agents: dict, alpha: float) -> None:
     found = threshold(agents, "fedcp-qq", alpha)
     local = {fw.conformal_quantile(v, alpha, "clip") for v in agents.values() if len(v)}
     assert found in local | {inf}
-
-
-@pytest.mark.parametrize(
-    ("method", "sample", "question", "match"),
-    [
-        (FedCPQQ(selection="truncate_min"), B, RankOf(2, 6), "at most n = 5"),
-        (FedCPQQ(), B, RankOf(2, 5), "asks nothing more"),
-        (FedCPQQ(), EMPTY, RankOf(2, 5), "asks nothing more"),
-    ],
-)
-def test_an_agent_answers_no_other_question(method, sample, question, match) -> None:
-    with pytest.raises(FedwqcpError, match=match):
-        ask_agent(method, fw.Calibration(sample), question, 0.2)
-
-
-def test_the_server_goes_by_the_sizes_of_the_first_answers() -> None:
-    talk = FedCPQQ(selection="truncate_min").exchange(0.2)
-    assert next(talk) == Begin()
-    assert talk.send([SampleSize(5), SampleSize(9), SampleSize(5)]) == RankOf(4, 5)
-    with pytest.raises(StopIteration) as end:
-        talk.send([LocalQuantile(0.1, 5), LocalQuantile(inf, 0), LocalQuantile(0.3, 5)])
-    assert end.value.value.value == inf  # k = 3, and the second agent hides its value
 
 
 def exact_coverages(ranks: list[int], sizes: list[int]) -> list[Fraction]:
@@ -131,20 +74,13 @@ def exact_coverages(ranks: list[int], sizes: list[int]) -> list[Fraction]:
     return [sum(chance[:k], Fraction(0)) for k in range(1, len(sizes) + 1)]
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "alpha", "pair", "coverage"),
-    [
-        (5, 10, Fraction(1, 10), (10, 3), Fraction(20000, 21607)),
-        (6, 4, Fraction(1, 20), (4, 6), Fraction(24, 25)),
-        (3, 5, Fraction(1, 5), (4, 3), Fraction(74, 91)),
-    ],
-)
-def test_check_values_in_fractions(m, n, alpha, pair, coverage) -> None:
-    assert exact_coverages([pair[0]] * m, [n] * m)[pair[1] - 1] == coverage
-    chosen = choose_pair(m, n, float(1 - alpha))
-    assert chosen is not None
-    assert (chosen.rank, chosen.k) == pair
-    assert chosen.coverage == pytest.approx(float(coverage), abs=1e-12)
+def test_check_values_in_fractions() -> None:
+    for rank, m, n, k, coverage in [
+        (10, 5, 10, 3, Fraction(20000, 21607)),
+        (4, 6, 4, 6, Fraction(24, 25)),
+        (4, 3, 5, 3, Fraction(74, 91)),
+    ]:
+        assert exact_coverages([rank] * m, [n] * m)[k - 1] == coverage
 
 
 agents = st.lists(
@@ -165,26 +101,7 @@ def test_quadrature_equals_the_integers(pairs: list) -> None:
 @pytest.mark.parametrize("n", [9, 19, 99, 999])
 def test_an_exact_hit_counts(n: int) -> None:
     # one agent: M_{l,1} = l / (n + 1), so the level 1 - 1/(n+1) is hit at l = n
-    assert choose_pair(1, n, 1 - 1 / (n + 1))[:2] == (n, 1)
     assert choose_k([n], [n], 1 - 1 / (n + 1))[0] == 1
-    assert choose_pair(n, 1, 1 - 1 / (n + 1))[:2] == (1, n)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(1, 5), st.integers(1, 12), st.sampled_from([0.5, 0.7, 0.8, 0.9, 0.95]))
-def test_the_pair_is_the_least_that_suffices(m: int, n: int, level: float) -> None:
-    target = Fraction(str(level))
-    table = {
-        (value, rank, k): None
-        for rank in range(1, n + 1)
-        for k, value in enumerate(exact_coverages([rank] * m, [n] * m), start=1)
-        if value >= target
-    }
-    chosen = choose_pair(m, n, level)
-    if not table:
-        assert chosen is None
-    else:
-        assert chosen[:2] == min(table)[1:]  # smaller M, then smaller l, then smaller k
 
 
 @pytest.mark.guarantee("fedcp-qq", "With ``delta``, coverage given the calibration data")
@@ -202,7 +119,7 @@ def test_coverage_given_the_data_by_simulation() -> None:
 def test_the_conditional_choice_of_unequal_agents() -> None:
     ranks, sizes = [97] * 6, [100] * 6
     k, level = choose_k(ranks, sizes, 0.95, delta=0.2)
-    assert (k, level) == (3, pytest.approx(choose_pair(6, 100, 0.95, delta=0.2).coverage))
+    assert (k, level) == (3, pytest.approx(0.95074707543, abs=1e-9))
     assert _shortfalls(ranks, sizes, level)[k - 1] == pytest.approx(0.2, abs=1e-9)
     assert _shortfalls(ranks, sizes, 0.95)[k - 2] > 0.2 >= _shortfalls(ranks, sizes, 0.95)[k - 1]
     assert choose_k([3] * 6, [3] * 6, 0.95, delta=0.01) is None

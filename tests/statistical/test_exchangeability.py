@@ -149,18 +149,14 @@ def test_fcp_promises_nothing_at_a_single_agent():
 @pytest.mark.parametrize("ties", [False, True])
 def test_fedcp_qq(sizes, alpha, ties):
     values = [float(v // 2 if ties else v) for v in range(sum(sizes) + 1)]
-    methods = [FedCPQQ()]
-    if len(set(sizes)) == 1:
-        methods.append(FedCPQQ(selection="truncate_min"))
-    for method in methods:
-        hits, ways = 0, 0
-        for test, agents in assigned(values, sizes):
-            outcome = solve(method, [Calibration(own) for own in agents], alpha)
-            hits, ways = hits + (test <= outcome.value), ways + 1
-        assert outcome.coverage >= 1 - alpha - 1e-12
-        covered = hits / ways
-        assert covered == pytest.approx(outcome.coverage, abs=1e-9) or ties
-        assert covered >= outcome.coverage - 1e-9
+    hits, ways = 0, 0
+    for test, agents in assigned(values, sizes):
+        outcome = solve(FedCPQQ(), [Calibration(own) for own in agents], alpha)
+        hits, ways = hits + (test <= outcome.value), ways + 1
+    assert outcome.coverage >= 1 - alpha - 1e-12
+    covered = hits / ways
+    assert covered == pytest.approx(outcome.coverage, abs=1e-9) or ties
+    assert covered >= outcome.coverage - 1e-9
 
 
 def assigned(values, sizes):

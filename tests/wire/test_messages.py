@@ -21,7 +21,7 @@ from fedwqcp.methods.cphet.densities import FeatureDensities
 from fedwqcp.methods.dp_fedcp import DescendFrom, LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
-from fedwqcp.methods.fedcp_qq import QuantileOfQuantiles, RankOf, SampleSize
+from fedwqcp.methods.fedcp_qq import QuantileOfQuantiles
 from fedwqcp.methods.fedls_cp import ClassSketches, LabelShifted
 from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
 from fedwqcp.wire.codec import brief, decode, encode, terms
@@ -177,8 +177,6 @@ IMPOSSIBLE = [
     (CountAt, [(), (0.2, 0.1), (0.1, 0.1), (NAN,)], ()),
     (Counts, [-1], ((),)),
     (Counts, [3], ((2, 1),)),
-    (RankOf, [0, 6], (5,)),
-    (SampleSize, [-1], ()),
     (LossCurve, [(1.0, 2.0), (4.0, 2.0), (1.0, -1.0), (NAN,)], (3,)),
     (ClassSketches, [(-1,), (0,)], (((0.5,),),)),
     (LabelCounts, [(1, -1)], ()),
@@ -192,7 +190,7 @@ IMPOSSIBLE = [
     (PrivateQuantile, [0.9], (10, 0.0, 0.0, REPLACED)),
     (PrivateQuantile, [0.9], (10, 1.0, 1.0, REPLACED)),
     (WeightedPoints, [(0.2, 0.1), (NAN, 1.0)], ((1, 2), 3)),
-    (QuantileOfQuantiles, [0.1], (1, -1, 0.9)),
+    (QuantileOfQuantiles, [0.1], (-1, 0.9)),
     (LabelShifted, [(0.5,)], ((0.1, 0.2),)),
 ]
 

@@ -16,26 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-from numpy.random import Generator as Random
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import of_kind
-from fedwqcp.methods._base import Exchange, Method, Schedule
-from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
+from fedwqcp.methods._base import OneShot
+from fedwqcp.methods._calibration import Calibration
+from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level
 from fedwqcp.wire.messages import (
-    Begin,
     LocalQuantile,
-    Outcome,
-    Question,
     Real,
     SharedThreshold,
-    Summary,
     check_score,
     check_size,
 )
@@ -49,44 +41,6 @@ _GUARD = 1e-10
 """A coverage this close below the level has reached it: exact hits must count despite rounding."""
 
 
-_LEVELS = np.array([1e-12, 1e-8, 1e-5, 1e-3, 0.02, 0.15, 0.5])  # and their mirror images
-
-
-class Pair(NamedTuple):
-    """A local rank l, a rank k among agents, and the coverage that they give."""
-
-    rank: int
-    k: int
-    coverage: float
-
-
-Selection: TypeAlias = Literal["fixed_local", "truncate_min"]
-"""How the local rank and the rank among agents are chosen."""
-
-
-class SampleSize(Summary):
-    """How many scores an agent has."""
-
-    n: int
-
-    def __post_init__(self) -> None:
-        check_size(self.n, "n")
-
-    def sizes(self) -> tuple[int, ...]:
-        return (self.n,)
-
-
-class RankOf(Question):
-    """What your score of rank l is, among so many of your scores."""
-
-    rank: int  # l, from 1 to keep
-    keep: int  # how many scores an agent keeps, drawn at random where it has more
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.rank <= self.keep:
-            raise InputError(f"must be from 1 to {self.keep}, got {self.rank}", field="rank")
-
-
 class QuantileOfQuantiles(SharedThreshold):
     """The threshold, +inf where no choice of ranks suffices, and how it was chosen.
 
@@ -95,7 +49,6 @@ class QuantileOfQuantiles(SharedThreshold):
     """
 
     value: Real
-    rank: int | None  # the local rank l; None where each agent has its own, or nothing suffices
     k: int  # the rank among agents; 0 where nothing suffices
     coverage: float
 
@@ -106,26 +59,21 @@ class QuantileOfQuantiles(SharedThreshold):
             raise InputError(f"must be from 0 to 1, got {self.coverage}", field="coverage")
 
 
-NOTHING = QuantileOfQuantiles(inf, None, 0, 1.0)
+NOTHING = QuantileOfQuantiles(inf, 0, 1.0)
 """Where no choice of ranks reaches the level."""
 
 
 @dataclass(frozen=True)
-class FedCPQQ(Method[Summary]):
-    r"""The k-th smallest of the agents' l-th smallest scores.
+class FedCPQQ(OneShot[LocalQuantile]):
+    r"""The k-th smallest of the agents' local conformal thresholds.
 
     For scores that are i.i.d. across agents, its expected coverage is known exactly:
     M = 1 - integral_0^1 P(at least k successes among Bernoulli(G_j(u))) du, where
-    G_j(u) = I_u(l_j, n_j - l_j + 1). The ranks are chosen so that M >= 1 - alpha. An agent without
-    scores takes no part.
+    G_j(u) = I_u(l_j, n_j - l_j + 1) and l_j = min(r(n_j, alpha), n_j). The server takes the
+    smallest k for which M >= 1 - alpha. An agent without scores takes no part.
 
     Parameters
     ----------
-    selection : {"fixed_local", "truncate_min"}, optional
-        ``fixed_local``: agent j takes l_j = min(r(n_j, alpha), n_j), the server the smallest k
-        whose expected coverage (in Notes) reaches 1 - alpha. ``truncate_min``: the pair (l, k) with
-        the smallest such coverage for the smallest sample size; agents with more scores draw as
-        many at random.
     delta : float, optional
         Ask that coverage given the calibration data reaches 1 - alpha with probability 1 - delta,
         rather than in the mean.
@@ -148,8 +96,7 @@ class FedCPQQ(Method[Summary]):
     Under heterogeneity nothing is promised: which agent's quantile is returned is then decided by
     rounding. Neither threshold nor k need be monotone in alpha.
 
-    **Cost**: ``fixed_local`` one round, one float and one integer per agent; ``truncate_min`` two,
-    the first for the sizes. The outcome states l, k and this coverage.
+    **Cost**: one round; one float and one integer per agent. The outcome states k and coverage.
 
     **Fails**: under heterogeneity.
 
@@ -166,55 +113,27 @@ class FedCPQQ(Method[Summary]):
     (0.4, 1, 0.7333)
     """
 
-    selection: Selection = "fixed_local"
     delta: float | None = None
 
-    summaries = (LocalQuantile, SampleSize)
-    questions = (Begin, RankOf)
+    summaries = (LocalQuantile,)
     outcomes = (QuantileOfQuantiles,)
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < 1:
             raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
 
-    def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
-        if isinstance(question, RankOf):
-            return self._order_statistic(cal, question, rng)
-        if self.selection != "fixed_local":
-            return SampleSize(cal.n)
-        if cal.n == 0:
-            return LocalQuantile(inf, 0)
-        return LocalQuantile(order_statistic(cal.scores, _local_rank(cal.n, alpha)), cal.n)
+    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
+        return LocalQuantile(conformal_quantile(cal.scores, alpha, "clip"), cal.n)
 
-    def exchange(self, alpha: float) -> Exchange[Summary, Outcome]:
-        level = float(exact_level(alpha))
-        answers = yield Begin()
-        claimed = [sum(answer.sizes()) for answer in answers]
-        there = [i for i, n in enumerate(claimed) if n]
-        sizes = [claimed[i] for i in there]
-        if not there:
+    def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> QuantileOfQuantiles:
+        local = sorted((s.threshold, s.n) for s in summaries if s.n)
+        sizes = [n for _, n in local]
+        ranks = [min(conformal_rank(n, alpha), n) for n in sizes]
+        chosen = choose_k(ranks, sizes, float(exact_level(alpha)), self.delta) if local else None
+        if chosen is None:
             return NOTHING
-        rank: int | None
-        if self.selection == "fixed_local":
-            ranks = [_local_rank(n, alpha) for n in sizes]
-            chosen = choose_k(ranks, sizes, level, self.delta)
-            if chosen is None:
-                return NOTHING
-            rank, (k, coverage) = None, chosen
-        else:
-            pair = choose_pair(len(sizes), min(sizes), level, self.delta)
-            if pair is None:
-                return NOTHING
-            rank, k, coverage = pair
-            answers = yield RankOf(rank, min(sizes))
-        local = of_kind(answers, LocalQuantile)
-        value = sorted(local[i].threshold for i in there)[k - 1]
-        return QuantileOfQuantiles(value, rank, k, coverage)
-
-    def schedule(self, agents: int, n_classes: int | None) -> Schedule:
-        if self.selection == "fixed_local":
-            return ((Begin, 1),)
-        return ((Begin, 1), (RankOf, 1))
+        k, coverage = chosen
+        return QuantileOfQuantiles(local[k - 1][0], k, coverage)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -228,28 +147,6 @@ class FedCPQQ(Method[Summary]):
         if self.delta is None:
             return iid
         return f"{iid}; coverage then reaches 1 - alpha with probability {1 - self.delta:g}"
-
-    def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
-        if self.selection == "fixed_local":
-            ranks = (_local_rank(cal.n, alpha),) if cal.n else ()
-            return (Disclosure.of_ranks(cal.n, ranks),)
-        return (Disclosure(cal.n, min(cal.n, max(1, steps - 1))),)
-
-    def _order_statistic(self, cal: Calibration, question: RankOf, rng: Random) -> LocalQuantile:
-        """Answer with one order statistic of as many scores as all agents keep."""
-        if cal.n == 0:
-            return LocalQuantile(inf, 0)
-        if cal.n < question.keep:
-            raise InputError(f"the server must ask for at most n = {cal.n} scores")
-        scores = cal.scores
-        if cal.n > question.keep:
-            scores = rng.permutation(scores)[: question.keep]
-        return LocalQuantile(order_statistic(scores, question.rank), cal.n)
-
-
-def _local_rank(n: int, alpha: float) -> int:
-    """The rank that an agent of n scores takes by itself."""
-    return min(conformal_rank(n, alpha), n)
 
 
 def choose_k(
@@ -276,41 +173,6 @@ def choose_k(
     return k, (low + high) / 2
 
 
-def choose_pair(m: int, n: int, level: float, delta: float | None = None) -> Pair | None:
-    """Return the pair (l, k) of least coverage that reaches a level, for m agents of n scores each.
-
-    Of equals the smaller l, then the smaller k; ``delta`` as in `choose_k`.
-
-    Examples
-    --------
-    >>> choose_pair(5, 10, 0.9)[:2]
-    (10, 3)
-    >>> choose_pair(6, 3, 0.95) is None
-    True
-    """
-    k = np.arange(1, m + 1)
-
-    def coverage(rank: npt.NDArray[np.int64]) -> Floats:
-        if delta is None:
-            return pair_coverages(rank, k, m, n)
-        return _pair_quantile(np.full((m, 1), delta), rank, k, m, n)[:, 0]
-
-    low, high = np.ones(m, np.int64), np.full(m, n + 1)  # per k, the smallest l lies in low..high
-    while (low < high).any():
-        middle = np.minimum((low + high) // 2, n)
-        enough = coverage(middle) >= level - _GUARD
-        still = low < high
-        low = np.where(still & ~enough, middle + 1, low)
-        high = np.where(still & enough, middle, high)
-    enough = low <= n
-    if not enough.any():
-        return None
-    reached = np.where(enough, coverage(np.minimum(low, n)), np.inf)
-    ties = np.flatnonzero(reached <= reached.min() + 1e-12)
-    best = min(ties, key=lambda i: (low[i], i))
-    return Pair(int(low[best]), int(best) + 1, float(reached[best]))
-
-
 def mean_coverages(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
     """Return the mean coverage M of the k-th smallest local order statistic, for k = 1, ..., m.
 
@@ -320,33 +182,6 @@ def mean_coverages(ranks: Sequence[int], sizes: Sequence[int]) -> Floats:
     0.92562595
     """
     return integrate(lambda u: _fewer(u, ranks, sizes), _bends(ranks, sizes), tolerance=1e-14)
-
-
-def pair_coverages(rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int, n: int) -> Floats:
-    """Return M_{l,k} for pairs (l, k), each by quadrature between quantiles of its own coverage.
-
-    Shapes: rank, k (p,) -> (p,).
-    """
-    from scipy.special import betainc
-
-    levels = np.concatenate([_LEVELS, 1 - _LEVELS[-2::-1]])
-    bends = _pair_quantile(np.broadcast_to(levels, (len(k), len(levels))), rank, k, m, n)
-    ends = np.hstack([np.zeros((len(k), 1)), bends, np.ones((len(k), 1))])
-    half = np.diff(ends)[..., None] / 2
-    u = ends[:, :-1, None] + half * (1 + _NODES)
-    l_, k_ = rank[:, None, None], k[:, None, None]
-    exceeds = 1.0 - betainc(k_, m - k_ + 1, betainc(l_, n - l_ + 1, u))
-    return np.asarray((exceeds * half * _WEIGHTS).sum(axis=(1, 2)))
-
-
-def _pair_quantile(
-    level: Floats, rank: npt.NDArray[np.int64], k: npt.NDArray[np.int64], m: int, n: int
-) -> Floats:
-    """Quantiles of the coverage of pairs (l, k): a Beta quantile of a Beta quantile."""
-    from scipy.special import betaincinv
-
-    among = betaincinv(k[:, None], m - k[:, None] + 1, level)
-    return np.asarray(betaincinv(rank[:, None], n - rank[:, None] + 1, among))
 
 
 def _shortfalls(ranks: Sequence[int], sizes: Sequence[int], level: float) -> Floats:
