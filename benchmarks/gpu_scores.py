@@ -1,21 +1,22 @@
 """How long scores and sets take on a GPU beside one read of the probabilities.
 
-Run: python benchmarks/gpu_scores.py                       (1,000,000 rows of 1,000, 100 and 10)
+Run: python benchmarks/gpu_scores.py --page                (1,000,000 rows of 1,000, 100 and 10)
      python benchmarks/gpu_scores.py --rows 2000           (anywhere; without a GPU on the CPU)
 
-Probabilities are float32 and made on the device. The read is a sum of all of them at the measured
-bandwidth; the best of --repeats counts, by events of the device. Ratios are to that read; the aims
-for 1,000 classes are 1.5 for scores and 4 for sets (whose mask is another quarter of the bytes).
-Times are of whole calls, checks of the input included. A sample of rows, and as many rows full of
-ties, are held against numpy, to the last bit.
+Probabilities are float32 and made on the device. The read is a sum of all of them; the best of
+--repeats counts, by events of the device. Times are of whole calls, checks of the input included. A
+sample of rows, and as many rows full of ties, are held against numpy, to the last bit. --page
+writes the table of docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -86,8 +87,8 @@ def check(score: LabelScore, q: float, probs: torch.Tensor, labels: torch.Tensor
         np.testing.assert_array_equal(sizes.cpu().numpy(), sets.sizes())
 
 
-def measure(classes: int, options: argparse.Namespace, device: torch.device) -> None:
-    """Print the figures of one width."""
+def measure(classes: int, options: argparse.Namespace, device: torch.device) -> str:
+    """Print the figures of one width, and return them as a row of the page's table."""
     probs = made(options.rows, classes, device)
     labels = drawn(probs)
     u = uniforms("bench", torch.arange(options.rows, device=device))
@@ -96,6 +97,7 @@ def measure(classes: int, options: argparse.Namespace, device: torch.device) -> 
     print(
         f"\n{options.rows:,} x {classes}: read {read * 1e3:.3f} ms, {size / read / 1e9:,.0f} GB/s"
     )
+    columns: dict[str, list[str]] = {"scores": [], "sets": [], "measure": []}
     for name, plain in SCORES.items():
         score, share = TensorLabelScore(plain), u if plain.randomized else None
         scores = score.of(probs, labels, share)
@@ -113,6 +115,9 @@ def measure(classes: int, options: argparse.Namespace, device: torch.device) -> 
         times = {what: seconds(call, device, options.repeats) for what, call in work.items()}
         cells = "  ".join(f"{what} {t * 1e3:8.3f} ms {t / read:6.2f}x" for what, t in times.items())
         print(f"  {name:5} {cells}  mean size {mean:.1f}, equal to numpy", flush=True)
+        for what, column in columns.items():
+            column.append(f"{times[what] * 1e3:.2f}")
+    return f"| {classes:,} | {read * 1e3:.2f} | {' | '.join(map(', '.join, columns.values()))} |"
 
 
 def main() -> None:
@@ -121,15 +126,25 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--classes", type=int, nargs="+", default=[1000, 100, 10])
     parser.add_argument("--alpha", type=float, default=0.1)
-    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--page", action="store_true", help="into docs/performance.md")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args()
     device = torch.device(options.device)
     card = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     fused = "Triton" if _triton() is not None else "no Triton"
     print(f"{card}, torch {torch.__version__}, {fused}; best of {options.repeats}")
-    for classes in options.classes:
-        measure(classes, options, device)
+    rows = [measure(classes, options, device) for classes in options.classes]
+    if options.page:
+        sys.path.append(str(Path(__file__).parents[1] / "tools"))
+        from page_parts import put
+
+        head = f"{card}, torch {torch.__version__}, {options.rows:,} rows of float32; milliseconds"
+        names = ", ".join(name.upper() for name in SCORES)
+        titles = " | ".join(f"{what}: {names}" for what in ("scores", "sets", "measure"))
+        table = [f"| classes | one read | {titles} |", "|---|---|---|---|---|", *rows]
+        page = Path(__file__).parents[1] / "docs" / "performance.md"
+        put(page, "gpu", "\n".join([head, "", *table, ""]))
 
 
 if __name__ == "__main__":

@@ -176,11 +176,11 @@ def test_uniforms_are_those_of_numpy(ids, key) -> None:
 @given(case=labelled())
 def test_blocks_and_a_compiled_pass_change_nothing(case: Labelled) -> None:
     probs, labels = torch.from_numpy(case.probs), torch.from_numpy(case.labels)
-    whole, _ = adapter.rank_labels(probs, labels)
+    whole, _ = adapter.rank_labels(probs, labels, None)
     expected = reference.rank_labels(case.probs, case.labels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(adapter.BLOCK, "cpu", 4)
-        cut, _ = adapter.rank_labels(probs, labels)
+        cut, _ = adapter.rank_labels(probs, labels, None)
     for field in whole._fields:
         assert torch.equal(getattr(whole, field), getattr(cut, field))
         np.testing.assert_array_equal(getattr(whole, field).numpy(), getattr(expected, field))
@@ -192,8 +192,9 @@ def test_what_torch_compiles_is_what_it_runs() -> None:
         probs = torch.from_numpy(rng.dirichlet(np.ones(7), n))
         labels = torch.from_numpy(rng.integers(0, 7, n))
         own = probs.gather(1, labels[:, None])[:, 0]
-        found = adapter._compiled(adapter._ahead)(probs, labels, own)
-        for one, other in zip(found, adapter._ahead(probs, labels, own), strict=True):
+        u = torch.from_numpy(rng.random(n))
+        found = adapter._compiled(adapter._ahead)(probs, labels, own, u)
+        for one, other in zip(found, adapter._ahead(probs, labels, own, u), strict=True):
             assert torch.equal(one, other)
 
 

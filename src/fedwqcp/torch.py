@@ -114,13 +114,12 @@ class TensorLabelScore:
         if _on_cpu(p):
             return torch.from_numpy(self.score.of(p.numpy(), y.numpy(), _numpy(v)))
         formula = _formula(self.score)
-        _check(y, p.shape[1], v)
         if formula is None:
-            _check_probabilities(p)
+            _check(p, y)
             return _lac(p.gather(1, y[:, None])[:, 0])
-        place, sound = rank_labels(p, y)
+        place, sound = rank_labels(p, y, v)
         scores = formula.of(place, 1.0 if v is None else v)
-        _refuse(p, sound)  # last, since it waits for the device
+        _refuse(sound, p, y, v)  # last, since it waits for the device
         return scores
 
     def invert(
@@ -150,8 +149,7 @@ class TensorLabelScore:
             sets = self.score.invert(p.numpy(), q.numpy(), rule, _numpy(v))
             return torch.from_numpy(sets.mask)
         self.score.check_rule(rule)
-        _check(None, p.shape[1], v)
-        _check_probabilities(p)
+        _check(p, None, v)
         return self._mask(p, v, q, rule)
 
     def measure(
@@ -189,8 +187,7 @@ class TensorLabelScore:
             found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
             return SetMeasures(*map(torch.from_numpy, found))
         self.score.check_rule(rule)
-        _check(y, p.shape[1], v)
-        _check_probabilities(p)
+        _check(p, y, v)
         by_row = q.ndim == 2 and len(q) > 1
         covered = torch.empty(len(p), dtype=torch.bool, device=p.device)
         sizes = torch.empty(len(p), dtype=torch.int64, device=p.device)
@@ -396,7 +393,7 @@ def uniforms(key: str | int, ids: Tensor) -> Tensor:
 
 
 class RankedTensors(NamedTuple):
-    """Where labels stand in their rows, as `fedwqcp.kernels.Ranked` says it; float64 and int64."""
+    """Where labels stand in their rows, as `fedwqcp.kernels.Ranked` says it."""
 
     before: Tensor
     upto: Tensor
@@ -453,13 +450,15 @@ def _rounded(probs: Tensor) -> Tensor:
     return torch.where(probs < edge, (probs + edge) - edge, probs)
 
 
-def _ahead(probs: Tensor, labels: Tensor, own: Tensor) -> tuple[Tensor, ...]:
-    """Return the mass before labels of mass ``own``, rank, largest, and whether a row is sound."""
-    p, own, y = _rounded(probs), own[:, None], labels[:, None]
+def _ahead(probs: Tensor, labels: Tensor, own: Tensor, u: Tensor | None) -> tuple[Tensor, ...]:
+    """Return where labels of probability ``own`` stand, and whether all that came is sound."""
+    p, own = _rounded(probs), _rounded(own)
     columns = torch.arange(p.shape[1], device=p.device, dtype=torch.int32)
-    ahead = (p > own) | ((p == own) & (columns < y))
+    ahead = (p > own[:, None]) | ((p == own[:, None]) & (columns < labels[:, None]))
     before = torch.where(ahead, p, 0.0).sum(1, dtype=torch.float64)
-    return before, ahead.sum(1, dtype=torch.int32) + 1, p.amax(1), *_sound(probs)
+    rank = ahead.sum(1, dtype=torch.int32) + 1
+    place = _capped(before, before + own, rank, p.amax(1), p.shape[1])
+    return *place, *_sound(probs, labels, u)
 
 
 def _count(mask: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
@@ -467,27 +466,38 @@ def _count(mask: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
     return mask.gather(1, labels[:, None])[:, 0], mask.sum(1)
 
 
-def _sound(probs: Tensor) -> tuple[Tensor]:
-    """Return which rows are probabilities."""
+def _sound(probs: Tensor, labels: Tensor | None, u: Tensor | None) -> tuple[Tensor]:
+    """Return which rows are probabilities, with a label of the classes and a uniform."""
     off = (probs.sum(1, dtype=torch.float64) - 1.0).abs()
-    return ((probs >= 0).all(1) & (off <= SUM_TOLERANCE),)
+    sound = (probs >= 0).all(1) & (off <= SUM_TOLERANCE)
+    if labels is not None:
+        sound &= (labels >= 0) & (labels < probs.shape[1])
+    if u is not None:
+        sound &= (u >= 0) & (u <= 1)
+    return (sound,)
 
 
-def rank_labels(probs: Tensor, labels: Tensor) -> tuple[RankedTensors, Tensor]:
-    """Return where one checked label of each row stands, without sorting, and which are sound."""
-    own = _rounded(probs.gather(1, labels[:, None])[:, 0])  # outside, or the pass is a slow loop
-    before, rank, top, sound = _by_rows(_ahead, probs, labels.to(torch.int32), own)
-    return _capped(before, before + own, rank.long(), top, probs.shape[1]), sound
+def rank_labels(probs: Tensor, labels: Tensor, u: Tensor | None) -> tuple[RankedTensors, Tensor]:
+    """Return where one label of each row stands, without sorting, and which rows are sound."""
+    inside = labels.clamp(0, probs.shape[1] - 1)[:, None]
+    own = probs.gather(1, inside)[:, 0]  # outside, or the pass is a slow loop
+    *place, sound = _by_rows(_ahead, probs, labels, own, u)
+    return RankedTensors(*place), sound
 
 
-def _by_rows(work: Callable[..., tuple[Tensor, ...]], *parts: Tensor) -> tuple[Tensor, ...]:
+def _by_rows(
+    work: Callable[..., tuple[Tensor, ...]], probs: Tensor, *parts: Tensor | None
+) -> tuple[Tensor, ...]:
     """Run a reduction of rows: as one compiled pass where Triton is there, else block by block."""
-    probs = parts[0]
     if _triton() is not None and probs.device.type == "cuda" and len(probs) > 1:
-        for part in parts:  # one program for any number of rows; columns are constants in it
-            torch._dynamo.maybe_mark_dynamic(part, 0)
-        return _compiled(work)(*parts)
-    blocks = (work(*(part[rows] for part in parts)) for rows in _blocks(probs))
+        for part in (probs, *parts):  # one program for any number of rows, columns constant in it
+            if part is not None:
+                torch._dynamo.maybe_mark_dynamic(part, 0)
+        return _compiled(work)(probs, *parts)
+    blocks = (
+        work(*(None if part is None else part[rows] for part in (probs, *parts)))
+        for rows in _blocks(probs)
+    )
     return tuple(map(torch.cat, zip(*blocks, strict=True)))
 
 
@@ -609,15 +619,20 @@ def _as_matrix(probs: Tensor) -> Tensor:
     return values if values.dtype in (torch.float32, torch.float64) else values.float()
 
 
-def _check_probabilities(probs: Tensor) -> None:
-    """Refuse rows that are not probabilities."""
-    _refuse(probs, *_by_rows(_sound, probs))
+def _check(probs: Tensor, labels: Tensor | None = None, u: Tensor | None = None) -> None:
+    """Refuse rows that are not probabilities, labels outside, and uniforms outside [0, 1]."""
+    _refuse(*_by_rows(_sound, probs, labels, u), probs, labels, u)
 
 
-def _refuse(probs: Tensor, sound: Tensor) -> None:
-    """Refuse rows that are not sound; the check of arrays words it."""
-    if not bool(sound.all()):
-        as_probabilities(probs.cpu().numpy())
+def _refuse(sound: Tensor, probs: Tensor, labels: Tensor | None, u: Tensor | None) -> None:
+    """Refuse what is not sound; the checks of arrays word it."""
+    if bool(sound.all()):
+        return
+    if u is not None:
+        as_uniforms(u.cpu().numpy(), len(u))
+    if labels is not None:
+        as_labels(labels.cpu().numpy(), len(labels), probs.shape[1])
+    as_probabilities(probs.cpu().numpy())
 
 
 def _as_labels(labels: Tensor, probs: Tensor) -> Tensor:
@@ -666,14 +681,6 @@ def _blocks(probs: Tensor) -> Iterator[slice]:
     step = max(1, BLOCK.get(probs.device.type, 2**20) // max(1, probs.shape[1]))
     for start in range(0, max(len(probs), 1), step):
         yield slice(start, min(start + step, len(probs)))
-
-
-def _check(labels: Tensor | None, n_classes: int, u: Tensor | None) -> None:
-    """Refuse labels outside the classes, and uniforms outside [0, 1]."""
-    if u is not None and not bool(((u >= 0) & (u <= 1)).all()):
-        as_uniforms(u.cpu().numpy(), len(u))
-    if labels is not None and bool(((labels < 0) | (labels >= n_classes)).any()):
-        as_labels(labels.cpu().numpy(), len(labels), n_classes)
 
 
 def _on_cpu(p: Tensor) -> bool:
