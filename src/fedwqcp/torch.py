@@ -621,7 +621,8 @@ def _as_matrix(probs: Tensor) -> Tensor:
 
 def _check(probs: Tensor, labels: Tensor | None = None, u: Tensor | None = None) -> None:
     """Refuse rows that are not probabilities, labels outside, and uniforms outside [0, 1]."""
-    _refuse(*_by_rows(_sound, probs, labels, u), probs, labels, u)
+    (sound,) = _by_rows(_sound, probs, labels, u)
+    _refuse(sound, probs, labels, u)
 
 
 def _refuse(sound: Tensor, probs: Tensor, labels: Tensor | None, u: Tensor | None) -> None:
