@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from statistics import fmean, median
@@ -22,7 +22,7 @@ from fedwqcp.report.html.page import (
     number,
 )
 from fedwqcp.report.html.rounds import (
-    AgentCoverage,
+    Coverage,
     coverage_cards,
     coverage_verdict,
 )
@@ -99,18 +99,18 @@ def _chosen(
 
 def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> View:
     """Return all about one dataset under one preset."""
-    first, nominal = results[0], 1 - results[0].alpha
+    first = results[0]
     methods = sorted({r.method for r in results}, key=lambda name: (name not in FIRST, name))
     agents = sorted({r.agent for r in results}, key=lambda name: int(name[1:]))
-    by: dict[tuple[str, str], list[Result]] = {(m, a): [] for m in methods for a in agents}
+    by: dict[str, dict[str, list[Result]]] = {m: {a: [] for a in agents} for m in methods}
     for r in results:
-        by[r.method, r.agent].append(r)
-    found = [_measured(own) for own in by.values()]
+        by[r.method][r.agent].append(r)
+    coverages = {m: [_coverage(own) for own in by[m].values()] for m in methods}
     seeds = sorted({r.seed for r in results})
     over = f"Medians over {len(seeds)} seeds" if len(seeds) > 1 else "One seed"
     about = [
-        coverage_cards(found, nominal, f"{over}, on {first.n_test:,} test points each."),
-        _methods(results, found),
+        coverage_cards(coverages, f"{over}, on {first.n_test:,} test points each."),
+        _methods(results, coverages),
     ]
     if partitions:
         about.append(_partition(partitions))
@@ -119,16 +119,13 @@ def _view(results: Sequence[Result], partitions: Sequence[AgentPartition]) -> Vi
         title=f"{first.display_title}, {first.preset}",
         agents=agents,
         method=methods[0],
-        verdicts={
-            name: coverage_verdict(name, [m for m in found if m.method == name], nominal)
-            for name in methods
-        },
+        verdicts={name: coverage_verdict(name, agents) for name, agents in coverages.items()},
         sections=about,
         stand_in=STANDS_IN.get(first.status, ""),
     )
 
 
-def _measured(own: Sequence[Result]) -> AgentCoverage:
+def _coverage(own: Sequence[Result]) -> Coverage:
     """Return one method at one agent: the median over seeds and its interval."""
     first = own[0]
     seen = [r.coverage for r in own]
@@ -141,36 +138,35 @@ def _measured(own: Sequence[Result]) -> AgentCoverage:
         low, high = max(0.0, median(seen) - half), min(1.0, median(seen) + half)
         text = f"{low:.3f} to {high:.3f}, median ± {INTERVAL}"
     thresholds = [r.threshold for r in own if isinstance(r.threshold, float)]
-    return AgentCoverage(
-        method=first.method,
+    return Coverage(
         agent=first.agent,
-        coverage=median(seen),
         low=low,
+        coverage=median(seen),
         high=high,
+        nominal=1 - first.alpha,
         interval=text,
-        facts=(
-            ("model", first.model),
-            ("median size", number(median(r.size for r in own))),
-            ("calibration points", _span([r.n_cal for r in own])),
-            ("threshold", number(median(thresholds)) if thresholds else "one for each label"),
-            ("bytes sent, at most", f"{max(r.bytes_up for r in own):,}"),
-        ),
+        facts={
+            "model": first.model,
+            "median size": number(median(r.size for r in own)),
+            "calibration points": _span([r.n_cal for r in own]),
+            "threshold": number(median(thresholds)) if thresholds else "one for each label",
+            "bytes sent, at most": f"{max(r.bytes_up for r in own):,}",
+        },
         explained=least,
     )
 
 
-def _methods(results: Sequence[Result], found: Sequence[AgentCoverage]) -> Section:
+def _methods(results: Sequence[Result], coverages: Mapping[str, Sequence[Coverage]]) -> Section:
     """Return the methods side by side."""
     lines = []
-    for name in dict.fromkeys(m.method for m in found):
+    for name, agents in coverages.items():
         rows = [r for r in results if r.method == name]
-        measured = [m for m in found if m.method == name]
-        worst = min(measured, key=lambda m: m.coverage)
-        sizes = [median(r.size for r in rows if r.agent == m.agent) for m in measured]
+        worst = min(agents, key=lambda one: one.coverage)
+        sizes = [median(r.size for r in rows if r.agent == one.agent) for one in agents]
         lines.append(
             (
                 name,
-                f"{fmean(m.coverage for m in measured):.3f}",
+                f"{fmean(one.coverage for one in agents):.3f}",
                 f"{worst.coverage:.3f} at {worst.agent}",
                 number(fmean(sizes)),
                 f"{max(r.bytes_up for r in rows):,}",

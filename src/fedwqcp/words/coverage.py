@@ -1,8 +1,79 @@
-"""Coverage after release as text."""
+"""Coverage as text: on test points, and after release."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+_RULES = {
+    "too low": "Too low: the whole interval lies below {0:g}, further than chance takes 39 of 40 "
+    "valid calibrations.",
+    "watch": "Watch: the whole interval lies below {0:g}, as chance may bring about.",
+    "above nominal": "Above nominal: the whole interval lies above {0:g}.",
+    "on target": "On target: no part of the interval lies below {1:g}.",
+    "too few cases to tell": "Too few cases to tell: the interval is too wide.",
+}
+_NEXT = {
+    "on target": "Use the sets: coverage is as asked for.",
+    "too low": "Do not rely on these sets yet. Check that test points come from the same patients, "
+    "devices and labels as the calibration points, then calibrate again with more of them.",
+    "watch": "Measure again on more test points, or calibrate on more, before you rely on it.",
+    "test rows": "Measure again on rows that did not calibrate.",
+    "above": "Sets are safe but may be larger than needed: more calibration points shrink them.",
+    "too few": "Measure again on more labelled test points: these are too few to tell.",
+}
+_PARTS = {
+    None: "One threshold for all classes promises coverage over all of them together: a hard "
+    "class may be covered less. A calibration by label has a threshold for each.",
+    "label": "Each class has a threshold of its own.",
+    "group": "What is proved holds within each group, also where rows are in several.",
+}
+_SET = (
+    "A set holds every label that cannot be ruled out for a case at this level. Over many cases "
+    "like those of the calibration, {share} of the sets should hold the true label.",
+    "A set of one label is an answer; a set of several says which ones are still open; an empty "
+    "one says that no label fits.",
+)
+_INTERVAL = (
+    "An interval holds every value that cannot be ruled out for a case at this level. Over many "
+    "cases like those of the calibration, {share} should hold the true value.",
+    "A wide interval says that the model knows little about the case.",
+)
+
+
+def rule(word: str, nominal: float) -> str:
+    """Say what a verdict on coverage means."""
+    return _RULES[word].format(nominal, 1.5 * nominal - 0.5)
+
+
+def next_steps(verdict: str) -> list[str]:
+    """Say what to do after a verdict, which begins with one of the words."""
+    step = next(step for word, step in _NEXT.items() if verdict.lower().startswith(word))
+    return [step, "When labels of new cases arrive, watch their coverage: fedwqcp monitor."]
+
+
+def above(infinite: Sequence[str]) -> str:
+    """Say what a coverage above the nominal one comes from, at agents with infinite thresholds."""
+    if infinite:
+        return (
+            f"The threshold of {', '.join(infinite)} is infinite: its sets exclude nothing, and a "
+            "finite one needs more calibration points."
+        )
+    return "Sets are larger than needed, or the calibration points gave a high threshold by chance."
+
+
+def meaning(share: str, *, labels: bool) -> list[str]:
+    """Say what a set is, for who uses one."""
+    lines = [line.format(share=share) for line in (_SET if labels else _INTERVAL)]
+    return [*lines, "It is no statement on a single case, nor on cases of another kind."]
+
+
+def parts(by: str | None, kinds: str) -> str:
+    """Say what holds for each class or group, and how a table of them is read."""
+    return (
+        f"{_PARTS[by]} Coloured: the whole interval lies below what was asked for. Every line "
+        f"stands for at least ten people: smaller {kinds} are merged."
+    )
 
 
 def fallen(one: Any, *, counted: bool) -> str:

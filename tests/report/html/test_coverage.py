@@ -2,15 +2,13 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
-from changed import replace
 from fedwqcp.metrics import explained
 from fedwqcp.report.html.page import against_nominal
-from fedwqcp.report.html.rounds import AgentCoverage, coverage_verdict
+from fedwqcp.report.html.rounds import Coverage, coverage_verdict
 
 
 def measured(agent, coverage, low, high):
-    given = AgentCoverage("fcp", agent, coverage, low, high, "an interval", ())
-    return replace(given, explained=0.82)
+    return Coverage(agent, low, coverage, high, 0.9, "an interval", {}, explained=0.82)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +33,7 @@ def measured(agent, coverage, low, high):
     ],
 )
 def test_a_verdict_is_as_grave_as_its_gravest_agent(found, tone, word):
-    said = coverage_verdict("fcp", [measured(*one) for one in found], 0.9)
+    said = coverage_verdict("fcp", [measured(*one) for one in found])
     assert (said.tone, said.word) == (tone, word)
     assert "0.9" in said.text
     assert "(an interval)" in said.text

@@ -1,9 +1,7 @@
 import pytest
 
-from fedwqcp.report.html.page import (
-    against_nominal,
-    verdict_rule,
-)
+from fedwqcp.report.html.page import against_nominal
+from fedwqcp.words.coverage import rule
 
 
 @pytest.mark.parametrize(
@@ -20,4 +18,4 @@ from fedwqcp.report.html.page import (
 )
 def test_coverages_are_judged(low, high, nominal, judged):
     assert against_nominal(low, (low + high) / 2, high, nominal, 0.82) == judged
-    assert judged[1] in verdict_rule(judged[1], nominal).lower()
+    assert judged[1] in rule(judged[1], nominal).lower()

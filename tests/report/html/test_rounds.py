@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fedwqcp as fw
+from command_line import call_json
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method, choose_score
 from fedwqcp.federation.predict import calibration_of
@@ -12,8 +13,8 @@ from fedwqcp.federation.transport import folder as transport
 from fedwqcp.readers import load_outputs
 from fedwqcp.report import html
 from fedwqcp.report.html import ReportOptions, load_page, write
-from fedwqcp.report.html.page import verdict_rule
 from fedwqcp.wire.messages import Round
+from fedwqcp.words.coverage import rule
 from pages import Read
 
 NAMES = ("st-mary", "lakeside", "north")
@@ -89,7 +90,17 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     assert "Next steps" in said
     assert "calibration points 300" in said
     assert "patient" not in said
-    assert any(verdict_rule(word, 0.9) in said for word in ("too low", "watch", "on target"))
+    assert any(rule(word, 0.9) in said for word in ("too low", "watch", "on target"))
+
+
+def test_scripts_get_the_codes_of_what_a_page_notes(rounds):
+    cal = rounds / "st-mary-cal.npz"
+    facts = call_json(
+        *("report", rounds / "release.json", "--agent", "st-mary", "--outputs", cal),
+        *("--calibration", cal, "--out", rounds / "page.html"),
+    )
+    (note,) = facts["notes"]
+    assert (note["code"], note["agents"], note["rows"]) == ("calibration-rows", ["st-mary"], 300)
 
 
 def test_a_release_writes_its_report_from_python(tmp_path):
@@ -201,6 +212,21 @@ def test_overlapping_groups_are_rows_with_what_is_proved():
             "others": ("6", "0.857"),
         }.items()
     }
+
+
+def test_a_group_of_which_an_agent_has_no_points_proves_nothing_there():
+    rng = np.random.default_rng(2)
+
+    def site(*names):
+        probs = rng.dirichlet([1, 1], 90)
+        labels = [rng.choice(2, p=p) for p in probs]
+        return fw.Outputs(probs, labels, groups=[names[row % len(names)] for row in range(90)])
+
+    sites = {"a": site("f"), "b": site("f", "m")}
+    release = fw.calibrate(sites, alpha=0.1, by="group", score="lac")
+    (view,) = html.rounds.release_page(release, {"a": site("f", "m")}).views
+    (table,) = next(section for section in view.sections if section.key == "groups").blocks
+    assert {row[0]: row[1:3] for row in table.rows} == {"f": ("90", "0.9"), "m": ("0", "0")}
 
 
 def server_page(release):

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from fedwqcp._validation import named
 from fedwqcp.errors import InputError
+from fedwqcp.findings import Finding
 from fedwqcp.metrics import Rate
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "plain"]
@@ -65,12 +66,16 @@ class ReportOptions:
 
 @dataclass(frozen=True)
 class Page:
-    """A report: its kind and title, terms and origin as facts, and at least one view."""
+    """A report: its kind and title, terms and origin as facts, and at least one view.
+
+    ``findings`` are repeated on the terminal.
+    """
 
     kind: str
     title: str
     facts: Sequence[tuple[str, str]]
     views: Sequence[View]
+    findings: Sequence[Finding] = ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class View:
     """All about one dataset, or one level.
 
     ``verdicts`` are by method, ``method`` is the one that is chosen first. ``stand_in`` says what
-    the data are where they are not what their name says; ``notes`` are repeated on the terminal.
+    the data are where they are not what their name says.
     """
 
     title: str
@@ -88,7 +93,6 @@ class View:
     sections: Sequence[Section]
     stand_in: str = ""
     agents_title: str = "Agents"
-    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -234,18 +238,6 @@ def against_nominal(
     if low < nominal - (1 - nominal) / 2 - 1e-9:  # 0.85 is enough for 0.9
         return "plain", "too few cases to tell"
     return "good", "on target"
-
-
-def verdict_rule(word: str, nominal: float) -> str:
-    """Say what a word of `against_nominal` means."""
-    return {
-        "too low": f"Too low: the whole interval lies below {nominal:g}, further than chance takes "
-        "39 of 40 valid calibrations.",
-        "watch": f"Watch: the whole interval lies below {nominal:g}, as chance may bring about.",
-        "above nominal": f"Above nominal: the whole interval lies above {nominal:g}.",
-        "on target": f"On target: no part of the interval lies below {1.5 * nominal - 0.5:g}.",
-        "too few cases to tell": "Too few cases to tell: the interval is too wide.",
-    }[word]
 
 
 def name_list(names: Iterable[str]) -> str:

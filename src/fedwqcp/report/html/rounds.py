@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from math import inf
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +19,6 @@ from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.federation.advice import advise_on, promised_to_new_site
 from fedwqcp.federation.fingerprints import known_rows, points_of
 from fedwqcp.federation.inspection import (
-    infinite_parts,
     of_agent,
     of_data,
     of_points,
@@ -51,12 +52,12 @@ from fedwqcp.report.html.page import (
     number,
     sentence,
     threshold_range,
-    verdict_rule,
 )
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
+from fedwqcp.words import coverage as words
 from fedwqcp.words.findings import lines as told
 from fedwqcp.words.rounds import percent
 
@@ -80,83 +81,80 @@ _AVERAGING: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "g
 
 
 @dataclass(frozen=True)
-class AgentCoverage:
-    """What one method gave one agent: coverage with its interval (also in words) and mean size.
+class Coverage:
+    """The coverage of an agent, or of a class or group there, beside what was asked for.
 
-    ``facts`` stand on the agent's card; ``infinite`` is whether a threshold excludes nothing.
-    Chance of the calibration points explains a coverage of at least ``explained``: none, where the
-    interval counts it already.
+    ``interval`` is its interval in words; ``facts`` stand on the agent's card or in the row of the
+    class or group ``part``. ``infinite`` is whether a threshold excludes nothing. Chance of the
+    calibration points explains a coverage of at least ``explained``: none, where the interval
+    counts it already.
     """
 
-    method: str
     agent: str
-    coverage: float
     low: float
+    coverage: float
     high: float
+    nominal: float
     interval: str
-    facts: Sequence[tuple[str, str]]
-    infinite: bool = False
+    facts: Mapping[str, str]
     explained: float = 1.0
+    infinite: bool = False
+    part: str = ""
 
-    def judged(self, nominal: float) -> tuple[Tone, str]:
-        """Return the tone and the word of `against_nominal`."""
-        return against_nominal(self.low, self.coverage, self.high, nominal, self.explained)
+    @property
+    def judged(self) -> tuple[Tone, str]:
+        """The tone and the word of `against_nominal`."""
+        return against_nominal(self.low, self.coverage, self.high, self.nominal, self.explained)
 
 
 _JUDGED: tuple[tuple[str, Tone], ...] = (
-    ("too low", "bad"),
-    ("watch", "caution"),
-    ("above nominal", "plain"),
     ("too few cases to tell", "plain"),
+    ("above nominal", "plain"),
+    ("watch", "caution"),
+    ("too low", "bad"),
 )
-"""The words of `against_nominal` that a verdict names, the gravest first, and its tones."""
+"""The words of `against_nominal` that a verdict names, the gravest last, and its tones."""
 
 
-def coverage_verdict(method: str, found: Sequence[AgentCoverage], nominal: float) -> ViewVerdict:
+def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
     """Judge a method by the coverages that were measured at its agents."""
-    worst = min(found, key=lambda m: m.coverage)
-    if len(found) == 1:
-        text = f"{method} covers {worst.coverage:.3f} of {worst.agent}'s test points "
-    else:
-        mean = fmean(m.coverage for m in found)
-        text = f"{method} covers {mean:.3f} on average, {worst.coverage:.3f} at {worst.agent} "
-    text += f"({worst.interval}); {nominal:g} was asked for."
-    verdict = ViewVerdict("good", "On target", text)
-    for word, tone in reversed(_JUDGED):
-        own = [m for m in found if m.judged(nominal)[1] == word]
-        if not own:
+    worst, several = min(agents, key=lambda one: one.coverage), len(agents) > 1
+    mean = f"{fmean(one.coverage for one in agents):.3f} on average, " if several else ""
+    where = f"at {worst.agent}" if several else f"of {worst.agent}'s test points"
+    text = f"{method} covers {mean}{worst.coverage:.3f} {where} ({worst.interval}); "
+    verdict = ViewVerdict("good", "On target", f"{text}{worst.nominal:g} was asked for.")
+    for word, tone in _JUDGED:
+        names = [one.agent for one in agents if one.judged[1] == word]
+        if not names:
             continue
-        if len(found) > 1:
-            text += f" {word.capitalize()}: {name_list(m.agent for m in own)}."
+        text = verdict.text
+        if several:
+            text += f" {word.capitalize()}: {name_list(names)}."
         if word == "above nominal":
-            text += f" {sentence(_why_above(own), [m.agent for m in own])}"
-        where = "" if len(found) == 1 else f" at {len(own)} of {counted(len(found), 'agent')}"
+            infinite = [one.agent for one in agents if one.agent in names and one.infinite]
+            text += f" {words.above(infinite)}"
+        where = f" at {len(names)} of {counted(len(agents), 'agent')}" if several else ""
         verdict = ViewVerdict(tone, word.capitalize() + where, text)
-    return replace(verdict, text=text)
+    return verdict
 
 
-def _why_above(above: Sequence[AgentCoverage]) -> str:
-    """Say what a coverage above the nominal one may come from."""
-    if infinite := [m.agent for m in above if m.infinite]:
-        return (
-            f"the threshold of {', '.join(infinite)} is infinite: its sets exclude nothing, and a "
-            "finite one needs more calibration points"
-        )
-    return "sets are larger than needed, or the calibration points gave a high threshold by chance"
-
-
-def coverage_cards(found: Sequence[AgentCoverage], nominal: float, lead: str) -> Section:
-    """Return the agents as cards."""
+def coverage_cards(methods: Mapping[str, Sequence[Coverage]], lead: str) -> Section:
+    """Return the agents as cards, under each method."""
     groups: dict[str, list[Card]] = {}
-    for m in found:
-        start = max(0.0, min(nominal, *(o.low for o in found if o.method == m.method), 1.0) - 0.03)
-        bar = Bar(m.low, m.coverage, m.high, nominal, start)
-        card = Card(m.agent, *m.judged(nominal), f"{m.coverage:.3f}", "coverage", m.facts)
-        card = replace(card, interval=m.interval, bar=bar)
-        groups.setdefault(m.method, []).append(card)
-    rules = dict.fromkeys(verdict_rule(m.judged(nominal)[1], nominal) for m in found)
+    rules: dict[str, str] = {}
+    for method, agents in methods.items():
+        nominal = agents[0].nominal
+        start = max(0.0, min(nominal, *(one.low for one in agents)) - 0.03)
+        groups[method] = [_card(one, start) for one in agents]
+        rules |= {one.judged[1]: words.rule(one.judged[1], nominal) for one in agents}
     mark = f"The band is the interval, the mark the {nominal:g} that was asked for."
-    return Section("agents", "Coverage", " ".join([lead, mark, *rules]), [Cards(groups)])
+    return Section("agents", "Coverage", " ".join([lead, mark, *rules.values()]), [Cards(groups)])
+
+
+def _card(one: Coverage, start: float) -> Card:
+    bar = Bar(one.low, one.coverage, one.high, one.nominal, start)
+    figure, facts = f"{one.coverage:.3f}", list(one.facts.items())
+    return Card(one.agent, *one.judged, figure, "coverage", facts, one.interval, bar)
 
 
 # The page of a round ------------------------------------------------------------------------------
@@ -186,31 +184,26 @@ def round_page(path: Path, options: ReportOptions) -> Page | None:
             ),
         )
     if agent is None:
-        views = [_view(release, alpha, []) for alpha in round.alphas]
-        return _page(release, "the server's report", views, options.title, promise(release))
+        return _page(release, "the server's report", _views(release, []), options.title)
     if options.outputs is None:
         raise InputError("an agent's own report needs --agent and --outputs with labels")
     test = load_outputs(options.outputs, options.labels, round.classes)
     _check_test(test, "--outputs")
     again = options.calibration and load_outputs(options.calibration, classes=round.classes)
-    cases = [_case(release, agent, test, alpha, again or None) for alpha in round.alphas]
-    views = [_own_view(case) for case in cases]
-    promised = promise(cases[0].own, agent)
-    return _page(release, f"{agent}'s own report", views, options.title, promised)
+    case = _case(release, agent, test, again or None)
+    views = [_own_view(replace(case, alpha=alpha)) for alpha in round.alphas]
+    return _page(release, f"{agent}'s own report", views, options.title, case)
 
 
 def release_page(release: Release, tests: Mapping[str, Outputs], title: str = "") -> Page:
     """Return the page of a release, with coverage at the agents whose labelled tests are given."""
+    cases = []
     for agent, test in tests.items():
         release.record(agent)  # refuses an agent that is not of the round
         _check_test(test, f"tests of {agent!r}")
         check_ids(release.score, test)
-    named_tests = {agent: test.in_classes(release.round.classes) for agent, test in tests.items()}
-    views = [
-        _view(release, alpha, [_case(release, *one, alpha) for one in named_tests.items()])
-        for alpha in release.round.alphas
-    ]
-    return _page(release, "from Python", views, title, promise(release))
+        cases.append(_case(release, agent, test.in_classes(release.round.classes)))
+    return _page(release, "from Python", _views(release, cases), title)
 
 
 def _check_test(test: Outputs, what: str) -> None:
@@ -222,10 +215,11 @@ def _check_test(test: Outputs, what: str) -> None:
 
 
 def _page(
-    release: Release, whose: str, views: Sequence[View], title: str, promised: Sequence[str]
+    release: Release, whose: str, views: Sequence[View], title: str, case: _Case | None = None
 ) -> Page:
-    """Return a page that says which round it is of."""
+    """Return a page that says which round it is of, and what is promised to all or one agent."""
     round = release.round
+    lines = promise(case.predictor, case.agent) if case else promise(release)
     return Page(
         kind=f"fedwqcp round, {whose}",
         title=title or f"{round.method.name} with {len(round.agents)} agents",
@@ -236,11 +230,12 @@ def _page(
             ("Quorum", f"{round.quorum} of {len(round.agents)}"),
             ("Round trips", str(release.rounds)),
             *(
-                (name.capitalize(), sentence(told))
-                for name, _, told in (line.partition(": ") for line in promised)
+                (name.capitalize(), sentence(text))
+                for name, _, text in (line.partition(": ") for line in lines)
             ),
         ),
-        views=list(views),
+        views=views,
+        findings=case.findings if case else (),
     )
 
 
@@ -264,6 +259,14 @@ def _holds_release(file: Path) -> bool:
 
 
 # What the server knows ----------------------------------------------------------------------------
+
+
+def _views(release: Release, cases: Sequence[_Case]) -> list[View]:
+    """Return a view for each level."""
+    return [
+        _view(release, alpha, [replace(case, alpha=alpha) for case in cases])
+        for alpha in release.round.alphas
+    ]
 
 
 def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
@@ -290,7 +293,7 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     return View(f"alpha = {alpha:g}", round.agents, method, {method: verdict}, sections)
 
 
-def _verdict(release: Release, found: Mapping[str, Diagnosis]) -> ViewVerdict:
+def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdict:
     """Say who was used, what is grave, and what is not known here."""
     by, agents = release.round.by, len(release.agents)
     used = sum(word in ("used", "not asked") for word in statuses(release).values())
@@ -298,9 +301,9 @@ def _verdict(release: Release, found: Mapping[str, Diagnosis]) -> ViewVerdict:
         f"{used} of {counted(agents, 'agent')} were used" if release.rounds else "Nobody was asked"
     )
     text = f"{who}. What the sets cover is not known here: the server has no test data."
-    if unsafe := [part for part, own in found.items() if own.verdict == "unsafe"]:
-        where = f" in {len(unsafe)} of {counted(len(found), by)}" if by else ""
-        why = sentence(f"{by} {unsafe[0]}: {found[unsafe[0]]}" if by else str(found[unsafe[0]]))
+    if unsafe := {part: one for part, one in diagnoses.items() if one.verdict == "unsafe"}:
+        where = f" in {len(unsafe)} of {counted(len(diagnoses), by)}" if by else ""
+        why = _averaging(by, *next(iter(unsafe.items())))
         return ViewVerdict("bad", f"Averaging is unsafe{where}", f"{text} {why}")
     if used < agents:
         return ViewVerdict("caution", f"{agents - used} left out", text)
@@ -324,16 +327,20 @@ def _exchanged(release: Release, alpha: float, *, tested: bool) -> Section:
     return Section("exchanged", "What was sent", lead, [table.toned(tones, "status")])
 
 
-def _diagnosis(by: str | None, found: Mapping[str, Diagnosis]) -> list[Text]:
+def _diagnosis(by: str | None, diagnoses: Mapping[str, Diagnosis]) -> list[Text]:
     """Say what the summaries show of averaging, the gravest first."""
-    ranked = sorted(found.items(), key=lambda one: VERDICTS.index(one[1].verdict))
-    blocks = []
-    for part, own in ranked[:LINES]:
-        line = sentence(f"{by} {part}: {own}" if by else str(own))
-        blocks.append(Text([line], _AVERAGING[own.verdict], own.verdict))
+    ranked = sorted(diagnoses.items(), key=lambda item: VERDICTS.index(item[1].verdict))
+    blocks = [
+        Text([_averaging(by, part, one)], _AVERAGING[one.verdict], one.verdict)
+        for part, one in ranked[:LINES]
+    ]
     if len(ranked) > LINES:
         blocks.append(Text([f"Left out: {counted(len(ranked) - LINES, 'line')}."]))
     return blocks
+
+
+def _averaging(by: str | None, part: str, diagnosis: Diagnosis) -> str:
+    return sentence(f"{by} {part}: {diagnosis}" if by else str(diagnosis))
 
 
 # What an agent knows ------------------------------------------------------------------------------
@@ -341,51 +348,70 @@ def _diagnosis(by: str | None, found: Mapping[str, Diagnosis]) -> list[Text]:
 
 @dataclass(frozen=True)
 class _Case:
-    """One agent's data at one level: its sets on its labelled test points.
+    """One agent's labelled test points and their sets at one level.
 
     ``findings`` are what a reader must know of them.
     """
 
     release: Release
-    own: Predictor
+    predictor: Predictor
     agent: str
     alpha: float
     test: Outputs
-    sets: LabelSets | Intervals
-    threshold: Floats
     calibration: Calibration | None
     findings: tuple[Finding, ...]
 
-    @property
-    def notes(self) -> list[str]:
-        """What a reader must know of the test points, in sentences."""
-        return [sentence(line, [self.agent]) for line in told(self.findings)]
+    @cached_property
+    def sets(self) -> LabelSets | Intervals:
+        """The sets of the test points."""
+        return self.predictor.apply(self.test, self.alpha)
+
+    @cached_property
+    def threshold(self) -> Floats:
+        """The thresholds of the test points."""
+        groups = self.test.groups if self.release.round.by == "group" else None
+        return self.predictor.thresholds_of(groups, self.alpha, len(self.sets))
 
     @property
     def truth(self) -> Floats:
         """The true labels: test points without them were refused before."""
         return np.asarray(self.test.labels)
 
+    @property
+    def proved(self) -> float | None:
+        """The coverage that the agent's own points prove, where that is known."""
+        proved = proved_at(self.release.round, self.calibration, self.alpha)
+        return proved or self.release.proved(self.agent, self.alpha)
 
-def _case(
-    release: Release, agent: str, test: Outputs, alpha: float, again: Outputs | None = None
-) -> _Case:
-    """Make an agent's sets; its calibration data may be given once more."""
+    def points_of(self, part: str) -> int | None:
+        """Return how many calibration points a class or group has, where that is known."""
+        release, round = self.release, self.release.round
+        if part not in round.group_names:
+            return None
+        place, answers = round.group_names.index(part), release.received.get(self.agent)
+        if self.calibration is not None:
+            return part_of(round, self.calibration, place).n
+        if answers is None or round.by != "group":
+            return None
+        sent = answers[release.tasks_of(self.alpha, place)[0]]
+        return 0 if sent is None else sum(sent.sizes())
+
+
+def _case(release: Release, agent: str, test: Outputs, again: Outputs | None = None) -> _Case:
+    """Take an agent's test points; its calibration data may be given once more."""
+    round = release.round
     if isinstance(release.score, MultiLabel):
         raise InputError(
-            f"a report shows coverage, and {release.round.method.name} controls the false-negative "
+            f"a report shows coverage, and {round.method.name} controls the false-negative "
             "rate: leave the test points out and call release.measure (agent predict prints it too)"
         )
-    cal = None if again is None else calibration_of(release.round, again)
-    predictor = predictor_of(release, agent, cal)
-    sets = predictor.apply(test, alpha)
-    groups = test.groups if release.round.by == "group" else None
-    threshold = predictor.thresholds_of(groups, alpha, len(sets))
+    cal = None if again is None else calibration_of(round, again)
     known = known_rows(release, agent, test, again)
     findings = (*([replace(known, agents=(agent,))] if known else ()), *of_agent(release, agent))
     if cal is not None:
-        findings += (*of_data(agent, again, cal), *of_points(Plan.of(release.round), agent, cal))
-    return _Case(release, predictor, agent, alpha, test, sets, threshold, cal, findings)
+        findings += (*of_data(agent, again, cal), *of_points(Plan.of(round), agent, cal))
+    predictor = predictor_of(release, agent, cal)
+    return _Case(release, predictor, agent, round.alphas[0], test, cal, findings)
 
 
 def _own_view(case: _Case) -> View:
@@ -396,153 +422,100 @@ def _own_view(case: _Case) -> View:
     if not case.release.rounds:
         sent = "Nothing was sent: every agent used its own threshold."
     sections.append(Section("exchanged", "What was sent", "", [Text([sent])]))
-    title = f"alpha = {case.alpha:g}"
-    return View(title, [case.agent], method, {method: verdict}, sections, notes=case.notes)
+    return View(f"alpha = {case.alpha:g}", [case.agent], method, {method: verdict}, sections)
 
 
 def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Section]]:
     """Return the verdict on coverage, and what it rests on."""
     first = cases[0]
-    coverages, nominal = [_coverage(case) for case in cases], 1 - first.alpha
-    parts = [_parts(case) for case in cases]
-    verdict = _judged(coverages, cases, [part for lines in parts for part in lines])
+    agents, parts = [_coverage(case) for case in cases], [_parts(case) for case in cases]
+    verdict = _judged(agents, cases, list(chain(*parts)))
     lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
-    steps = [_NEXT[next(word for word in _NEXT if verdict.word.lower().startswith(word))]]
-    steps.append("When labels of new cases arrive, watch their coverage: fedwqcp monitor.")
+    labels = isinstance(first.sets, LabelSets)
+    share = percent(first.proved or 1 - first.alpha)
+    meaning = words.meaning(f"{'at least' if first.proved else 'about'} {share}", labels=labels)
     sections = [
-        Section("next", "What to do next", "", [Text(steps, title="Next steps")]),
-        coverage_cards(coverages, nominal, lead),
+        Section(
+            "next",
+            "What to do next",
+            "",
+            [Text(words.next_steps(verdict.word), title="Next steps")],
+        ),
+        coverage_cards({first.release.round.method.name: agents}, lead),
         *_parts_section(cases, parts),
-        _meaning(first),
+        Section("meaning", "What a set means", "", [Text(meaning)]),
     ]
-    if notes := [note for case in cases for note in case.notes]:
+    if notes := [sentence(line, [case.agent]) for case in cases for line in told(case.findings)]:
         sections.insert(1, Section("notes", "What to look at", "", [Text(notes, "caution")]))
     return verdict, sections
 
 
-_NEXT = {
-    "on target": "Use the sets: coverage is as asked for.",
-    "too low": (
-        "Do not rely on these sets yet. Check that test points come from the same patients, "
-        "devices and labels as the calibration points, then calibrate again with more of them."
-    ),
-    "watch": "Measure again on more test points, or calibrate on more, before you rely on it.",
-    "test rows": "Measure again on rows that did not calibrate.",
-    "above": "Sets are safe but may be larger than needed: more calibration points shrink them.",
-    "too few": "Measure again on more labelled test points: these are too few to tell.",
-}
-"""By how a verdict begins: the next step."""
-
-
-def _meaning(case: _Case) -> Section:
-    """Say what a set is, in words for who uses one."""
-    least = _proved(case)
-    share = f"at least {percent(least)}" if least else f"about {percent(1 - case.alpha)}"
-    if isinstance(case.sets, LabelSets):
-        lines = (
-            "A set holds every label that cannot be ruled out for a case at this level. Over many "
-            f"cases like those of the calibration, {share} of the sets should hold the true label.",
-            "A set of one label is an answer; a set of several says which ones are still open; an "
-            "empty one says that no label fits.",
-        )
-    else:
-        lines = (
-            "An interval holds every value that cannot be ruled out for a case at this level. "
-            f"Over many cases like those of the calibration, {share} should hold the true value.",
-            "A wide interval says that the model knows little about the case.",
-        )
-    caution = "It is no statement on a single case, nor on cases of another kind."
-    return Section("meaning", "What a set means", "", [Text([*lines, caution])])
-
-
 def _judged(
-    found: Sequence[AgentCoverage], cases: Sequence[_Case], parts: Sequence[_CoveredPart]
+    agents: Sequence[Coverage], cases: Sequence[_Case], parts: Sequence[Coverage]
 ) -> ViewVerdict:
     """Return the verdict on coverage; a caution where test rows look like calibration rows.
 
     In a round with a threshold for each label or group, each of them is judged too.
     """
-    verdict = coverage_verdict(found[0].method, found, 1 - cases[0].alpha)
-    by, gravity = cases[0].release.round.by, ("good", "plain", "caution", "bad")
-    low = [one for one in parts if one.word in ("too low", "watch", "too few cases to tell")]
-    worst: Tone = max((one.tone for one in low), key=gravity.index, default="good")
-    if by and gravity.index(worst) > gravity.index(verdict.tone):
-        own = [one for one in low if one.tone == worst]
+    round, gravity = cases[0].release.round, ("good", "plain", "caution", "bad")
+    verdict, by = coverage_verdict(round.method.name, agents), round.by
+    low = [part for part in parts if part.judged[1] not in ("on target", "above nominal")]
+    tone: Tone = max((part.judged[0] for part in low), key=gravity.index, default="good")
+    if by and gravity.index(tone) > gravity.index(verdict.tone):
+        low = [part for part in low if part.judged[0] == tone]
         names = name_list(
-            (f"{one.agent}'s " if len(cases) > 1 else "")
-            + f"{one.name} ({one.rate.coverage:.3f}, {interval(one.rate)})"
-            for one in own
+            (f"{part.agent}'s " if len(cases) > 1 else "")
+            + f"{part.part} ({part.coverage:.3f}, {part.interval})"
+            for part in low
         )
-        text = f"{verdict.text} Each {by} has its own threshold; {own[0].word}: {names}."
-        where = f"in {len(own)} of {counted(len(parts), by)}"
-        verdict = ViewVerdict(worst, f"{own[0].word.capitalize()} {where}", text)
+        word = low[0].judged[1]
+        text = f"{verdict.text} Each {by} has its own threshold; {word}: {names}."
+        where = f"in {len(low)} of {counted(len(parts), by)}"
+        verdict = ViewVerdict(tone, f"{word.capitalize()} {where}", text)
     for case in cases:
-        groups, round = case.test.groups, case.release.round
-        if infinite_parts(round, case.threshold, groups):
-            infinite = told(of_thresholds(round, case.threshold, groups))[0]
-            verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {infinite}")
-    if said := told(f for case in cases for f in case.findings if f.code == "calibration-rows"):
-        text = " ".join([verdict.text, *said])
+        if by and (infinite := told(of_thresholds(round, case.threshold, case.test.groups))):
+            verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {infinite[0]}")
+    if rows := told(f for case in cases for f in case.findings if f.code == "calibration-rows"):
+        text = " ".join([verdict.text, *rows])
         return ViewVerdict("caution", "Test rows like calibration rows", text)
     return verdict
 
 
-def _coverage(case: _Case) -> AgentCoverage:
-    release, calibration = case.release, case.calibration
-    measured = metrics.measure(case.agent, case.sets, case.truth)
+def _coverage(case: _Case) -> Coverage:
+    """Return the coverage of an agent on its test points."""
+    release, calibration, by = case.release, case.calibration, case.release.round.by
+    rate = metrics.measure(case.agent, case.sets, case.truth)
     points = calibration.n if calibration else points_of(release, case.agent)
-    floor = _proved(case)
-    flat = np.unique(case.threshold).tolist()
-    labels = isinstance(case.sets, LabelSets)
-    one = float(np.mean(case.sets.sizes() == 1)) if labels else None
-    return AgentCoverage(
-        method=release.round.method.name,
-        agent=case.agent,
-        coverage=measured.coverage,
-        low=measured.low,
-        high=measured.high,
-        interval=interval(measured),
-        facts=(
-            ("mean size", number(measured.size)),
-            *((("sets of one label", f"{one:.1%}"),) if one is not None else ()),
-            ("empty sets", f"{measured.empty:.1%}"),
-            ("test points", f"{measured.n:,}"),
-            *(() if points is None else (("calibration points", f"{points:,}"),)),
-            *(() if floor is None else (("coverage proved", rounded_down(floor)),)),
-            ("threshold", threshold_range(flat, release.round.by)),
-            ("its answer", release.status(case.agent)),
-        ),
-        infinite=flat == [inf] if release.round.by else inf in flat,
-        explained=explained(measured.n, points, case.alpha),
-    )
+    thresholds = np.unique(case.threshold).tolist()
+    facts = {"mean size": number(rate.size)}
+    if isinstance(case.sets, LabelSets):
+        facts["sets of one label"] = f"{np.mean(case.sets.sizes() == 1):.1%}"
+    facts |= {"empty sets": f"{rate.empty:.1%}", "test points": f"{rate.n:,}"}
+    if points is not None:
+        facts["calibration points"] = f"{points:,}"
+    if case.proved is not None:
+        facts["coverage proved"] = rounded_down(case.proved)
+    facts["threshold"] = threshold_range(thresholds, by)
+    facts["its answer"] = release.status(case.agent)
+    infinite = thresholds == [inf] if by else inf in thresholds
+    return replace(_of_rate(case, rate, points, facts), infinite=infinite)
 
 
-def _proved(case: _Case) -> float | None:
-    """Return the coverage that the agent's own points prove, where that is known."""
-    proved = proved_at(case.release.round, case.calibration, case.alpha)
-    return proved or case.release.proved(case.agent, case.alpha)
+def _of_rate(
+    case: _Case, rate: Rate, points: int | None, facts: Mapping[str, str], part: str = ""
+) -> Coverage:
+    """Judge a rate by what was asked for, and by what chance of so many points explains."""
+    least, ends = explained(rate.n, points, case.alpha), (rate.low, rate.coverage, rate.high)
+    text = interval(rate)
+    return Coverage(case.agent, *ends, 1 - case.alpha, text, facts, least, part=part)
 
 
-@dataclass(frozen=True)
-class _CoveredPart:
-    """The coverage of one class or group at one agent; ``points`` calibrated it, where known."""
-
-    agent: str
-    name: str
-    rate: Rate
-    tone: Tone
-    word: str
-    points: int | None
-    proved: float | None
-
-
-def _parts(case: _Case) -> list[_CoveredPart]:
+def _parts(case: _Case) -> list[Coverage]:
     """Return the coverage of the classes, or of the groups of a round by group, lowest first.
 
-    Where they have thresholds of their own they are judged with what chance explains; merged ones,
-    and those of unknown sizes, count as small.
+    Merged ones, and those of unknown sizes, count as small.
     """
-    round, sets, nominal = case.release.round, case.sets, 1 - case.alpha
+    round, sets = case.release.round, case.sets
     rates: list[tuple[str, Rate]] = []
     if round.by == "group" and case.test.groups is not None:
         by_group = metrics.by_group(sets, case.truth, case.test.groups)
@@ -550,70 +523,40 @@ def _parts(case: _Case) -> list[_CoveredPart]:
     elif isinstance(sets, LabelSets):
         names = sets.classes or tuple(map(str, range(sets.mask.shape[1])))
         rates = list(zip(names, metrics.by_class(sets, case.truth), strict=True))
-    sizes, plan, parts = dict(_sizes(case)), Plan.of(round), []
+    parts = []
     for name, rate in _merged(rates):
-        n = sizes.get(name)
-        least = explained(rate.n, n, case.alpha)
-        tone, word = against_nominal(rate.low, rate.coverage, rate.high, nominal, least)
-        if round.by is None:  # nothing is promised of a class
-            tone = "caution" if rate.high < nominal else "plain"
-        proved = None if n is None else plan.proved(n, case.alpha)
-        parts.append(_CoveredPart(case.agent, name, rate, tone, word, n, proved))
+        n = case.points_of(name)
+        proved = None if n is None else Plan.of(round).proved(n, case.alpha)
+        facts = {
+            "calibration points": "" if n is None else f"{n:,}",
+            "proved": "" if proved is None else rounded_down(proved),
+            "test points": f"{rate.n:,}",
+            "coverage": f"{rate.coverage:.3f}",
+            "exact 95 % interval": f"{rate.low:.3f} to {rate.high:.3f}",
+        }
+        parts.append(_of_rate(case, rate, n, facts, name))
     return parts
 
 
-def _sizes(case: _Case) -> Iterator[tuple[str, int]]:
-    """Yield how many calibration points each label or group has, where that is known."""
-    release, round, cal = case.release, case.release.round, case.calibration
-    answers = release.received.get(case.agent)
-    for part, name in enumerate(round.group_names):
-        if cal is not None:
-            yield name, part_of(round, cal, part).n
-        elif answers is not None and round.by == "group":
-            sent = answers[release.tasks_of(case.alpha, part)[0]]
-            assert sent is not None  # an agent that answered
-            yield name, sum(sent.sizes())
-
-
-def _parts_section(
-    cases: Sequence[_Case], found: Sequence[Sequence[_CoveredPart]]
-) -> list[Section]:
+def _parts_section(cases: Sequence[_Case], parts: Sequence[Sequence[Coverage]]) -> list[Section]:
     """Return a table of the coverage of classes or groups, lowest first."""
-    by, several = cases[0].release.round.by, len(cases) > 1
+    by = cases[0].release.round.by
     kind, title = ("group", "Groups") if by == "group" else ("class", "Classes")
-    parts = [part for own in found if by or len(own) > 1 for part in own[:LINES]]
-    if not parts:
+    shown = [part for lines in parts if by or len(lines) > 1 for part in lines[:LINES]]
+    if not shown:
         return []
-    said = {
-        None: "One threshold for all classes promises coverage over all of them together: a hard "
-        "class may be covered less. A calibration by label has a threshold for each.",
-        "label": "Each class has a threshold of its own.",
-        "group": "What is proved holds within each group, also where rows are in several.",
-    }[by]
-    said += (
-        " Coloured: the whole interval lies below what was asked for. Every line stands for at "
-        f"least ten people: smaller {title.lower()} are merged."
-    )
-    if left := sum(len(own[LINES:]) for own in found):
-        said += f" Left out: {counted(left, 'line')} with higher coverage."
-    rows = [
-        (
-            *((part.agent,) if several else ()),
-            part.name,
-            "" if part.points is None else f"{part.points:,}",
-            "" if part.proved is None else rounded_down(part.proved),
-            f"{part.rate.n:,}",
-            f"{part.rate.coverage:.3f}",
-            f"{part.rate.low:.3f} to {part.rate.high:.3f}",
-        )
-        for part in parts
+    lead = words.parts(by, title.lower())
+    if left := sum(len(lines[LINES:]) for lines in parts):
+        lead += f" Left out: {counted(left, 'line')} with higher coverage."
+    whose, agents = (["agent"], 0) if len(cases) > 1 else ([], None)
+    columns = [*whose, kind, *shown[0].facts]
+    rows = [[part.agent] * len(whose) + [part.part, *part.facts.values()] for part in shown]
+    table = Table(title.lower(), f"Coverage by {kind}, lowest first", columns, rows, agents)
+    tones: list[Tone] = [  # nothing is promised of a class under one threshold for all
+        part.judged[0] if by else "caution" if part.high < part.nominal else "plain"
+        for part in shown
     ]
-    columns = [*(["agent"] if several else []), kind, "calibration points", "proved"]
-    columns += ["test points", "coverage", "exact 95 % interval"]
-    caption, agents = f"Coverage by {kind}, lowest first", 0 if several else None
-    table = Table(title.lower(), caption, columns, rows, agents)
-    table = table.toned([part.tone for part in parts], "coverage").filled()
-    return [Section(title.lower(), title, said, [table])]
+    return [Section(title.lower(), title, lead, [table.toned(tones, "coverage").filled()])]
 
 
 def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
@@ -623,7 +566,7 @@ def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
     total then says nothing of fewer than ten people either.
     """
     few, n, hits, lines = [], 0, 0, []
-    for name, rate in sorted(rates, key=lambda one: one[1].n):
+    for name, rate in sorted(rates, key=lambda item: item[1].n):
         if rate.n and (rate.n < MIN_COUNT or 0 < n < MIN_COUNT):
             few.append(name)
             n, hits = n + rate.n, hits + rate.hits
