@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ import typer
 from fedwqcp._io import check_file_name, read
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.metrics import MIN_COUNT, Rate
+from fedwqcp.metrics import MIN_COUNT
 from fedwqcp.monitor import (
     BatchCounts,
     Monitor,
@@ -25,6 +25,7 @@ from fedwqcp.monitor import (
     save_monitor,
 )
 from fedwqcp.monitor.state import record_of
+from fedwqcp.monitor.tables import batch_row, gravest, standing_row
 from fedwqcp.scores import LabelScore
 from fedwqcp.serve import parse
 from fedwqcp.words import coverage as words
@@ -270,56 +271,32 @@ def _lines(
         yield "  calibrate again on rows labelled since, then `fedwqcp monitor recalibrated`"
 
 
-def _row(*cells: str) -> str:
-    """Return a line of a table, of at most 80 columns."""
-    name, rows, coverage, interval, extra, state, inputs = cells
-    name = name if len(name) <= 16 else f"{name[:15]}…"
-    return (
-        f"{name:<16} {rows:>9} {coverage:>8} {interval:<14} {extra:>9} {state:<8} {inputs}".rstrip()
-    )
-
-
 def _batch_table(monitor: Monitor, agent: str) -> Iterator[str]:
     """Show the latest batches of an agent, then all its rows since the calibration."""
-    whole, site = monitor.standings(agent)[0], monitor.sites[agent]
+    whole, batches = monitor.standings(agent)[0], monitor.sites[agent].batches[-BATCHES:]
     yield f"{agent}: alarms when coverage falls below {whole.floor:.3f}"
-    yield _row("batch", "rows", "coverage", "95 % interval", "mean size", "state", "inputs")
-    for one in site.batches[-BATCHES:]:
-        rate = Rate(n=one.n, hits=one.hits)
-        few = one.n < MIN_COUNT
-        yield _row(
-            one.name,
-            f"{one.n:,}" if one.n else "-",
-            "-" if few else f"{rate.coverage:.3f}",
-            "-" if few else f"{rate.low:.3f} to {rate.high:.3f}",
-            "-" if one.size is None or few else f"{one.size:.3g}",
-            one.state or "-",
-            one.inputs,
-        )
-    yield _total("all rows", whole, "")
+    rows = [*map(batch_row, batches), {**_row(whole), "batch": "all rows"}]
+    yield from _lines_of(rows, "batch", "mean size")
 
 
 def _agent_table(monitor: Monitor) -> Iterator[str]:
     """Show one line for each agent, the gravest first."""
-    yield _row("agent", "rows", "coverage", "95 % interval", "last 4", "state", "inputs")
-    grave = ("alarm", "watch", "too few", "ok")
-    wholes = [one for one in monitor.standings() if one.label is None]
-    for one in sorted(wholes, key=lambda one: grave.index(one.state)):
-        few = one.recent_n < MIN_COUNT
-        yield _total(one.agent, one, "-" if few else f"{one.recent_hits / one.recent_n:.3f}")
+    agents = gravest(one for one in monitor.standings() if one.label is None)
+    yield from _lines_of([_row(one) for one in agents], "agent", "last 4 batches")
 
 
-def _total(name: str, one: Standing, extra: str) -> str:
-    few = one.n < MIN_COUNT
-    return _row(
-        name,
-        f"{one.n:,}",
-        "-" if few else f"{one.coverage:.3f}",
-        "-" if few else f"{one.low:.3f} to {one.high:.3f}",
-        extra,
-        one.state,
-        one.inputs,
-    )
+def _row(one: Standing) -> dict[str, str]:
+    return {**standing_row(one), "rows": f"{one.n:,}", "inputs": one.inputs}
+
+
+def _lines_of(rows: Iterable[Mapping[str, str]], name: str, number: str) -> Iterator[str]:
+    """Return a table of at most 80 columns."""
+    columns = {name: "<16", "rows": ">9", "coverage": ">8", "95 % interval": "<14", number: ">9"}
+    columns |= {"state": "<8", "inputs": "<"}
+    for row in ({column: column.removesuffix(" batches") for column in columns}, *rows):
+        cells = ["-" if row[column] == "?" else row[column] for column in columns]
+        cells[0] = cells[0] if len(cells[0]) <= 16 else f"{cells[0][:15]}…"
+        yield " ".join(map(format, cells, columns.values())).rstrip()
 
 
 def _openmetrics(standings: Sequence[Standing]) -> str:

@@ -1,8 +1,8 @@
 """Reports as one HTML file: what was agreed, who is covered, what was sent.
 
-`load_page` turns a round or a monitor into a `Page` (``rounds``, ``monitor``); ``render`` turns a
-page into HTML and knows nothing of where it came from. A new kind of report is one module and one
-line in `KINDS`.
+`load_page` turns a round or a monitor into a `Page` (``rounds``, ``after_release``); ``render``
+turns a page into HTML and knows nothing of where it came from. A new kind of report is one module
+and one line in `KINDS`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fedwqcp._io import exists, is_file, read, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.release import Release
 from fedwqcp.outputs import Outputs
-from fedwqcp.report.html import monitor, rounds
+from fedwqcp.report.html import after_release, rounds
 from fedwqcp.report.html.page import Page, ReportOptions
 from fedwqcp.report.html.render import require_report, to_html
 from fedwqcp.wire.codec import mistaken_for
 
 KINDS: dict[str, Callable[[Path, ReportOptions], Page | None]] = {
     "a closed round (its release or record, or a folder with a record)": rounds.round_page,
-    "a monitor's state": monitor.monitor_page,
+    "a monitor's state": after_release.monitor_page,
 }
 """What a report can be made of, tried in this order: None where a path holds something else."""
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
-from typing import TypeAlias
 
 from fedwqcp._io import is_file, read
 from fedwqcp.errors import InputError
-from fedwqcp.metrics import MIN_COUNT, Rate
-from fedwqcp.monitor import BatchCounts, Monitor, Standing, load_monitor
+from fedwqcp.metrics import MIN_COUNT
+from fedwqcp.monitor import Monitor, Standing, load_monitor
+from fedwqcp.monitor.tables import gravest, hidden_classes, merged_steps, standing_row
 from fedwqcp.report.html.page import (
     Bar,
     Block,
@@ -31,10 +29,6 @@ from fedwqcp.report.html.page import (
 )
 from fedwqcp.words import coverage as words
 
-Hidden: TypeAlias = frozenset[tuple[str, int | str | None]]
-"""Agents and classes whose counts are not shown."""
-
-
 _ONLY = "coverage"
 """A monitor has no methods to choose from; this stands for one."""
 
@@ -48,7 +42,6 @@ STEPS = 60
 
 
 _TONES: dict[str, Tone] = {"alarm": "bad", "watch": "caution", "too few": "plain", "ok": "good"}
-"""The states, the gravest first."""
 
 
 def monitor_page(path: Path, options: ReportOptions) -> Page | None:
@@ -58,13 +51,12 @@ def monitor_page(path: Path, options: ReportOptions) -> Page | None:
     options.refuse_data("a monitor")  # which keeps counts alone
     monitor = load_monitor(path)
     terms, standings = monitor.terms, monitor.standings()
-    agents = _gravest([one for one in standings if one.label is None])
-    classes = [one for one in standings if one.label is not None]
-    hidden = _hidden(classes)
+    agents = gravest(one for one in standings if one.label is None)
+    hidden = hidden_classes(standings)
     steps = _next_steps(standings, hidden, path.name, monitor)
     sections = [steps, _agents(agents, monitor), _history(agents, monitor)]
-    if classes:
-        sections.append(_classes(classes, hidden))
+    if classes := gravest((one for one in standings if one.label is not None), hidden):
+        sections.append(_classes(classes, hidden, monitor))
     facts = [("Promised", f"coverage {1 - terms.alpha:g} (alpha = {terms.alpha:g})")]
     facts += [("Any false alarm, ever", f"probability {terms.delta:g} at most")]
     view = View(
@@ -86,23 +78,12 @@ def _holds_state(path: Path) -> bool:
         return False
 
 
-def _gravest(standings: Sequence[Standing], hidden: Hidden = frozenset()) -> list[Standing]:
-    """Sort by state, then by evidence; the place of what is hidden tells nothing."""
-
-    def _order(one: Standing) -> tuple[int, bool, float]:
-        few = one.n < MIN_COUNT or (one.agent, one.label) in hidden
-        evidence = 0.0 if few else one.bar - one.evidence
-        return list(_TONES).index(one.state), few, evidence
-
-    return sorted(standings, key=_order)
-
-
 def _verdict(
-    agents: Sequence[Standing], standings: Sequence[Standing], hidden: Hidden
+    agents: Sequence[Standing], standings: Sequence[Standing], hidden: Container[Standing]
 ) -> ViewVerdict:
     """Say in a sentence or two where coverage holds."""
     of = counted(len(agents), "agent")
-    alarms = _gravest([one for one in standings if one.state == "alarm"], hidden)
+    alarms = gravest([one for one in standings if one.state == "alarm"], hidden)
     changed = [one.agent for one in agents if one.inputs == "alarm"]
     watch = dict.fromkeys(one.agent for one in standings if one.state == "watch")
     if alarms:
@@ -128,11 +109,6 @@ def _verdict(
 
 
 def _agents(agents: Sequence[Standing], monitor: Monitor) -> Section:
-    columns = (
-        *("agent", "state", "rows", "coverage", "95 % interval", "last 4 batches", "mean size"),
-        *("limit", "dropped since", "inputs"),
-    )
-    rows = [_agent_row(one, monitor.sites[one.agent].batches) for one in agents]
     lead = (
         "The limit is the promised coverage less a tolerance for chance in the calibration. Alarm: "
         "coverage has fallen below it. Watch: a whole 95 % interval lies below it, of all rows, "
@@ -140,28 +116,24 @@ def _agents(agents: Sequence[Standing], monitor: Monitor) -> Section:
         "a miss could show that coverage holds. Inputs are tested without labels and say nothing "
         "of coverage."
     )
-    table = Table("agents", "All rows since the last calibration", columns, rows, agents=0)
-    tones = [_TONES[one.state] for one in agents]
-    return Section("agents", "Agents", lead, [table.toned(tones, "state", "coverage").filled()])
+    table = _table("agents", "All rows since the last calibration", agents, monitor)
+    return Section("agents", "Agents", lead, [table])
 
 
-def _agent_row(one: Standing, batches: Sequence[BatchCounts]) -> tuple[str, ...]:
-    sized = [(b.n, b.size) for b in batches if b.calibration == one.calibration and b.size]
-    points = sum(n for n, _ in sized)
-    size = sum(n * size for n, size in sized) / points if points >= MIN_COUNT else None
-    recent = f"{one.recent_hits / one.recent_n:.3f}" if one.recent_n >= MIN_COUNT else "?"
-    changed = f"changed since {one.inputs_since}" if one.inputs_since else one.inputs
-    return (
-        *(one.agent, one.state, *_counts(one), recent, "" if size is None else f"{size:.3g}"),
-        *(f"{one.floor:.3f}", one.since, changed),
-    )
-
-
-def _counts(one: Standing, *, hidden: bool = False) -> tuple[str, str, str]:
-    """Return rows, coverage and interval; nothing of fewer than ten rows."""
-    if hidden or one.n < MIN_COUNT:
-        return ("under 10" if 0 < one.n < MIN_COUNT else "?" if one.n else "0", "?", "?")
-    return f"{one.n:,}", f"{one.coverage:.3f}", f"{one.low:.3f} to {one.high:.3f}"
+def _table(
+    name: str,
+    caption: str,
+    standings: Sequence[Standing],
+    monitor: Monitor,
+    hidden: Container[Standing] = (),
+) -> Table:
+    """Return a table of standings, with the state and coverage of each in its colour."""
+    rows = [
+        standing_row(one, monitor.sites[one.agent].batches, hidden=one in hidden)
+        for one in standings
+    ]
+    table = Table(name, caption, [*rows[0]], [[*row.values()] for row in rows], agents=0)
+    return table.toned([_TONES[one.state] for one in standings], "state", "coverage").filled()
 
 
 def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
@@ -171,7 +143,7 @@ def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
     bars: list[Bar] = []
     tones: list[Tone] = []
     for one in agents:
-        for name, rate, state in list(_steps(monitor.sites[one.agent].batches))[-STEPS:]:
+        for name, rate, state in list(merged_steps(monitor.sites[one.agent].batches))[-STEPS:]:
             ends = f"{rate.low:.3f} to {rate.high:.3f}"
             rows.append((one.agent, name, f"{rate.n:,}", f"{rate.coverage:.3f}", ends, state))
             bars.append(Bar(rate.low, rate.coverage, rate.high, one.floor, 0.0))
@@ -186,77 +158,21 @@ def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
     return Section("history", "Coverage by batch", lead, [table])
 
 
-def _steps(batches: Sequence[BatchCounts]) -> Iterator[tuple[str, Rate, str]]:
-    """Give an agent's batches with their coverage, merged until each step has ten rows."""
-    for _, batches_of in groupby(batches, key=lambda one: one.calibration):
-        steps: list[list[BatchCounts]] = []
-        for one in batches_of:
-            if steps and _rows(steps[-1]) < MIN_COUNT:
-                steps[-1].append(one)
-            elif one.n:
-                steps.append([one])
-        if len(steps) > 1 and _rows(steps[-1]) < MIN_COUNT:
-            last = steps.pop()
-            steps[-1] += last
-        for step in steps:
-            rate = Rate(n=_rows(step), hits=sum(one.hits for one in step))
-            if rate.n >= MIN_COUNT:
-                first, last_name = step[0].name, step[-1].name
-                name = first if len(step) == 1 else f"{first} to {last_name}"
-                yield name, rate, step[-1].state
-
-
-def _rows(step: Sequence[BatchCounts]) -> int:
-    return sum(one.n for one in step)
-
-
-def _classes(classes: Sequence[Standing], hidden: Hidden) -> Section:
-    ranked, one_of, by = _gravest(classes, hidden), "class", "label"
-    if isinstance(ranked[0].label, str):
-        one_of = by = "group"
-    rows = [
-        (
-            *(one.agent, str(one.label), one.state),
-            *_counts(one, hidden=(one.agent, one.label) in hidden),
-            *(f"{one.floor:.3f}", one.since),
-        )
-        for one in ranked[:LINES]
-    ]
-    left = len(ranked) - len(rows)
+def _classes(classes: Sequence[Standing], hidden: Container[Standing], monitor: Monitor) -> Section:
+    one_of, by = ("group", "group") if isinstance(classes[0].label, str) else ("class", "label")
     lead = (
         f"Each {one_of} has a test of its own. Only a calibration by {by} promises coverage within "
         f"each {one_of}. Counts of fewer than ten rows are left out, and those of another {one_of} "
         "where they would follow from the total."
-        + (f" {counted(left, 'line')} with less evidence are left out." if left else "")
     )
-    columns = ("agent", one_of, "state", "rows", "coverage", "95 % interval", "limit")
-    table = Table("classes", "The gravest first", (*columns, "dropped since"), rows, agents=0)
-    tones = [_TONES[one.state] for one in ranked[:LINES]]
-    return Section(
-        "classes",
-        "Groups" if by == one_of else "Classes",
-        lead,
-        [table.toned(tones, "state", "coverage")],
-    )
-
-
-def _hidden(classes: Sequence[Standing]) -> Hidden:
-    """Return the classes whose counts are not shown.
-
-    Those with few rows; where they have fewer than ten together, also the next larger class of the
-    agent: what the others leave of its total would tell them.
-    """
-    rows: Counter[str] = Counter()
-    hidden = set()
-    for one in sorted(classes, key=lambda one: one.n):
-        if one.n < MIN_COUNT or 0 < rows[one.agent] < MIN_COUNT:
-            rows[one.agent] += one.n
-            hidden.add((one.agent, one.label))
-    return frozenset(hidden)
+    if left := len(classes[LINES:]):
+        lead += f" {counted(left, 'line')} with less evidence are left out."
+    table = _table("classes", "The gravest first", classes[:LINES], monitor, hidden)
+    return Section("classes", "Groups" if by == one_of else "Classes", lead, [table])
 
 
 def _next_steps(
-    standings: Sequence[Standing], hidden: Hidden, name: str, monitor: Monitor
+    standings: Sequence[Standing], hidden: Container[Standing], name: str, monitor: Monitor
 ) -> Section:
     """Return the alarms that stand, and what to do."""
     alarms = [one for one in standings if one.state == "alarm"]
@@ -286,6 +202,6 @@ def _next_steps(
     return Section("alarms", "What to do next", lead, blocks)
 
 
-def _fallen(one: Standing, hidden: Hidden) -> str:
-    counted = min(one.n, one.since_n) >= MIN_COUNT and (one.agent, one.label) not in hidden
+def _fallen(one: Standing, hidden: Container[Standing]) -> str:
+    counted = min(one.n, one.since_n) >= MIN_COUNT and one not in hidden
     return sentence(words.fallen(one, counted=counted), [one.agent])

@@ -6,7 +6,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.monitor import Monitor, MonitorTerms, save_monitor
 from fedwqcp.monitor.reading import batch_of_counts
 from fedwqcp.report.html import ReportOptions, load_page, write
-from fedwqcp.report.html.monitor import STEPS
+from fedwqcp.report.html.after_release import STEPS
 from pages import Read
 
 
