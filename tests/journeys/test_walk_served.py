@@ -9,13 +9,13 @@ import csv
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import fedwqcp as fw
+from changed import replace
 from command_line import call_process
 from serve.cases import CLASSES, arrays, classifier, regressor, several
 
@@ -179,4 +179,11 @@ def test_a_site_serves_without_its_calibration_data(method, part, tmp_path, node
     else:
         assert [int(row["size"]) for row in rows] == [sum(row) for row in wanted[0][0]]
     call_process(home, *words, "--model-name", "net 3.2", "--out", "other.csv", code=2)
+    both = ("--model-name", "net 3.1", "--model", "own.json")
+    call_process(home, *words, *both, "--out", "other.csv", code=2)
+    old = own.provenance | {"valid_until": "2020-01-31"}
+    replace(own, provenance=old).save(home / "old.json")
+    said = call_process(home, *words, "--predictor", "old.json", "--out", "other.csv")
+    assert "note: the predictor was valid until 2020-01-31" in said
+    assert ".py" not in said
     call_process(home, "monitor", "open", "m.json", "--predictor", "own.json", "--alpha", 0.2)

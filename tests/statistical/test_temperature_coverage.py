@@ -31,7 +31,7 @@ def test_hits_follow_the_exact_distribution_for_the_rows_that_are_left():
         own = fitted(ROUND, "a", outputs, 0.4)
         cal = calibration_of(ROUND, calibrated(ROUND, outputs, own))
         q = fw.conformal_quantile(cal.scores, 0.1)
-        sets = fw.LAC().invert(probabilities(new, own).values, q)
+        sets = fw.LAC().invert(probabilities(new, own.temperature).values, q)
         hits.append(int(sets.cover(new.labels).sum()))
         k = fw.conformal_rank(cal.n, 0.1)
         exact = betabinom(20, k, cal.n + 1 - k)

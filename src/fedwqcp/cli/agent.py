@@ -5,9 +5,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -51,6 +52,8 @@ app = typer.Typer(no_args_is_help=True)
 
 Measured: TypeAlias = metrics.AgentMetrics | metrics.AgentRisk
 
+NEW_SITE = "new-site"
+"""What names the files of a site that took no part."""
 LONGEST = 2000
 """Characters of an answer that are printed."""
 
@@ -70,6 +73,9 @@ ModelFile = Annotated[
     Path | None, typer.Option("--model", help="File of the model; its SHA-256 names it.")
 ]
 ModelName = Annotated[str | None, typer.Option(help="Name of the model, in place of --model.")]
+MaxShare = Annotated[
+    float, typer.Option(help="Largest share of the people whose scores all rounds may learn.")
+]
 TemperatureFile = Annotated[
     Path | None,
     typer.Option(help="Where the temperature of logits is kept; by default AGENT-ID.temperature."),
@@ -116,9 +122,7 @@ def calibrate(
         bool,
         typer.Option("--allow-samples", help="Let a method send single scores, without a limit."),
     ] = False,
-    max_share: Annotated[
-        float, typer.Option(help="Largest share of the people whose scores all rounds may learn.")
-    ] = USUAL_LIMIT.share,
+    max_share: MaxShare = USUAL_LIMIT.share,
     min_class: Annotated[
         int, typer.Option(help="A class or group with fewer points reveals no scores.")
     ] = USUAL_LIMIT.min_class,
@@ -225,9 +229,7 @@ def ledger(
     folder: Annotated[
         Path, typer.Argument(help="Outputs that calibrated, or ledger/DATA-SET in a site's folder.")
     ],
-    max_share: Annotated[
-        float, typer.Option(help="Largest share of the people whose scores all rounds may learn.")
-    ] = USUAL_LIMIT.share,
+    max_share: MaxShare = USUAL_LIMIT.share,
     renew: Annotated[
         bool, typer.Option("--renew", help="Count from here: what was sent so far counts no more.")
     ] = False,
@@ -323,30 +325,25 @@ def predictor(
     as_json: AsJson = False,
 ) -> None:
     """Write what this site predicts with to one file that stays here."""
-    terms, who = _release_of(release, agent, round, require, new_site=new_site, agreed=new_site)
-    name = who or "new-site"
-    kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-    fitted = None
-    if calibration is not None and batched(calibration, calibration_labels) is None:
-        read = load_outputs(Path(calibration), calibration_labels, terms.round.classes)
-        fitted = temperature.for_prediction(terms.round, name, read, kept)
-    elif exists(kept):
-        fitted = temperature.load_temperature(kept, terms.round, name)
-    _, cal = _calibrated_with(context, terms.round, calibration, calibration_labels, scores, fitted)
-    resolved = predictor_of(
-        terms,
+    taken, who = _release_of(release, agent, round, require, new_site=new_site, agreed=new_site)
+    made = _resolve(
+        context,
+        taken,
         who,
-        cal,
-        temperature=None if fitted is None else fitted.temperature,
-        model=model or model_name,
+        None,
+        calibration,
+        calibration_labels,
+        scores,
+        temperature_file,
+        model=_model(model, model_name),
         data_period=data_period,
         valid_until=valid_until,
     )
-    out = out or folder.default_name(terms.round, "predictor", agent=name, end=".json")
-    keep_apart(out, release, _path(calibration), calibration_labels, round, kept)
-    level, findings = resolved.levels[0], []
-    if new_site:
-        findings.append(promised_to_new_site(terms, level.alpha))
+    resolved = made.predictor
+    name, level = resolved.agent or NEW_SITE, resolved.levels[0]
+    out = out or folder.default_name(taken.round, "predictor", agent=name, end=".json")
+    keep_apart(out, release, _path(calibration), calibration_labels, round, made.temperature_file)
+    findings = [promised_to_new_site(taken, level.alpha)] if new_site else []
     if exists(out):
         findings.append(Finding.of("replaced", file=out))
     write_atomic(out, resolved.encoded())
@@ -356,16 +353,10 @@ def predictor(
         "stays where calibration data may be"
     )
     output.tell(findings)
-    if not new_site:
-        for line in promise(resolved, who, level):
-            output.say(line)
-    output.done(
-        agent=name,
-        predictor=out,
-        levels=resolved.levels,
-        provenance=resolved.provenance,
-        findings=findings,
-    )
+    for line in () if new_site else promise(resolved, who, level):
+        output.say(line)
+    facts = {"levels": resolved.levels, "provenance": resolved.provenance, "findings": findings}
+    output.done(agent=name, predictor=out, **facts)
 
 
 @app.command()
@@ -394,104 +385,147 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets, and measure them."""
-    output, terms, who, cal, again = Output(as_json), None, None, None, None
+    output, bound = Output(as_json), _model(model, model_name)
     if predictor is not None:
         if release or calibration or round:
             raise InputError(
                 "stands alone, without release, calibration or round", field="--predictor"
             )
-        resolved = parse(read_bytes(predictor), str(predictor))
-        name = resolved.agent or "new-site"
+        taken, made = None, _Resolved(parse(read_bytes(predictor), str(predictor)))
+        score, classes = made.predictor.score_object, made.predictor.classes
+    elif release is None or bound is not None:
+        raise InputError("must be given; a model is compared with --predictor", field="--release")
     else:
-        if release is None or model or model_name:
-            raise InputError(
-                "must be given; a model is compared with --predictor", field="--release"
-            )
         agreed = new_site or None not in (require, alpha)
-        terms, who = _release_of(release, agent, round, require, new_site=new_site, agreed=agreed)
-        name = who or "new-site"
-    masked = isinstance(resolved.score_object if terms is None else terms.score, Mask)
-    new = (
-        None
-        if masked
-        else load_outputs(outputs, labels, (terms.round if terms else resolved).classes)
-    )
-    kept = None
-    if terms is not None:
-        kept = temperature_file or folder.default_name(terms.round, name, end=".temperature")
-        fitted = None if new is None else temperature.for_prediction(terms.round, name, new, kept)
-        again, cal = _calibrated_with(
-            context, terms.round, calibration, calibration_labels, None, fitted
+        taken, who = _release_of(release, agent, round, require, new_site=new_site, agreed=agreed)
+        score, classes = taken.score, taken.round.classes
+    new = None if isinstance(score, Mask) else load_outputs(outputs, labels, classes)
+    if taken is not None:
+        made = _resolve(
+            context, taken, who, new, calibration, calibration_labels, None, temperature_file
         )
-        resolved = predictor_of(
-            terms, who, cal, temperature=None if fitted is None else fitted.temperature
-        )
-    level = resolved.level(alpha)
+    resolved = made.predictor
+    name, level = resolved.agent or NEW_SITE, resolved.level(alpha)
     promised = promise(resolved, resolved.agent, level)
     if new is None:
         out = out or Path(f"masks-{name}-{resolved.round}")
         keep_apart(out, outputs, _path(calibration))
-        masks.predict(
-            resolved, outputs, out, promised, output, alpha=alpha, model=model or model_name
-        )
+        masks.predict(resolved, outputs, out, promised, output, alpha=alpha, model=bound)
         return
-    resolved.check_model(model or model_name)
+    resolved.check_model(bound)
     with in_file(outputs):
-        ready = temperature.for_predictor(resolved, new)
+        ready = temperature.probabilities(new, resolved.temperature)
         sets = resolved.apply(ready, alpha, allow_empty)
     with in_file(outputs, labels):
         measured = _measured(resolved, sets, new)
-    rows = calibration_rows(terms.round, ready, again) if terms and measured else None
+    repeated = None
+    if taken is not None and measured:
+        repeated = calibration_rows(taken.round, ready, made.calibration_outputs)
     out = out or Path(f"sets-{name}-{resolved.round}.csv")
-    keep_apart(out, release, outputs, _path(calibration), calibration_labels, round, labels, kept)
+    beside = (calibration_labels, round, labels, made.temperature_file)
+    keep_apart(out, release, outputs, _path(calibration), *beside)
     replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
     empty = float(sets.empty().mean()) if len(sets) else None
     size = float(sets.sizes().mean()) if len(sets) else None
-    group = new.groups if resolved.by == "group" else None
-    threshold = np.atleast_1d(resolved.thresholds_of(group, alpha, len(sets)))
-    more = f", mean size {size:.4g}, threshold {_span(threshold)}" if threshold.size else ""
+    groups = new.groups if resolved.by == "group" else None
+    thresholds = np.atleast_1d(resolved.thresholds_of(groups, alpha, len(sets)))
+    more = f", mean size {size:.4g}, threshold {_span(thresholds)}" if thresholds.size else ""
     output.say(f"{len(sets)} sets in {out}{more}")
-    if not new_site:
-        for line in promised:
-            output.say(line)
-    for one in measured:
-        output.say(one)
+    for line in (*(() if new_site else promised), *measured):
+        output.say(line)
     findings = [
-        *([promised_to_new_site(terms, level.alpha)] if terms and new_site else ()),
+        *([promised_to_new_site(taken, level.alpha)] if taken and new_site else ()),
         *([Finding.of("replaced", file=out)] if replaced else ()),
-        *(_of_release(terms, who, release, new, threshold if len(sets) else None) if terms else ()),
+        *(_of_release(taken, resolved, release, new, thresholds) if taken else ()),
         *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
-        *([rows] if rows else ()),
-        *_missed(measured, level.alpha, None if cal is None else cal.n),
+        *([repeated] if repeated else ()),
+        *_missed(measured, level.alpha, None if made.cal is None else made.cal.n),
     ]
     output.tell(findings)
     output.done(
         agent=name,
         sets=out,
         n=len(sets),
-        threshold=[threshold.min(), threshold.max()] if threshold.size else [],
+        threshold=[thresholds.min(), thresholds.max()] if thresholds.size else [],
         findings=findings,
         proved=level.proved,
         size=size,
         empty=empty,
         measured=measured,
-        like_calibration=rows["rows"] if rows else 0,
+        like_calibration=repeated["rows"] if repeated else 0,
     )
 
 
 def _of_release(
-    terms: Release, who: str | None, path: Path | None, new: Outputs, threshold: Floats | None
+    release: Release, resolved: Predictor, path: Path | None, new: Outputs, thresholds: Floats
 ) -> Iterator[Finding]:
     """Find what is to be said of a release that is predicted from."""
-    if terms.received:
+    if release.received:
         yield Finding.of("servers-record", file=path)
-    yield from inspection.of_columns(Plan.of(terms.round), new)
-    if threshold is not None:
-        group = new.groups if terms.round.by == "group" else None
-        yield from inspection.of_thresholds(terms.round, threshold, group)
-    if who is not None:
-        yield from inspection.of_agent(terms, who)
+    yield from inspection.of_columns(Plan.of(release.round), new)
+    if len(new.values):
+        groups = new.groups if resolved.by == "group" else None
+        yield from inspection.of_thresholds(release.round, thresholds, groups)
+    if resolved.agent is not None:
+        yield from inspection.of_agent(release, resolved.agent)
+
+
+@dataclass(frozen=True)
+class _Resolved:
+    """What a site predicts with, and the calibration data that it was resolved from."""
+
+    predictor: Predictor
+    calibration_outputs: Outputs | None = None
+    cal: Calibration | None = None
+    temperature_file: Path | None = None
+
+
+def _resolve(
+    context: typer.Context,
+    release: Release,
+    agent: str | None,
+    new: Outputs | None,
+    calibration: str | None,
+    labels: Path | None,
+    scores: str | None,
+    temperature_file: Path | None,
+    **stated: Any,
+) -> _Resolved:
+    """Resolve a site's thresholds; its calibration data are read as when it answered the round.
+
+    Large data are read in batches, and give no `Outputs`.
+    """
+    if calibration is None and labels is not None:
+        raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
+    if None not in (calibration, scores):
+        raise InputError("takes the place of --calibration: leave one out", field="--scores")
+    terms, source = release.round, calibration if scores is None else scores
+    name, rows, cal = agent or NEW_SITE, None, None
+    batches = None if source is None else batched(source, labels, scores=scores is not None)
+    if batches is not None:
+        part = folder.default_name(terms, "calibration", end=".scores")
+        cal = context.with_resource(_in_batches(terms, batches, part))
+    elif source is not None:
+        rows = load_outputs(Path(source), labels, terms.classes)
+        if new is not None and new.logits != rows.logits:
+            raise InputError("--calibration and --outputs must both hold logits, or neither")
+    kept = temperature_file or folder.default_name(terms, name, end=".temperature")
+    fitted = temperature.for_prediction(terms, name, rows if new is None else new, kept)
+    if rows is not None and source is not None:
+        with in_file(Path(source), labels):
+            rows = temperature.calibrated(terms, rows, fitted)
+            cal = prediction.calibration_of(terms, rows)
+    degrees = None if fitted is None else fitted.temperature
+    resolved = predictor_of(release, agent, cal, temperature=degrees, **stated)
+    return _Resolved(resolved, rows, cal, kept)
+
+
+def _model(file: Path | None, name: str | None) -> Path | str | None:
+    """Return the model that was named: by its file or by its name."""
+    if None not in (file, name):
+        raise InputError("takes the place of --model: leave one out", field="--model-name")
+    return file or name
 
 
 def _required(round: Round, method: str | None) -> Round:
@@ -511,9 +545,9 @@ def _release_of(
     agreed: bool,
 ) -> tuple[Release, str | None]:
     """Read a release, and tell which agent this is; None for a site that took no part."""
-    terms = load_release(path)
+    release = load_release(path)
     if round is not None:
-        prediction.check_same_round(terms, folder.read_round(round), (path, round))
+        prediction.check_same_round(release, folder.read_round(round), (path, round))
     elif not agreed:
         raise InputError(
             "name the round that this site answered, or, where it answers none, --require METHOD "
@@ -521,14 +555,14 @@ def _release_of(
             field="--round",
         )
     if not new_site:
-        return terms, _name(agent, _required(terms.round, require), newcomer=True)
-    if agent is not None and terms.round.expects(agent):
+        return release, _name(agent, _required(release.round, require), newcomer=True)
+    if agent is not None and release.round.expects(agent):
         raise InputError(
             f"is for a site that took no part, {agent!r} did: leave one of --new-site and --agent "
             "(or FEDWQCP_AGENT) out",
             field="--new-site",
         )
-    return terms, None
+    return release, None
 
 
 def _span(threshold: Floats) -> str:
@@ -540,43 +574,6 @@ def _span(threshold: Floats) -> str:
 
 def _path(source: str | None) -> Path | None:
     return None if source is None or "://" in source else Path(source)
-
-
-def _calibrated_with(
-    context: typer.Context,
-    round: Round,
-    path: str | None,
-    labels: Path | None,
-    scores: str | None,
-    own: temperature.Temperature | None,
-) -> tuple[Outputs | None, Calibration | None]:
-    """Read calibration points once more, as they were when the round was answered.
-
-    Large data are read in batches, and give no `Outputs`.
-    """
-    if path is None and labels is not None:
-        raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
-    if None not in (path, scores):
-        raise InputError("takes the place of --calibration: leave one out", field="--scores")
-    source = path if scores is None else scores
-    if source is None:
-        return None, None
-    batches = batched(source, labels, scores=scores is not None)
-    if batches is not None:
-        kept = folder.default_name(round, "calibration", end=".scores")
-        return None, context.with_resource(_in_batches(round, batches, kept))
-    outputs = load_outputs(Path(source), labels, round.classes)
-    if outputs.logits != (own is not None):
-        raise InputError("--calibration and --outputs must both hold logits, or neither")
-    if own is not None:
-        if int(temperature.held_out(round, outputs, own.share).sum()) != own.fitted_on:
-            raise InputError(
-                "--calibration must be the file that this agent calibrated with: its temperature "
-                f"was fitted on {own.fitted_on} rows, and this file holds out another number"
-            )
-        outputs = temperature.calibrated(round, outputs, own)
-    with in_file(Path(source), labels):
-        return outputs, prediction.calibration_of(round, outputs)
 
 
 def _budget(total: float | None, kept: Path) -> Budget | None:

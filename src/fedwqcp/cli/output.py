@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from difflib import get_close_matches
@@ -20,7 +21,15 @@ import typer
 from rich.console import Console, RenderableType
 from typer.core import TyperCommand, TyperGroup
 
-from fedwqcp.errors import FedwqcpError, InputError, MessageError, MissingExtraError, RoundError
+from fedwqcp.errors import (
+    ExpiredPredictorWarning,
+    FedwqcpError,
+    FindingWarning,
+    InputError,
+    MessageError,
+    MissingExtraError,
+    RoundError,
+)
 from fedwqcp.findings import Finding
 from fedwqcp.registry import Setting, parse_setting
 from fedwqcp.words.findings import lines
@@ -103,18 +112,29 @@ def _plain(value: Any) -> Any:
 def run(app: typer.Typer) -> None:
     """Run the commands of an app; an expected error prints its message and sets the exit code.
 
+    Warnings of this package print as notes.
+
     Parameters
     ----------
     app : typer.Typer
         The commands.
     """
+    errors, others = Console(stderr=True, soft_wrap=True), warnings.showwarning
+
+    def _show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, ExpiredPredictorWarning | FindingWarning):
+            errors.print(f"note: {message}", style="yellow", markup=False)
+        else:
+            others(message, category, *where, **more)
+
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show
+            app()
     except FedwqcpError as error:
         if "--debug" in sys.argv:
             raise
-        text = f"error: {said_by(error)}"
-        Console(stderr=True, soft_wrap=True).print(text, style="bold", markup=False)
+        errors.print(f"error: {said_by(error)}", style="bold", markup=False)
         sys.exit(exit_code(error))
 
 

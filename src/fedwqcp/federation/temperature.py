@@ -14,8 +14,9 @@ from fedwqcp.errors import InputError, RecordError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.outputs import LABELS_BESIDE, Outputs, named_by_line, row_uniforms
 from fedwqcp.scores import LabelScore, fit_temperature, row_ids, softmax
-from fedwqcp.serve import Predictor
 from fedwqcp.wire.messages import Round
+
+_ANEW = "to fit again, delete it and the answer, or choose another --temperature-file"
 
 
 class Temperature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,54 +53,42 @@ def for_calibration(
         return outputs, None
     if not isinstance(Plan.of(round).score, LabelScore):
         raise InputError(f"score {round.score.name!r} does not read logits of classes")
-    if exists(path):
+    known = exists(path)
+    if known:
         fit = load_temperature(path, round, agent)
         if fit.share:  # the id is all that the file knows of a round
             _check_not_private(round)
-        rows = int(held_out(round, outputs, fit.share).sum())
-        if share not in (None, fit.share) or rows != fit.fitted_on:
-            raise InputError(
-                f"{path} was fitted on {fit.fitted_on} rows, a share of {fit.share:g}; to fit "
-                "again, delete it and the answer, or choose another --temperature-file"
-            )
+        if share not in (None, fit.share):
+            raise InputError(f"{path} is of a share of {fit.share:g}; {_ANEW}")
     else:
         fit = Temperature(round.id, agent)
         if share is not None:
             fit = fitted(round, agent, outputs, share)
+    used = calibrated(round, outputs, fit)
+    if not known:
         write_atomic(path, to_json(fit))
-    return calibrated(round, outputs, fit), fit
+    return used, fit
 
 
-def for_prediction(round: Round, agent: str, outputs: Outputs, path: Path) -> Temperature | None:
-    """Return the temperature that an agent predicts with."""
-    if outputs.logits and not exists(path):
+def for_prediction(
+    round: Round, agent: str, outputs: Outputs | None, path: Path
+) -> Temperature | None:
+    """Return the temperature that an agent predicts with; without outputs the one that is kept."""
+    there = exists(path)
+    if outputs is None:
+        return load_temperature(path, round, agent) if there else None
+    if outputs.logits and not there:
         raise InputError(
             f"the outputs are logits, and {path}, which `agent calibrate` wrote when it read "
             "logits, is not there: name it with --temperature-file, or give probabilities"
         )
     if outputs.logits:
         return load_temperature(path, round, agent)
-    kept = exists(path) and _parse(path).round == round.id
-    if kept and load_temperature(path, round, agent).share:
+    if there and _parse(path).round == round.id and load_temperature(path, round, agent).share:
         raise InputError(
             f"this agent calibrated on logits at the temperature in {path}: predict from logits too"
         )
     return None
-
-
-def for_predictor(predictor: Predictor, outputs: Outputs) -> Outputs:
-    """Return outputs as probabilities, which were logits where the site calibrated from logits."""
-    if outputs.logits != (predictor.temperature is not None):
-        raise InputError(
-            "must be probabilities"
-            if predictor.temperature is None
-            else "must be logits, as calibrated"
-        )
-    if predictor.temperature is None:
-        return outputs
-    return probabilities(
-        outputs, Temperature(predictor.round, predictor.agent or "", predictor.temperature)
-    )
 
 
 def load_temperature(path: Path, round: Round, agent: str) -> Temperature:
@@ -135,19 +124,34 @@ def held_out(round: Round, outputs: Outputs, share: float) -> Bools:
     return rows
 
 
-def calibrated(round: Round, outputs: Outputs, fit: Temperature) -> Outputs:
-    """Return the rows that are calibrated on, as probabilities."""
-    rest = ~held_out(round, outputs, fit.share)
-    return probabilities(outputs, fit).take(rest)
+def calibrated(round: Round, outputs: Outputs, fit: Temperature | None) -> Outputs:
+    """Return the rows that are calibrated on, as probabilities; None where there are no logits."""
+    if fit is None:
+        return probabilities(outputs, None)
+    rows = held_out(round, outputs, fit.share)
+    if int(rows.sum()) != fit.fitted_on:
+        raise InputError(
+            f"must be the rows that the agent calibrated with: its temperature was fitted on "
+            f"{fit.fitted_on}, and these hold out {int(rows.sum())}; {_ANEW}",
+            field="outputs",
+        )
+    return probabilities(outputs, fit.temperature).take(~rows)
 
 
 @named_by_line
-def probabilities(outputs: Outputs, fit: Temperature) -> Outputs:
-    """Return logits as probabilities; rows without ids get one made of their logits."""
+def probabilities(outputs: Outputs, temperature: float | None) -> Outputs:
+    """Return what a model put out as probabilities: logits where there is a temperature.
+
+    Rows without ids get one made of their logits.
+    """
+    if outputs.logits != (temperature is not None):
+        raise InputError(
+            "must be logits, as calibrated" if temperature else "must be probabilities"
+        )
+    if temperature is None:
+        return outputs
     ids = row_ids(outputs.values) if outputs.ids is None else outputs.ids
-    return unchecked(
-        outputs, values=softmax(outputs.values, fit.temperature), ids=ids, logits=False
-    )
+    return unchecked(outputs, values=softmax(outputs.values, temperature), ids=ids, logits=False)
 
 
 def _check_not_private(round: Round) -> None:
