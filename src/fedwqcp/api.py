@@ -143,7 +143,8 @@ def calibrate(
     shown = {n: d.first() if isinstance(d, OutputBatches) else d for n, d in agents.items()}
     score = scores.get(score) if isinstance(score, str) else score or default_score(shown)
     with ExitStack() as opened:
-        cals = calibrations(agents, score, key, agreed_classes(shown, classes), opened)
+        names = agreed_classes(shown, classes)
+        cals = calibrations(agents, score, key, names, opened)
         release = one_round(
             cals,
             chosen,
@@ -151,6 +152,7 @@ def calibrate(
             alphas=alphas,
             rule=rule,
             by=by,
+            classes=names,
             target=plain(target),
             key=key,
             rng=rng,

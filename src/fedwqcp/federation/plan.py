@@ -28,7 +28,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp._versions import __version__
-from fedwqcp.errors import InputError, OutOfRangeError
+from fedwqcp.errors import ClassesError, InputError, OutOfRangeError
 from fedwqcp.groups import group_places, most_groups
 from fedwqcp.methods import Calibration, Method, Terms, Traits
 from fedwqcp.quantile import Overflow, finite_range
@@ -186,7 +186,7 @@ class Plan:
             check_same_classes(cal.classes, round.classes)
         known = cal.class_count("a round by label") if round.by == "label" else cal.n_classes
         if None not in (known, round.n_classes) and known != round.n_classes:
-            raise InputError(f"n_classes must be the round's {round.n_classes}, got {known}")
+            raise ClassesError(f"n_classes must be the round's {round.n_classes}, got {known}")
         if round.by == "group":
             if cal.groups is None:
                 raise InputError(

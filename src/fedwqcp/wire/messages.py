@@ -540,7 +540,7 @@ class Round(Message, dict=True):
         """The roster, for quick look-up."""
         return frozenset(self.agents)
 
-    @property
+    @cached_property
     def group_names(self) -> tuple[str, ...]:
         """The groups that have a threshold of their own: classes, or groups of people; or none."""
         return self.class_names if self.by == "label" else self.groups

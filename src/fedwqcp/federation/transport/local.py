@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -16,11 +16,8 @@ import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
 from fedwqcp._validation import (
-    Texts,
     as_classes,
-    check_same_classes,
     listed,
-    several_columns,
     shown,
     unchecked,
 )
@@ -48,7 +45,6 @@ from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
 from fedwqcp.groups import group_names, most_groups
 from fedwqcp.methods import Calibration, Method
-from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.outputs import MaskOutputs, Outputs
 from fedwqcp.quantile import finite_range
 from fedwqcp.readers.batches import OutputBatches
@@ -68,6 +64,7 @@ def one_round(
     score: Score,
     alphas: tuple[float, ...],
     by: str | None = None,
+    classes: tuple[str, ...] = (),
     target: Target = "own",
     rng: SeedLike | None = None,
     secure: bool | tuple[float, float] = False,
@@ -79,13 +76,7 @@ def one_round(
             "target is a term of the round: leave it out of the method, and write "
             f"calibrate(..., target={method.target!r})"  # type: ignore[attr-defined]  # it has one
         )
-    first = next(iter(cals.values()))
-    if by == "label" and first.n_classes is None:
-        raise InputError(
-            "'label' needs labels that are classes, and no agent brings any: pass Outputs or a "
-            "Calibration with labels, or use by='group', with groups that are known before y is",
-            field="by",
-        )
+    groups = [cal.groups for cal in cals.values() if cal.groups is not None and by == "group"]
     round = new_round(
         tuple(cals),
         method,
@@ -93,11 +84,11 @@ def one_round(
         alphas,
         quorum=len(cals),
         max_n=max(cal.n for cal in cals.values()) or 1,
-        n_classes=first.n_classes,
-        classes=first.classes,
+        classes=classes,
+        n_classes=len(classes) or next(iter(cals.values())).n_classes,
         by=by,
-        groups=_group_names(cals) if by == "group" else (),
-        max_groups=max(map(most_groups, _groups(cals)), default=1) if by == "group" else 1,
+        groups=tuple(sorted(set(chain(*map(group_names, groups))))),
+        max_groups=max(map(most_groups, groups), default=1),
         target=target,
         **terms,
     )
@@ -106,10 +97,12 @@ def one_round(
     if secure:  # masked sizes are bounded with their noise
         sized = msgspec.structs.replace(round, max_n=round.max_n + plan.traits.size_noise)
         plan = Plan.of(secure_round(sized, secure))
-    sides = {
-        name: Agent(name, plan, cal, allow_samples=True, limit=None, rng=stream)
-        for (name, cal), stream in zip(cals.items(), _streams(rng, len(cals)), strict=True)
-    }
+    sides = {}
+    for (name, cal), stream in zip(cals.items(), _streams(rng, len(cals)), strict=True):
+        try:
+            sides[name] = Agent(name, plan, cal, allow_samples=True, limit=None, rng=stream)
+        except InputError as error:
+            raise error.within(f"agent {name!r}") from None
     if secure:
         return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides)
@@ -199,23 +192,16 @@ def default_score(agents: Mapping[str, object]) -> Score | None:
     if any(isinstance(data, MaskOutputs) for data in outputs.values()):
         return Mask()
     for name, data in outputs.items():
-        if data.values.ndim == 1:
+        y = data.labels
+        real = y is not None and y.dtype.kind == "f" and bool((y != np.rint(y)).any())
+        if data.values.ndim == 1 or (data.values.shape[1] == 2 and real):
             raise InputError(
-                f"agent {name!r}: one number per row is a regressor's prediction: name its score, "
-                "score='absolute-residual'; of two classes pass both columns of predict_proba"
-            )
-        if data.values.shape[1] == 2 and data.labels is not None and _is_real(data.labels):
-            raise InputError(
-                f"agent {name!r}: two numbers per row and labels that are no whole numbers are a "
-                "regressor's: name its score, score='cqr' for a lower and an upper quantile, "
-                "'normalized-residual' for a prediction and its sigma"
+                f"agent {name!r}: these are a regressor's outputs: name their score, "
+                "'absolute-residual' for a prediction, 'cqr' for a lower and an upper quantile, "
+                "'normalized-residual' for a prediction and its sigma; of two classes pass both "
+                "columns of predict_proba"
             )
     return APS()
-
-
-def _is_real(labels: npt.NDArray[Any]) -> bool:
-    """Tell whether labels are true values of a regression: numbers, some of them not whole."""
-    return labels.dtype.kind == "f" and bool((labels != np.rint(labels)).any())
 
 
 def agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None) -> tuple[str, ...]:
@@ -267,92 +253,37 @@ def calibrations(
 
     Scores of what is read in batches stay on disk until ``opened`` is closed.
     """
-    cals = {}
-    if not classes:  # else their names are compared
-        tables = {n: d.values for n, d in agents.items() if isinstance(d, Outputs)}
-        _check_same_number({n: v.shape[1] for n, v in tables.items() if v.ndim == 2}, "columns")
+
+    def _of(outputs: Outputs) -> Calibration:
+        assert chosen is not None  # outputs have a default one
+        check_ids(chosen, outputs)
+        return scored(chosen, key, outputs.in_classes(classes))
+
+    cals: dict[str, Calibration] = {}
     for name, data in agents.items():
         try:
             if isinstance(data, Outputs):
-                assert chosen is not None  # outputs have a default one
-                cals[name] = scored(chosen, key, data.in_classes(classes))
+                cals[name] = _of(data)
             elif isinstance(data, OutputBatches):
-                score_of = partial(_scored, chosen, key, classes)
-                folder = Path(opened.enter_context(TemporaryDirectory()))
-                stored = stored_calibration(data, score_of, folder / "scores", "")
-                cals[name] = opened.enter_context(stored)
-            elif isinstance(data, tuple) and _are_parts(data):
-                raise InputError("a model's outputs and labels go into fw.Outputs(probs, labels)")
+                folder = Path(opened.enter_context(TemporaryDirectory()), "scores")
+                cals[name] = opened.enter_context(stored_calibration(data, _of, folder, ""))
             else:
                 cals[name] = data if isinstance(data, Calibration) else Calibration(data)
-            if chosen is None and cals[name].columns > 1:  # these need a score that is named
-                raise InputError(several_columns(cals[name].scores))
-            if classes and cals[name].classes:
-                check_same_classes(cals[name].classes, classes)
         except InputError as error:
             raise error.within(f"agent {name!r}") from None
-    same = _same_classes(cals, classes)
-    for name, data in agents.items():  # last, so that no other mistake hides behind it
-        if isinstance(data, Outputs) and chosen is not None:
-            check_ids(chosen, data, whose=f"agent {name!r}: ")
-    return same
-
-
-def _scored(
-    score: Score | None, key: str, classes: tuple[str, ...], outputs: Outputs
-) -> Calibration:
-    assert score is not None  # outputs have a default one
-    check_ids(score, outputs)
-    return scored(score, key, outputs.in_classes(classes))
-
-
-def _are_parts(data: tuple[Any, ...]) -> bool:
-    """Tell whether a tuple holds outputs and labels: a table first, or two columns."""
-    try:
-        first = np.ndim(data[0]) if data else 0
-    except ValueError:  # rows of different lengths, which are no scores either
-        return True
-    return first == 2 or (first == 1 and len(data) == 2 and len(data[0]) > 2)
-
-
-def _same_classes(cals: dict[str, Calibration], classes: tuple[str, ...]) -> dict[str, Calibration]:
-    """Give every agent the same classes."""
-    for name, cal in cals.items() if classes else ():
-        if cal.n_classes not in (None, len(classes)):
-            raise ClassesError(
-                f"agent {name!r}: n_classes must be {len(classes)}, as many as classes are named, "
-                f"got {cal.n_classes}"
-            )
-    known = {name: cal.n_classes for name, cal in cals.items() if cal.n_classes is not None}
-    _check_same_number(known, "n_classes")
+    known = [cal.n_classes for cal in cals.values() if cal.n_classes is not None]
     least = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
-    n_classes = len(classes) or next(iter(known.values()), max(least, default=None))
-    agreed = n_classes, classes
-    return {
-        name: cal
-        if (cal.n_classes, cal.classes) == agreed
-        else unchecked(cal, n_classes=n_classes, classes=classes)
-        if isinstance(cal, StoredCalibration)
-        else replace(cal, n_classes=n_classes, classes=classes)
-        for name, cal in cals.items()
-    }
+    n_classes = len(classes) or next(iter(known), max(least, default=None))
+    return {name: _counted(name, cal, n_classes) for name, cal in cals.items()}
 
 
-def _check_same_number(numbers: Mapping[str, int], field: str) -> None:
-    """Refuse agents of different numbers of classes; those that most have come first."""
-    alike: dict[int, list[str]] = {}
-    for name, number in numbers.items():
-        alike.setdefault(number, []).append(name)
-    if len(alike) > 1:
-        largest_first = sorted(alike.items(), key=lambda one: -len(one[1]))
-        listing = "; ".join(f"{number} at {listed(names, 5)}" for number, names in largest_first)
-        raise ClassesError(f"must be the same at all agents, got {listing}", field=field)
-
-
-def _group_names(cals: Mapping[str, Calibration]) -> tuple[str, ...]:
-    """Return the names of all groups that occur."""
-    return tuple(sorted({name for groups in _groups(cals) for name in group_names(groups)}))
-
-
-def _groups(cals: Mapping[str, Calibration]) -> list[Texts]:
-    return [cal.groups for cal in cals.values() if cal.groups is not None]
+def _counted(name: str, cal: Calibration, n_classes: int | None) -> Calibration:
+    """Return calibration data that know how many classes there are."""
+    if cal.n_classes is not None or n_classes is None:
+        return cal
+    if cal.labels is None:
+        return unchecked(cal, n_classes=n_classes)
+    try:
+        return replace(cal, n_classes=n_classes)
+    except InputError as error:
+        raise error.within(f"agent {name!r}") from None
