@@ -50,8 +50,22 @@ def test_files_are_their_owner_s_alone_unless_they_are_to_be_shared(tmp_path: Pa
     _io.write_atomic(tmp_path / "a.json", b"{}")
     append_line(tmp_path / "log.jsonl", b"{}")
     _io.write_atomic(tmp_path / "round.json", b"{}", shared=True)
+    lock(tmp_path / "any")
     modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
-    assert modes == {"a.json": 0o600, "log.jsonl": 0o600, "round.json": 0o666}
+    assert modes == {
+        "a.json": 0o600, "log.jsonl": 0o600, "round.json": 0o666, ".fedwqcp.lock": 0o600
+    }  # fmt: skip
+
+
+@pytest.mark.usefixtures("open_umask")
+def test_a_private_folder_is_its_owner_s_alone_with_those_above_it(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir(mode=0o755)
+    for name in ("new/site", "old"):
+        _io.make_folder(tmp_path / name, private=True)
+        found = tmp_path / name.partition("/")[0]
+        assert [each.stat().st_mode & 0o777 for each in (found, tmp_path / name)] == [0o700] * 2
+    _io.make_folder(tmp_path / "shared" / "by-all")
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o777
 
 
 @pytest.mark.parametrize("text", ["=1+1", "@x", "+a", "-2+3", "\ty", "\r=1", "'=1", "-", "+"])

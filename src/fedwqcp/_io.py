@@ -82,11 +82,19 @@ def write_key(path: Path, data: bytes, *, shared: bool = False) -> None:
         raise InputError(f"{path} exists; keys are never replaced: choose another name")
 
 
-def make_folder(folder: Path, mode: int = 0o777) -> None:
-    """Make a folder, and those above it, that survive a loss of power; it may exist."""
+def make_folder(folder: Path, *, private: bool = False) -> None:
+    """Make a folder, and those above it, that survive a loss of power; it may exist.
+
+    A private one is for its owner alone, and so are those above it that are new.
+    """
+    mode = 0o700 if private else 0o777
     try:
         new = [parent for parent in (folder, *folder.parents) if not os.path.lexists(parent)]
-        folder.mkdir(mode, parents=True, exist_ok=True)
+        for each in (*reversed(new), folder):
+            each.mkdir(mode, exist_ok=True)
+        if private:
+            with contextlib.suppress(PermissionError):  # another's folder, or a disk without modes
+                folder.chmod(mode)
     except FileExistsError:
         raise InputError(f"{folder} must be a folder, there is a file of that name") from None
     except (OSError, ValueError) as error:
@@ -126,7 +134,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     path = folder / ".fedwqcp.lock"
     try:
-        handle = _open_plain(path, os.O_RDWR | os.O_CREAT | _NO_LINK)
+        handle = _open_plain(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise InputError(f"there is no folder {folder}") from None

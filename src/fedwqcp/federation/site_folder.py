@@ -53,7 +53,7 @@ class _Marker(msgspec.Struct):
 
 def make_site_folder(folder: Path) -> bool:
     """Make a site's folder, or renew it after a loss; return whether its marker is new."""
-    make_folder(folder, 0o700)
+    make_folder(folder, private=True)
     with locked(folder):
         found = _marker(folder) if is_file(folder / MARKER) else _Marker("")
         lost = found.lost(folder)

@@ -75,7 +75,7 @@ class SpendingLog(Generic[E]):
 
     def begin(self) -> None:
         """Make the folder of no answer yet."""
-        make_folder(self.folder, 0o700)
+        make_folder(self.folder, private=True)
         write_atomic(self.folder / COUNT, to_json(_Count(0)), replace=False)
 
     def read(self) -> list[E]:

@@ -170,7 +170,7 @@ class ScoreStore:
 
     def __init__(self, folder: Path, source: str) -> None:
         self.folder, self._waiting = folder, list[tuple[Floats, Labels, Labels]]()
-        make_folder(folder, 0o700)
+        make_folder(folder, private=True)
         path = folder / "state.json"
         left = from_json(read(path), _Progress) if exists(path) else None
         self._file = open_private(folder / "scores")
