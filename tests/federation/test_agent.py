@@ -65,7 +65,8 @@ def test_the_first_question_gets_one_answer_however_often_it_is_asked():
     first = agent.answer()
     assert agent.answer() == first
     assert agent.answer(encode(Ask("r1", 0, (Begin(),)))) == first
-    assert Agent("a", round, cal, limit=None).answer() != first, "the noise is fresh elsewhere"
+    others = {Agent("a", round, cal, limit=None).answer() for _ in range(20)}
+    assert len(others) > 1, "the noise is fresh elsewhere"
     with raises(WrongRoundError, field="step"):
         agent.answer(encode(Ask("r1", 1, (Begin(),))))
 

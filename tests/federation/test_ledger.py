@@ -186,6 +186,16 @@ def test_no_difference_tells_of_a_small_class(tmp_path, first, second, sizes, to
             assert told
 
 
+@pytest.mark.parametrize("least", [10, 50])
+def test_small_classes_together_are_as_many_as_the_site_demands(tmp_path, least):
+    """Two classes of six once sent a score at a site that reveals none of fewer than fifty."""
+    cal = of_sizes(300, 6, 6, 0, 0, 0)
+    for place, by in (("all", None), ("group", "group")):
+        round = terms("auto", by=by, groups=("f",) if by else ())
+        with contextlib.nullcontext() if least == 10 else pytest.raises(DisclosureError):
+            assert ask(tmp_path / place, round, cal, limit=DisclosureLimit(0.2, least))
+
+
 @pytest.mark.parametrize("other", [0, 1, 9, 10])
 def test_of_groups_that_overlap_none_is_small(tmp_path, other):
     """The largest score of the old that was of no woman and no man was of one of the others."""

@@ -182,7 +182,8 @@ def _accounts(
 ) -> dict[str, int]:
     """Return the accounts of a sample and their sizes, the smallest first.
 
-    A class has the site's own name, if it names its classes: its number is the round's choice.
+    A class has the site's own name, if it names its classes: its number is the round's choice. A
+    sample of no class that is smaller than the whole is of its small classes together.
     """
 
     def _class(at: int) -> str:
@@ -191,11 +192,12 @@ def _accounts(
     round, found, whole, own = plan.round, dict[str, int](), "", ""
     if group is not None:
         whole = _class(group) if round.by == "label" else f"group {round.groups[group]}"
-    if part is not None:
-        own = _class(part)
+    n = cal.n if group is None else part_of(round, cal, group).n
+    if part is not None or size < n:
+        own = "small classes" if part is None else _class(part)
         found[f"{own} of {whole}" if whole else own] = size
-        if whole and cal.labels is not None:
-            found[own] = cal.part(label=part).n
+    if part is not None and whole and cal.labels is not None:
+        found[own] = cal.part(label=part).n
     if group is not None:
-        found[whole] = part_of(round, cal, group).n
+        found[whole] = n
     return {**found, EVERYBODY: cal.n}

@@ -223,10 +223,8 @@ class Auto(OneShot[PartSketches]):
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         classes = [(c, len(p)) for c, p in enumerate(self._parts(cal) or ()) if len(p) >= HIDDEN]
         found = [Disclosure.of_ranks(n, self._ranks(n), c) for c, n in classes]
-        ranks = self._ranks(cal.n - sum(n for _, n in classes))
-        if classes:  # these are ranks among the other points alone: not those of all points
-            ranks = tuple(cal.n + rank for rank in ranks)
-        return (*found, Disclosure.of_ranks(cal.n, ranks))
+        rest = cal.n - sum(n for _, n in classes)
+        return (*found, Disclosure.of_ranks(rest, self._ranks(rest)))
 
     def _ranks(self, n: int) -> tuple[int, ...]:
         """Return which of n scores are sent: at most a seventh over all groups of a point."""
