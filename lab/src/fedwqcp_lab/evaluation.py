@@ -105,8 +105,8 @@ def fits(plan: MethodPlan, task: str, score: Score) -> bool:
     traits = methods.get(plan.method, **plan.settings).traits
     if (plan.by or traits.needs_labels) and task != "classification":
         return False
-    # sums of probabilities in float32 may pass 1 a little
-    return traits.score_range is None or score.bounds()[1] < traits.score_range[1] + 0.01
+    # sums of probabilities in float32 pass 1 a little
+    return traits.score_range is None or score.bounds()[1] <= traits.score_range[1] + 0.01
 
 
 def prepare(unit: Unit, preset: PresetPlan) -> Scored:

@@ -42,15 +42,15 @@ _PREDICTORS = "_predictors"
 """Attribute of a release with the predictors that were asked for; in no file and no copy."""
 
 
-class _Again(TypedDict, total=False):
+class _OfAgent(TypedDict, total=False):
     calibration: Calibration | Outputs | None
 
 
-class _Values(IntervalOptions, _Again, total=False):
+class _IntervalOptionsOfAgent(IntervalOptions, _OfAgent, total=False):
     pass
 
 
-class _Sets(SetOptions, _Again, total=False):
+class _SetOptionsOfAgent(SetOptions, _OfAgent, total=False):
     pass
 
 
@@ -131,12 +131,22 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
 
     @overload
     def predict_set(
-        self, agent: str | None, probs: Rows, *, alpha: float | None = None, **more: Unpack[_Sets]
+        self,
+        agent: str | None,
+        probs: Rows,
+        *,
+        alpha: float | None = None,
+        **more: Unpack[_SetOptionsOfAgent],
     ) -> LabelSets: ...
 
     @overload
     def predict_set(
-        self, agent: str | None, probs: Rows, *, alpha: Sequence[float], **more: Unpack[_Sets]
+        self,
+        agent: str | None,
+        probs: Rows,
+        *,
+        alpha: Sequence[float],
+        **more: Unpack[_SetOptionsOfAgent],
     ) -> dict[float, LabelSets]: ...
 
     @checked
@@ -186,12 +196,17 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         outputs: Rows,
         *,
         alpha: float | None = None,
-        **more: Unpack[_Values],
+        **more: Unpack[_IntervalOptionsOfAgent],
     ) -> Intervals: ...
 
     @overload
     def predict_interval(
-        self, agent: str | None, outputs: Rows, *, alpha: Sequence[float], **more: Unpack[_Values]
+        self,
+        agent: str | None,
+        outputs: Rows,
+        *,
+        alpha: Sequence[float],
+        **more: Unpack[_IntervalOptionsOfAgent],
     ) -> dict[float, Intervals]: ...
 
     @checked

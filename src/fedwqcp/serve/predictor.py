@@ -71,11 +71,11 @@ class _OfModel(TypedDict, total=False):
     model: str | Path | None
 
 
-class _Values(IntervalOptions, _OfModel, total=False):
+class _IntervalOptionsOfModel(IntervalOptions, _OfModel, total=False):
     pass
 
 
-class _Sets(SetOptions, _OfModel, total=False):
+class _SetOptionsOfModel(SetOptions, _OfModel, total=False):
     pass
 
 
@@ -195,12 +195,12 @@ class Predictor(
 
     @overload
     def predict_set(
-        self, probs: Rows, *, alpha: float | None = None, **options: Unpack[_Sets]
+        self, probs: Rows, *, alpha: float | None = None, **options: Unpack[_SetOptionsOfModel]
     ) -> LabelSets: ...
 
     @overload
     def predict_set(
-        self, probs: Rows, *, alpha: Sequence[float], **options: Unpack[_Sets]
+        self, probs: Rows, *, alpha: Sequence[float], **options: Unpack[_SetOptionsOfModel]
     ) -> dict[float, LabelSets]: ...
 
     def predict_set(
@@ -257,12 +257,16 @@ class Predictor(
 
     @overload
     def predict_interval(
-        self, outputs: Rows, *, alpha: float | None = None, **options: Unpack[_Values]
+        self,
+        outputs: Rows,
+        *,
+        alpha: float | None = None,
+        **options: Unpack[_IntervalOptionsOfModel],
     ) -> Intervals: ...
 
     @overload
     def predict_interval(
-        self, outputs: Rows, *, alpha: Sequence[float], **options: Unpack[_Values]
+        self, outputs: Rows, *, alpha: Sequence[float], **options: Unpack[_IntervalOptionsOfModel]
     ) -> dict[float, Intervals]: ...
 
     def predict_interval(
