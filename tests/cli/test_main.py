@@ -45,7 +45,7 @@ def test_the_help_of_every_command_fits_80_columns_uncut(name):
     for words in (name.split(), name.split()[:-1]):
         said = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "80"}).output
         assert max(map(len, said.splitlines())) <= 80
-        names = r"\w\.{3} +(<|[A-Z])"  # of an argument that may be given several times
+        names = r"[\w\]]\.{3} +(<|[A-Z])"  # of an argument that may be given several times
         assert "..." not in re.sub(names, "", said.partition("\n")[2])
         assert "\\" not in said
 

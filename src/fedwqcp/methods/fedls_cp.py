@@ -165,7 +165,7 @@ class FedLSCP(OneShot[ClassSketches]):
     as far as other agents' scores of a class are distributed alike.
 
     The threshold is the smallest q with sum_c pi_c m_c(q) / (n_c + 1) >= 1 - alpha, m_c the scores
-    that are surely at most q; the page on label shift proves both bounds. ``mixture`` and ``own``
+    that are surely at most q; the page on label shift has the proof. ``mixture`` and ``own``
     take the shares from counts: the statement is then about the shares that were counted, which
     miss the true ones by an error of order sqrt(C / N) in total variation.
 
