@@ -89,10 +89,10 @@ class LabelSets:
         return f"LabelSets(n={len(self)}, classes={self.mask.shape[1]})"
 
     def __str__(self) -> str:
-        sizes, of = self.sizes(), f"sets, of {self.mask.shape[1]} possible labels"
+        sizes, of = self.sizes(), f"of {self.mask.shape[1]} possible labels"
         if not len(self):
-            return f"no {of}"
-        lines = [f"{len(self)} {of}; mean size {sizes.mean():.4g}"]
+            return f"no sets, {of}"
+        lines = [f"{len(self)} set{'s' * (len(self) > 1)}, {of}; mean size {sizes.mean():.4g}"]
         found, counts = np.unique(sizes, return_counts=True)
         if len(found) <= _SHOWN:
             wide = max(len(str(found.max())), len(str(counts.max())))

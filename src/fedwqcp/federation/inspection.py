@@ -86,10 +86,11 @@ def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Findi
             if conformal_rank(n, share) <= n:
                 continue
             facts = {**of, "n": n, "alpha": alpha, "needed": least_sample(share)}
-            if (proved := plan.proved(n, alpha)) is not None:
+            proved = plan.proved(n, alpha)
+            if proved is not None and proved < 1 - alpha - 1e-12:
                 risk = plan.score.losses
                 yield Finding.of("proves-less", *whose, **facts, proved=proved, risk=risk)
-            elif rule or isinstance(method, LocalThresholds):  # others borrow, or pool scores
+            elif proved or rule or isinstance(method, LocalThresholds):  # others pool scores
                 yield Finding.of("too-few-points", *whose, **facts, overflow=rule)
 
 

@@ -122,7 +122,7 @@ def _no_points(finding: Finding) -> str:
         "shared": "it predicts with that of the others"
         + (", +inf if nobody has any" if by else ""),
     }[finding["gets"]]
-    return f"no calibration point{of}: this agent takes no part in the threshold{of}; {gets}"
+    return f"{_whose(finding)}no calibration point{of}, so no part in the threshold; {gets}"
 
 
 _ROWS = {
@@ -185,7 +185,7 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
     ),
     "proves-less": (
         _proves_less,
-        lambda _: "The threshold may be raised to one borrowed from the others.",
+        lambda _: "Where the others' data give a higher threshold, that is used.",
     ),
     "too-few-points": (
         lambda f: (

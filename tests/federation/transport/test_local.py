@@ -199,8 +199,10 @@ def test_an_agent_with_other_classes_is_refused_by_name(theirs, options):
     with raises(ClassesError, field="classes"):
         fw.calibrate({"a": labelled(), "b": other}, alpha=0.2, **options)
     unnamed = fw.Calibration([0.1], labels=[0], n_classes=2)
-    with raises(ClassesError, field="n_classes"):
-        fw.calibrate({"a": labelled(None), "b": unnamed}, method="fedwq-cp", alpha=0.1)
+    with raises(ClassesError, field="n_classes") as refused:
+        agents = {"odd": unnamed, "a": labelled(None), "b": labelled(None)}
+        fw.calibrate(agents, method="fedwq-cp", alpha=0.1)
+    assert "'odd'" in str(refused.value)
 
 
 def test_thresholds_and_sets_speak_of_classes():
@@ -300,8 +302,9 @@ def test_who_pools_scores_does_not_need_a_finite_threshold_of_its_own(method):
     assert not release.findings
 
 
-def test_an_infinite_threshold_is_told_once():
-    release = fw.calibrate({"a": [0.1, 0.2], "b": np.arange(60)}, alpha=0.1, method="split-cp")
+@pytest.mark.parametrize("method", ["split-cp", fw.methods.get("auto", small="inf")])
+def test_an_infinite_threshold_is_told_once(method):
+    release = fw.calibrate({"a": [0.1, 0.2], "b": np.arange(60)}, alpha=0.1, method=method)
     assert [(f.code, f.agents) for f in release.findings] == [("infinite-threshold", ("a",))]
 
 

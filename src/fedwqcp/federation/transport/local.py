@@ -15,36 +15,20 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random import BitGenerator, Generator, SeedSequence, default_rng
 
-from fedwqcp._validation import (
-    as_classes,
-    listed,
-    shown,
-    unchecked,
-)
-from fedwqcp.errors import (
-    ClassesError,
-    InputError,
-    OutOfRangeError,
-    QuorumError,
-)
+from fedwqcp._validation import as_classes, listed, shown, unchecked
+from fedwqcp.errors import ClassesError, InputError, OutOfRangeError, QuorumError
 from fedwqcp.federation import inspection
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.batches import stored_calibration
-from fedwqcp.federation.plan import (
-    Plan,
-    new_round,
-)
-from fedwqcp.federation.predict import (
-    check_ids,
-    localize,
-    scored,
-)
+from fedwqcp.federation.plan import Plan, new_round
+from fedwqcp.federation.predict import check_ids, localize, scored
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
 from fedwqcp.groups import group_names, most_groups
 from fedwqcp.methods import Calibration, Method
+from fedwqcp.methods._answers import most_common
 from fedwqcp.outputs import MaskOutputs, Outputs
 from fedwqcp.quantile import finite_range
 from fedwqcp.readers.batches import OutputBatches
@@ -85,7 +69,7 @@ def one_round(
         quorum=len(cals),
         max_n=max(cal.n for cal in cals.values()) or 1,
         classes=classes,
-        n_classes=len(classes) or next(iter(cals.values())).n_classes,
+        n_classes=len(classes) or most_common(c.n_classes or 0 for c in cals.values()) or None,
         by=by,
         groups=tuple(sorted(set(chain(*map(group_names, groups))))),
         max_groups=max(map(most_groups, groups), default=1),
@@ -175,12 +159,13 @@ def findings_of(
     """Find what is to be said of a release and of the data that it was made from."""
     of_round = tuple(inspection.of_release(release))
     yield from of_round
-    infinite = {name for f in of_round if f.code == "infinite-threshold" for name in f.agents}
+    every = [f for f in of_round if f.code == "infinite-threshold"]
+    infinite = {(name, alpha) for f in every for name in f.agents for alpha in f["alphas"]}
     plan = Plan.of(release.round)
     for name, data in agents.items():
         outputs = data.in_classes(plan.round.classes) if isinstance(data, Outputs) else None
         few = inspection.of_points(plan, name, cals[name])
-        yield from (f for f in few if name not in infinite or f.code != "too-few-points")
+        yield from (f for f in few if (name, f.facts.get("alpha")) not in infinite)
         yield from inspection.of_data(name, outputs, cals[name])
 
 
