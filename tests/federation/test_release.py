@@ -112,19 +112,16 @@ def test_without_empty_sets_the_top_label_joins_and_nothing_else_changes():
     assert (after.hits, after.size) == (before.hits + right, before.size + before.empty)
 
 
-def test_several_levels_in_one_call():
+def test_of_several_levels_one_must_be_named():
     release = fw.calibrate({"a": SITE}, method="fedwq-cp", alpha=[0.1, 0.3])
-    sets = release.predict_set("a", NEW, ids=NEW_IDS, alpha=[0.1, 0.3])
-    assert list(sets) == [0.1, 0.3]
-    for alpha, own in sets.items():
-        one = release.predict_set("a", NEW, ids=NEW_IDS, alpha=alpha)
-        np.testing.assert_array_equal(own.mask, one.mask)
-    found = release.measure("a", NEW, Y, ids=NEW_IDS, alpha=np.array([0.3]))
-    assert found == {0.3: release.measure("a", NEW, Y, ids=NEW_IDS, alpha=0.3)}
-    with pytest.raises(InputError):
-        release.predict_set("a", NEW, ids=NEW_IDS)
-    with pytest.raises(InputError):
-        release.predict_set("a", NEW, ids=NEW_IDS, alpha=[0.2])
+    small, large = (
+        release.predict_set("a", NEW, ids=NEW_IDS, alpha=alpha) for alpha in (0.3, np.float64(0.1))
+    )
+    assert (small.mask <= large.mask).all()
+    assert small.mask.sum() < large.mask.sum()
+    for wrong in ({}, {"alpha": 0.2}, {"alpha": [0.1, 0.3]}):
+        with pytest.raises(InputError):
+            release.predict_set("a", NEW, ids=NEW_IDS, **wrong)
 
 
 def test_intervals_by_hand():
@@ -132,8 +129,11 @@ def test_intervals_by_hand():
     release = fw.calibrate(
         {"a": fw.Outputs(out, y)}, method="split-cp", alpha=[0.4, 0.25], score="absolute-residual"
     )
-    found = release.predict_interval("a", [10.0, 20.0], alpha=(0.4, 0.25))
-    assert {alpha: list(one) for alpha, one in found.items()} == {
+    found = {
+        alpha: list(release.predict_interval("a", [10.0, 20.0], alpha=alpha))
+        for alpha in (0.4, 0.25)
+    }
+    assert found == {
         0.4: [(9.5, 10.5), (19.5, 20.5)],  # rank ceil(5 * 0.6) = 3
         0.25: [(9.0, 11.0), (19.0, 21.0)],  # rank ceil(5 * 0.75) = 4
     }
@@ -294,7 +294,6 @@ def test_outputs_bring_their_parts_and_classes_are_checked():
         release.predict_set("s0", new).mask, release.predict_set("s0", NEW, ids=NEW_IDS).mask
     )
     assert release.measure("s0", new) == release.measure("s0", NEW, Y, ids=NEW_IDS)
-    assert release.measure("s0", new, alpha=[0.4])[0.4].n == 60
     with pytest.raises(InputError):
         release.measure("s0", new, Y, ids=NEW_IDS)
     with pytest.raises(InputError):
@@ -321,7 +320,7 @@ def _caught(recwarn):
 def test_coverage_on_rows_that_calibrated_is_warned_of_once(recwarn, method, copied):
     release = fw.calibrate({"a": SITE, "b": SITE}, alpha=[0.2, 0.4], method=method)
     tested = fw.Outputs(SITE.values.copy(), SITE.labels, SITE.ids) if copied else SITE
-    release.measure("a", tested, alpha=[0.2, 0.4])
+    release.measure("a", tested, alpha=0.2)
     ((finding,),) = _caught(recwarn)
     assert (finding.agents, finding.facts) == (("a",), {"rows": 60, "n": 60, "how": "ids"})
 

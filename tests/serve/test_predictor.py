@@ -18,18 +18,16 @@ def test_a_predictor_gives_the_release_s_sets_without_calibration_data(kind, tmp
     release, cal, new = released(kind)
     fw.save(release.public(), tmp_path / "release.json")
     public = fw.load(tmp_path / "release.json")  # as a site has it: nothing that agents found
-    alphas = list(release.round.alphas)
     for agent in AGENTS:
         own = public.predictor(agent, cal[agent]) if agent == "köln" else release.predictor(agent)
         own.save(tmp_path / "own.json")
         loaded = fw.load(tmp_path / "own.json")
         assert loaded == own
-        if new.values.shape[1] == 2:
-            wanted = release.predict_interval(agent, new, alpha=alphas)
-        else:
-            wanted = release.predict_set(agent, new, alpha=alphas)
-        for alpha, found in predicted(loaded, new, alpha=alphas).items():
-            for ours, theirs in zip(arrays(found), arrays(wanted[alpha]), strict=True):
+        two = new.values.shape[1] == 2
+        predict = release.predict_interval if two else release.predict_set
+        for alpha in release.round.alphas:
+            found, wanted = predicted(loaded, new, alpha=alpha), predict(agent, new, alpha=alpha)
+            for ours, theirs in zip(arrays(found), arrays(wanted), strict=True):
                 assert np.array_equal(ours, theirs)
 
 

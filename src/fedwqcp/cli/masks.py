@@ -40,7 +40,6 @@ def predict(
     risk: MaskRisk | None = None
     if len(labelled.values) == len(names):
         risk = predictor.measure(labelled, **options)
-        assert risk is not None  # one level gives one
     make_folder(out)
     for image, mask in _masks(predictor, read, options):
         buffer = io.BytesIO()

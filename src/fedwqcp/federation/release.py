@@ -9,7 +9,7 @@ from importlib import import_module
 from math import floor
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Generic, TypedDict, Unpack, overload
+from typing import Any, Generic, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -40,18 +40,6 @@ _FINDINGS = "_findings"
 """Attribute of a release with what `calibrate` found; in no file and no copy."""
 _PREDICTORS = "_predictors"
 """Attribute of a release with the predictors that were asked for; in no file and no copy."""
-
-
-class _OfAgent(TypedDict, total=False):
-    calibration: Calibration | Outputs | None
-
-
-class _IntervalOptionsOfAgent(IntervalOptions, _OfAgent, total=False):
-    pass
-
-
-class _SetOptionsOfAgent(SetOptions, _OfAgent, total=False):
-    pass
 
 
 class Release(ReleaseRecord[O, S], Generic[O, S]):
@@ -129,26 +117,6 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         kept: tuple[Finding, ...] | None = vars(self).get(_FINDINGS)
         return (*(of_release(self) if kept is None else kept), *of_outcomes(self))
 
-    @overload
-    def predict_set(
-        self,
-        agent: str | None,
-        probs: Rows,
-        *,
-        alpha: float | None = None,
-        **more: Unpack[_SetOptionsOfAgent],
-    ) -> LabelSets: ...
-
-    @overload
-    def predict_set(
-        self,
-        agent: str | None,
-        probs: Rows,
-        *,
-        alpha: Sequence[float],
-        **more: Unpack[_SetOptionsOfAgent],
-    ) -> dict[float, LabelSets]: ...
-
     @checked
     def predict_set(
         self,
@@ -156,8 +124,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         probs: Rows,
         *,
         calibration: Calibration | Outputs | None = None,
-        **options: Any,
-    ) -> LabelSets | dict[float, LabelSets]:
+        **options: Unpack[SetOptions],
+    ) -> LabelSets:
         """Return a set of labels for each row.
 
         Parameters
@@ -175,8 +143,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
 
         Returns
         -------
-        LabelSets or dict
-            One set for each row; by level, where several levels are asked for.
+        LabelSets
+            One set for each row.
 
         Raises
         ------
@@ -185,29 +153,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             the release is of intervals, or ``calibration`` is what another agent brought to the
             `calibrate` that returned this release.
         """
-        sets: LabelSets | dict[float, LabelSets]
-        sets = self._resolved(agent, calibration).predict_set(probs, **options)
-        return sets
-
-    @overload
-    def predict_interval(
-        self,
-        agent: str | None,
-        outputs: Rows,
-        *,
-        alpha: float | None = None,
-        **more: Unpack[_IntervalOptionsOfAgent],
-    ) -> Intervals: ...
-
-    @overload
-    def predict_interval(
-        self,
-        agent: str | None,
-        outputs: Rows,
-        *,
-        alpha: Sequence[float],
-        **more: Unpack[_IntervalOptionsOfAgent],
-    ) -> dict[float, Intervals]: ...
+        return self._resolved(agent, calibration).predict_set(probs, **options)
 
     @checked
     def predict_interval(
@@ -216,8 +162,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         outputs: Rows,
         *,
         calibration: Calibration | Outputs | None = None,
-        **options: Any,
-    ) -> Intervals | dict[float, Intervals]:
+        **options: Unpack[IntervalOptions],
+    ) -> Intervals:
         """Return an interval for each row.
 
         Parameters
@@ -233,17 +179,15 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
 
         Returns
         -------
-        Intervals or dict
-            One interval for each row; by level, where several levels are asked for.
+        Intervals
+            One interval for each row.
 
         Raises
         ------
         InputError
             As `predict_set`; or if the release is of sets of labels.
         """
-        intervals: Intervals | dict[float, Intervals]
-        intervals = self._resolved(agent, calibration).predict_interval(outputs, **options)
-        return intervals
+        return self._resolved(agent, calibration).predict_interval(outputs, **options)
 
     @checked
     def predict_mask(
@@ -287,7 +231,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         labels: npt.ArrayLike | None = None,
         *,
         calibration: Calibration | Outputs | None = None,
-        alpha: float | Sequence[float] | None = None,
+        alpha: float | None = None,
         allow_empty: bool = True,
         level: float = 0.95,
         **rows: Any,
@@ -305,8 +249,8 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         calibration : Calibration or Outputs, optional
             The agent's own calibration data, for methods that need them once more; test rows that
             are among them are counted in a warning.
-        alpha : float or sequence of float, optional
-            Which level, where the round has several; several give a dict by level.
+        alpha : float, optional
+            Which level, where the round has several.
         allow_empty : bool, optional
             As `Predictor.predict_set` takes it.
         level : float, optional
@@ -316,7 +260,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
 
         Returns
         -------
-        AgentMetrics, AgentRisk, MaskRisk or dict
+        AgentMetrics, AgentRisk or MaskRisk
             Coverage with its interval, mean size, shares of empty and full sets; of labels that
             occur together the false-negative rate and the size; of masks the missed share and the
             area.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from hashlib import sha256
@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 from re import fullmatch
 from time import time as now
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 import numpy as np
@@ -34,7 +34,6 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import ExpiredPredictorWarning, InputError, RecordError, warn
 from fedwqcp.groups import columns_of, group_places, largest
-from fedwqcp.metrics import AgentMetrics, AgentRisk, MaskRisk
 from fedwqcp.outputs import MaskOutputs, Outputs, named_by_line
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids
 from fedwqcp.scores._uniforms import uniforms_of_rows
@@ -50,33 +49,20 @@ Threshold: TypeAlias = float | Literal["inf"]
 Rows: TypeAlias = npt.ArrayLike | Outputs
 """What a model put out, alone or with ids, groups and classes."""
 
-T = TypeVar("T")
-
 
 class IntervalOptions(TypedDict, total=False):
-    """What predicts intervals, beside the outputs and the level."""
+    """What predicts intervals, beside the outputs."""
 
+    alpha: float | None
     groups: npt.ArrayLike | None
 
 
 class SetOptions(IntervalOptions, total=False):
-    """What predicts sets of labels, beside the probabilities and the level."""
+    """What predicts sets of labels, beside the probabilities."""
 
     ids: npt.ArrayLike | None
     classes: Sequence[str] | None
     allow_empty: bool
-
-
-class _OfModel(TypedDict, total=False):
-    model: str | Path | None
-
-
-class _IntervalOptionsOfModel(IntervalOptions, _OfModel, total=False):
-    pass
-
-
-class _SetOptionsOfModel(SetOptions, _OfModel, total=False):
-    pass
 
 
 class Level(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -193,27 +179,17 @@ class Predictor(
 
     # ---- predicting
 
-    @overload
-    def predict_set(
-        self, probs: Rows, *, alpha: float | None = None, **options: Unpack[_SetOptionsOfModel]
-    ) -> LabelSets: ...
-
-    @overload
-    def predict_set(
-        self, probs: Rows, *, alpha: Sequence[float], **options: Unpack[_SetOptionsOfModel]
-    ) -> dict[float, LabelSets]: ...
-
     def predict_set(
         self,
         probs: Rows,
         *,
         ids: npt.ArrayLike | None = None,
-        alpha: float | Sequence[float] | None = None,
+        alpha: float | None = None,
         groups: npt.ArrayLike | None = None,
         classes: Sequence[str] | None = None,
         allow_empty: bool = True,
         model: str | Path | None = None,
-    ) -> LabelSets | dict[float, LabelSets]:
+    ) -> LabelSets:
         """Return a set of labels for each row.
 
         Parameters
@@ -222,8 +198,8 @@ class Predictor(
             Class probabilities; `Outputs` bring their ids, groups and classes.
         ids : array_like, shape (n,), optional
             Id of each row, integers or text; a randomised score needs them.
-        alpha : float or sequence of float, optional
-            Which level, where there are several; several give a dict of sets by level.
+        alpha : float, optional
+            Which level, where there are several.
         groups : array_like, shape (n,), optional
             Group of each row, where thresholds are by group.
         classes : sequence of str, optional
@@ -236,8 +212,8 @@ class Predictor(
 
         Returns
         -------
-        LabelSets or dict
-            One set for each row; by level, where several levels are asked for.
+        LabelSets
+            One set for each row.
 
         Raises
         ------
@@ -253,30 +229,17 @@ class Predictor(
             raise InputError(f"is not of sets of labels: call {self._call}", field="score")
         rows = self._read(probs, model, ids=ids, groups=groups, classes=classes)
         self._check_ids(rows[1])
-        return self._each(alpha, lambda level: self._predict(*rows, level, allow_empty))
+        sets: LabelSets = self._predict(*rows, alpha, allow_empty)
+        return sets
 
-    @overload
     def predict_interval(
         self,
         outputs: Rows,
         *,
         alpha: float | None = None,
-        **options: Unpack[_IntervalOptionsOfModel],
-    ) -> Intervals: ...
-
-    @overload
-    def predict_interval(
-        self, outputs: Rows, *, alpha: Sequence[float], **options: Unpack[_IntervalOptionsOfModel]
-    ) -> dict[float, Intervals]: ...
-
-    def predict_interval(
-        self,
-        outputs: Rows,
-        *,
-        alpha: float | Sequence[float] | None = None,
         groups: npt.ArrayLike | None = None,
         model: str | Path | None = None,
-    ) -> Intervals | dict[float, Intervals]:
+    ) -> Intervals:
         """Return an interval for each row.
 
         Parameters
@@ -284,7 +247,7 @@ class Predictor(
         outputs : array_like, shape (n,) or (n, 2)
             What the score reads: predictions, predictions and sigmas, or lower and upper quantiles;
             or `Outputs` of these.
-        alpha : float or sequence of float, optional
+        alpha : float, optional
             As `predict_set` takes it.
         groups : array_like, shape (n,), optional
             As `predict_set` takes them.
@@ -293,8 +256,8 @@ class Predictor(
 
         Returns
         -------
-        Intervals or dict
-            One interval for each row; by level, where several levels are asked for.
+        Intervals
+            One interval for each row.
 
         Raises
         ------
@@ -304,7 +267,8 @@ class Predictor(
         if not isinstance(self.score_object, IntervalScore):
             raise InputError(f"is not of intervals: call {self._call}", field="score")
         rows = self._read(outputs, model, groups=groups)
-        return self._each(alpha, lambda level: self._predict(*rows, level))
+        intervals: Intervals = self._predict(*rows, alpha)
+        return intervals
 
     def predict_mask(
         self,
@@ -349,7 +313,7 @@ class Predictor(
         outputs: Rows,
         labels: npt.ArrayLike | None = None,
         *,
-        alpha: float | Sequence[float] | None = None,
+        alpha: float | None = None,
         allow_empty: bool = True,
         level: float = 0.95,
         model: str | Path | None = None,
@@ -364,7 +328,7 @@ class Predictor(
         labels : array_like, shape (n,) or (n, L), optional
             The true labels, by number or name; the true values; or which labels are there.
             `Outputs` bring their own.
-        alpha : float or sequence of float, optional
+        alpha : float, optional
             As `predict_set` takes it.
         allow_empty : bool, optional
             As `predict_set` takes it.
@@ -377,10 +341,9 @@ class Predictor(
 
         Returns
         -------
-        AgentMetrics, AgentRisk, MaskRisk or dict
+        AgentMetrics, AgentRisk or MaskRisk
             Coverage with its exact interval, or the false-negative rate where a row has several
-            labels, and the mean size; of masks the missed share and the area. By level, where
-            several levels are asked for.
+            labels, and the mean size; of masks the missed share and the area.
 
         Raises
         ------
@@ -393,23 +356,16 @@ class Predictor(
         if isinstance(score, Mask) != isinstance(new, MaskOutputs):
             raise InputError("of masks are measured on MaskOutputs, and no others", field="outputs")
         if isinstance(new, MaskOutputs) and isinstance(score, Mask):
-            maps, inside, groups, empty = new.values, new.inside, new.groups, score.empty
-
-            def _of_masks(alpha: float | None) -> MaskRisk:
-                marked = score.grid <= self.thresholds_of(groups, alpha, len(maps))
-                return metrics.measure_masks(name, maps, inside, marked, level, empty=empty)
-
-            return self._each(alpha, _of_masks)
+            marked = score.grid <= self.thresholds_of(new.groups, alpha, len(new.values))
+            return metrics.measure_masks(
+                name, new.values, new.inside, marked, level, empty=score.empty
+            )
         if (truth := new.labels) is None:
             raise InputError("must be given: the true labels of the rows", field="labels")
         self._check_ids(new.ids)
         kind = metrics.measure_risk if isinstance(score, MultiLabel) else metrics.measure
-
-        def _of_sets(alpha: float | None) -> AgentMetrics | AgentRisk:
-            sets = self._predict(new.values, new.ids, new.groups, alpha, allow_empty)
-            return kind(name, sets, truth, level)
-
-        return self._each(alpha, _of_sets)
+        sets = self._predict(new.values, new.ids, new.groups, alpha, allow_empty)
+        return kind(name, sets, truth, level)
 
     def level(self, alpha: float | None = None) -> Level:
         """Return one level; it may be left out where there is one."""
@@ -762,18 +718,6 @@ class Predictor(
         """Give sets the names of the classes, which were checked when the predictor was made."""
         object.__setattr__(sets, "classes", self.classes)
         return sets
-
-    def _each(
-        self, alpha: float | Sequence[float] | None, work: Callable[[float | None], T]
-    ) -> T | dict[float, T]:
-        """Return what `work` gives at one level; for several levels, a dict by level."""
-        given = alpha if alpha is None or isinstance(alpha, float) else plain(alpha)
-        if not isinstance(given, tuple):
-            return work(given)
-        if not given:
-            raise InputError("must be at least one level, got none", field="alpha")
-        levels = [self.level(level) for level in given]
-        return {level.alpha: work(level.alpha) for level in levels}
 
 
 def parse(data: bytes, source: str) -> Predictor:
