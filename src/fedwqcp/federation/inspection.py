@@ -64,10 +64,10 @@ def of_agreement(agent: str | None, counts: Mapping[str, Sequence[int]]) -> Iter
     n, missed = sum(counts["labels"]), counts["missed"][0]
     a, b = np.array(counts["top"]) / n, np.array(counts["labels"]) / n
     chance, best = float(a @ b), float(np.minimum(a, b).sum())
-    at_most = 1 - lower_end(missed, n, _DOUBT)
-    if at_most < min(chance + _USEFUL * (best - chance), _LIFT * chance):
+    useful, right = min(chance + _USEFUL * (best - chance), _LIFT * chance), 1 - missed / n
+    if right < useful and 1 - lower_end(missed, n, _DOUBT) < useful:  # the bound imports scipy
         whose = () if agent is None else (agent,)
-        yield Finding.of("labels-mismatch", *whose, right=1 - missed / n, n=n, no_zero=not b[0])
+        yield Finding.of("labels-mismatch", *whose, right=right, n=n, no_zero=not b[0])
 
 
 def of_points(plan: Plan, agent: str | None, cal: Calibration) -> Iterator[Finding]:
