@@ -27,7 +27,7 @@ def test_the_app_is_whole_and_its_terms_are_sound(tmp_path):
     flower = table["tool"]["flwr"]["app"]
     assert flower["components"]["serverapp"] == "my_app.server_app:app"
     round = round_of(flower["config"])
-    assert (round.agents, round.quorum) == (("agent-0", "agent-1"), 2)
+    assert (round.agents, round.quorum) == (("agent-0", "agent-1"), 1)
     assert timeouts_of(flower["config"]).deadline == 90
     assert nodes_of(flower["config"], int) is None
 
