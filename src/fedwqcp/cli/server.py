@@ -155,7 +155,7 @@ def close(
     if closed.already:
         output.say("this round was closed before: these answers give the same record")
     elif not useless:
-        output.say(f"closed: send {out} to the agents; the record beside {round} stays here")
+        output.say(f"closed: send {out} to the agents; {folder.record_file(round)} stays here")
     diagnoses = _diagnoses(release)
     judged_lines = [
         f"{of}: {diagnosis}" if of else str(diagnosis) for of, diagnosis in diagnoses.items()

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 _RULES = {
-    "too low": "Too low: the whole interval lies below {0:g}, further than chance takes 39 of 40 "
-    "valid calibrations.",
-    "watch": "Watch: the whole interval lies below {0:g}, as chance may bring about.",
+    "too low": "Too low: the whole interval lies below {0:g}, and chance takes at most one valid "
+    "calibration in 40 that far.",
+    "watch": "Watch: the whole interval lies below {0:g}, but this may still be chance.",
     "above nominal": "Above nominal: the whole interval lies above {0:g}.",
     "on target": "On target: no part of the interval lies below {1:g}.",
     "too few cases to tell": "Too few cases to tell: the interval is too wide.",
@@ -23,16 +23,20 @@ _NEXT = {
     "too few": "Measure again on more labelled test points: these are too few to tell.",
 }
 _PARTS = {
-    None: "One threshold for all classes promises coverage over all of them together: a hard "
-    "class may be covered less. A calibration by label has a threshold for each.",
+    None: "One threshold for all classes promises coverage over all of them together, so a hard "
+    "class may be covered less. Calibrate by label to give each class its own.",
     "label": "Each class has a threshold of its own.",
-    "group": "What is proved holds within each group, also where rows are in several.",
+    "group": "What is proved holds within each group, also for people who are in several.",
 }
 _SET = (
     "A set holds every label that cannot be ruled out for a case at this level. Over many cases "
     "like those of the calibration, {share} of the sets should hold the true label.",
     "A set of one label is an answer; a set of several says which ones are still open; an empty "
     "one says that no label fits.",
+)
+AT_THE_SERVER = (
+    "The server has no test data. Each agent measures its own coverage, where its data are: "
+    "fedwqcp report with --agent and --outputs."
 )
 _INTERVAL = (
     "An interval holds every value that cannot be ruled out for a case at this level. Over many "
@@ -65,7 +69,7 @@ def above(infinite: Sequence[str]) -> str:
 def meaning(share: str, *, labels: bool) -> list[str]:
     """Say what a set is, for who uses one."""
     lines = [line.format(share=share) for line in (_SET if labels else _INTERVAL)]
-    return [*lines, "It is no statement on a single case, nor on cases of another kind."]
+    return [*lines, "This says nothing about a single case, or about cases of another kind."]
 
 
 def parts(by: str | None, kinds: str) -> str:

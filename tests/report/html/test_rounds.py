@@ -87,7 +87,7 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     )
     said = words(rounds, rounds / "release.json", options)
     assert re.search(r"covers 0\.\d{3}", said)
-    assert "Next steps" in said
+    assert "What to do next" in said
     assert "calibration points 300" in said
     assert "patient" not in said
     assert any(rule(word, 0.9) in said for word in ("too low", "watch", "on target"))
@@ -118,9 +118,8 @@ def test_a_release_writes_its_report_from_python(tmp_path):
     assert page == tmp_path / "page.html"
     said = " ".join(Read(page.read_text()).words)
     for name, test in tests.items():
-        for found in release.measure(
-            name, test.values, test.labels, ids=test.ids, alpha=release.round.alphas
-        ).values():
+        for alpha in release.round.alphas:
+            found = release.measure(name, test, alpha=alpha)
             assert f"{found.coverage:.3f}" in said
             assert f"{found.empty:.1%}" in said
     assert "empty sets" in said

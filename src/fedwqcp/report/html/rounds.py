@@ -272,20 +272,21 @@ def _views(release: Release, cases: Sequence[_Case]) -> list[View]:
 def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     """Return what the server knows at one level, and coverage at the agents that were tested."""
     round, diagnoses = release.round, diagnose_release(release, alpha)
-    sections = [_exchanged(release, alpha, tested=bool(cases))]
+    sections = [_exchanged(release, alpha)]
     if diagnoses:
-        lead = "Computed from what the agents sent: it knows no test data."
+        lead = "Computed from what the agents sent, which tells nothing about test data."
         blocks = [
             *_diagnosis(round.by, diagnoses),
             Text([str(advise_on(release))], title="What to do"),
         ]
-        sections.append(Section("diagnosis", "Diagnosis, and what to do next", lead, blocks))
+        sections.append(Section("diagnosis", "Was averaging safe?", lead, blocks))
     promised = [Text(told([promised_to_new_site(release, alpha)]))]
     sections.append(Section("new-site", "What is promised to a new site", "", promised))
     if noted := told(release.findings):
-        sections.append(Section("findings", "What to look at", "", [Text(noted)]))
+        sections.append(Section("findings", "Notes", "", [Text(noted)]))
     if not cases:
         verdict = _verdict(release, diagnoses)
+        sections.insert(0, Section("next", "What to do next", "", [Text([words.AT_THE_SERVER])]))
     else:
         verdict, covered = _coverage_sections(cases)
         sections = [*covered, *sections]
@@ -300,7 +301,7 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdic
     who = (
         f"{used} of {counted(agents, 'agent')} were used" if release.rounds else "Nobody was asked"
     )
-    text = f"{who}. What the sets cover is not known here: the server has no test data."
+    text = f"{who}. What the sets cover is not known here."
     if unsafe := {part: one for part, one in diagnoses.items() if one.verdict == "unsafe"}:
         where = f" in {len(unsafe)} of {counted(len(diagnoses), by)}" if by else ""
         why = _averaging(by, *next(iter(unsafe.items())))
@@ -308,19 +309,14 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdic
     if used < agents:
         return ViewVerdict("caution", f"{agents - used} left out", text)
     if any(one.code in ("infinite-threshold", "absent") for one in release.findings):
-        return ViewVerdict("caution", "Read what to look at", text)
+        return ViewVerdict("caution", "Read the notes", text)
     return ViewVerdict("plain", "Closed", text)
 
 
-def _exchanged(release: Release, alpha: float, *, tested: bool) -> Section:
+def _exchanged(release: Release, alpha: float) -> Section:
     """Return a line for each agent: what it sent, what it was given, how many bytes that took."""
     columns = agent_table(release, (alpha,))
-    lead = "The release itself is not counted, nor is an answer that was refused."
-    if not tested:
-        lead += (
-            " Only the agent can measure its coverage: fedwqcp report with --agent and --outputs, "
-            "where its data are."
-        )
+    lead = "Bytes count neither the release nor refused answers."
     rows = list(zip(*columns.values(), strict=True))
     table = Table("exchanged", "What each agent sent and received", [*columns], rows, agents=0)
     tones = [_STATUS[word] for word in columns["status"]]
@@ -435,18 +431,13 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     share = percent(first.proved or 1 - first.alpha)
     meaning = words.meaning(f"{'at least' if first.proved else 'about'} {share}", labels=labels)
     sections = [
-        Section(
-            "next",
-            "What to do next",
-            "",
-            [Text(words.next_steps(verdict.word), title="Next steps")],
-        ),
+        Section("next", "What to do next", "", [Text(words.next_steps(verdict.word))]),
         coverage_cards({first.release.round.method.name: agents}, lead),
         *_parts_section(cases, parts),
         Section("meaning", "What a set means", "", [Text(meaning)]),
     ]
     if notes := [sentence(line, [case.agent]) for case in cases for line in told(case.findings)]:
-        sections.insert(1, Section("notes", "What to look at", "", [Text(notes, "caution")]))
+        sections.insert(1, Section("notes", "Notes", "", [Text(notes, "caution")]))
     return verdict, sections
 
 
@@ -496,7 +487,7 @@ def _coverage(case: _Case) -> Coverage:
     if case.proved is not None:
         facts["coverage proved"] = rounded_down(case.proved)
     facts["threshold"] = threshold_range(thresholds, by)
-    facts["its answer"] = release.status(case.agent)
+    facts["status"] = release.status(case.agent)
     infinite = thresholds == [inf] if by else inf in thresholds
     return replace(_of_rate(case, rate, points, facts), infinite=infinite)
 
