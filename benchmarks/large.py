@@ -1,8 +1,9 @@
-"""What large data take: peak memory and seconds of ``agent calibrate`` by rows, from Parquet.
+"""What large data take: peak memory and seconds of ``agent calibrate`` by rows, or by images.
 
-Run: python benchmarks/large.py            (about ten minutes; --rows 100000 1000000 for a try)
-Makes files of outputs with ten classes, and of scores, in a temporary folder (4 GB), and measures
-each command in a process of its own. Writes the table in docs/how-to/large-data.md unless --rows.
+Run: python benchmarks/large.py [rows | images]     (--sizes 100000 1000000 for a try)
+Makes Parquet files of outputs with ten classes and of scores (4 GB, about ten minutes), or an .npz
+for each image (5 GB, a minute), in a temporary folder, and measures each command in a process of
+its own. Writes a table in docs/how-to/large-data.md unless --sizes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +25,14 @@ from page_parts import put
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES, PART = 10, 500_000
-CASES = {"outputs, `auto` with APS": "aps", "outputs, `auto` with LAC": "lac", "`--scores`": "lac"}
+IMAGE = 1024
+IMAGES = f"images of {IMAGE} x {IMAGE}, float32"
+SCORES = "`--scores`"
+CASES = {
+    "rows": {"outputs, `auto` with APS": "aps", "outputs, `auto` with LAC": "lac", SCORES: "lac"},
+    "images": {IMAGES: "mask"},
+}
+SIZES = {"rows": [5_000_000, 50_000_000], "images": [100, 1_000]}
 
 
 def write(folder: Path, rows: int, *, scores: bool) -> Path:
@@ -49,13 +58,32 @@ def write(folder: Path, rows: int, *, scores: bool) -> Path:
     return path
 
 
-def measured(folder: Path, rows: int, case: str) -> tuple[float, float]:
-    """Return the peak memory in MiB and the seconds of one command."""
-    scores = case == "`--scores`"  # made by another process: peak memory counts the parent's
-    made = (sys.executable, __file__, "--make", folder, str(rows), "scores" if scores else "")
+def write_images(folder: Path, count: int) -> Path:
+    """Write a file for each image: its probabilities, and the true mask."""
+    rng, path = np.random.default_rng(0), folder / "images"
+    path.mkdir()
+    for number in range(count):
+        probs = rng.random((IMAGE, IMAGE), np.float32)
+        np.savez(path / f"{number}.npz", probs=probs, mask=rng.random(probs.shape) < probs)
+    return path
+
+
+def reading(images: Path) -> float:
+    """Return the seconds that numpy takes to read images."""
+    began = time.process_time()
+    for path in images.iterdir():
+        with np.load(path) as image:
+            _ = image["probs"], image["mask"]
+    return time.process_time() - began
+
+
+def measured(folder: Path, rows: int, case: str, score: str) -> str:
+    """Return the peak memory and the seconds of one command."""
+    # made by another process: peak memory counts the parent's
+    made = (sys.executable, __file__, "--make", folder, str(rows), case)
     source = subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip()
-    roster = f'agents = ["a", "b"]\nn_classes = {CLASSES}\nmax_n = {10**8}\n'
-    (folder / "roster.toml").write_text(roster)
+    classes = "" if case == IMAGES else f"n_classes = {CLASSES}\n"
+    (folder / "roster.toml").write_text(f'agents = ["a", "b"]\n{classes}max_n = {10**8}\n')
     command = (sys.executable, "-m", "fedwqcp")
     opening = (
         "server",
@@ -65,46 +93,51 @@ def measured(folder: Path, rows: int, case: str) -> tuple[float, float]:
         "--alpha",
         "0.1",
         "--score",
-        CASES[case],
+        score,
     )
     subprocess.run([*command, *opening, "--out", "round.json"], cwd=folder, check=True, stdout=-3)
-    given = "--scores" if scores else "--outputs"
+    given = "--scores" if case == SCORES else "--outputs"
     answering = ("agent", "calibrate", "--round", "round.json", "--agent", "a", given, source)
     child = subprocess.Popen([*command, *answering], cwd=folder, stdout=-3, stderr=-3)
     _, status, used = os.wait4(child.pid, 0)
     if status:
         raise SystemExit(f"{case}: exit status {status}")
-    return used.ru_maxrss / 1024, used.ru_utime + used.ru_stime
+    found = f"{used.ru_maxrss / 1024:.0f} MiB, {used.ru_utime + used.ru_stime:.0f} s"
+    return f"{found} (reading {reading(Path(source)):.0f})" if case == IMAGES else found
 
 
 def main() -> None:
     """Print the table, and put it into the documentation."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, nargs="+", help="other numbers of rows; no page")
+    parser.add_argument("part", nargs="?", choices=tuple(CASES), default="rows")
+    parser.add_argument("--sizes", type=int, nargs="+", help="other numbers; no page")
     parser.add_argument("--make", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.make:
-        folder, rows, kind = options.make
-        print(write(Path(folder), int(rows), scores=bool(kind)))
+        folder, size, case = options.make
+        if case == IMAGES:
+            print(write_images(Path(folder), int(size)))
+        else:
+            print(write(Path(folder), int(size), scores=case == SCORES))
         return
-    sizes = options.rows or [5_000_000, 50_000_000]
-    head = " | ".join(f"{rows:,} rows" for rows in sizes)
+    sizes, part = options.sizes or SIZES[options.part], options.part
+    head = " | ".join(f"{size:,} {part}" for size in sizes)
+    command = "python benchmarks/large.py" + " images" * (part == "images")
     lines = [
-        "`python benchmarks/large.py`: peak memory, and seconds of one core",
+        f"`{command}`: peak memory, and seconds of one core",
         "",
         f"| read | {head} |",
         "|---|" + "---|" * len(sizes),
     ]
-    for case in CASES:
+    for case, score in CASES[part].items():
         cells = []
-        for rows in sizes:
+        for size in sizes:
             with tempfile.TemporaryDirectory() as folder:
-                peak, seconds = measured(Path(folder), rows, case)
-            cells.append(f"{peak:.0f} MiB, {seconds:.0f} s")
+                cells.append(measured(Path(folder), size, case, score))
         lines.append(f"| {case} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
-    if not options.rows:
-        put(ROOT / "docs" / "how-to" / "large-data.md", "large", "\n".join(lines) + "\n")
+    if not options.sizes:
+        put(ROOT / "docs" / "how-to" / "large-data.md", f"large {part}", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from refusals import raises
 def test_groups_are_read_as_text():
     assert as_groups([3, 10]).tolist() == as_groups(["3", "10"]).tolist() == ["3", "10"]
     assert as_groups(np.array(["f", 2, True], dtype=object)).tolist() == ["f", "2", "True"]
-    assert as_groups([]).tolist() == []
+    assert [as_groups(none).shape for none in ([], {"sex": [], "age": []})] == [(0,), (0, 2)]
     assert group_places(["m", "f", "m"], ("f", "m")).tolist() == [1, 0, 1]
 
 
@@ -38,6 +38,10 @@ def test_groups_are_read_as_text():
         ([0.5, 1.0], "text or integers"),
         (np.array(["a", None], dtype=object), "row 1: groups must be text or integers"),
         (np.array(["a", np.nan], dtype=object), "row 1: groups must be text or integers"),
+        (
+            np.array([["a", "b"], ["c", 0.5]], dtype=object),
+            "row 1: groups must be text or integers",
+        ),
         (np.ma.masked_array(["a", "b"], [False, True]), "masked"),
     ],
 )

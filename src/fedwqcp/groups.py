@@ -149,8 +149,8 @@ def _texts(array: npt.NDArray[Any]) -> Texts:
     flat = ["" if _is_missing(value) else value for value in array.flat]
     names = np.array([str(value) for value in flat], dtype=np.str_).reshape(array.shape)
     wrong = np.array([not isinstance(value, _NAMES) for value in flat], dtype=np.bool_)
-    if (bad := first_of(np.asarray(wrong.reshape(len(array), -1).any(axis=1)))) is not None:
-        raise InputError("groups must be text or integers", row=bad)
+    if (bad := first_of(wrong)) is not None:
+        raise InputError("groups must be text or integers", row=bad * len(array) // array.size)
     return names
 
 

@@ -68,9 +68,9 @@ def test_a_predictor_past_its_date_and_one_of_another_version_say_so(tab, site):
     tab.set_input_files("#file", site[0] / "old.json")
     tab.wait_for_selector("#about .bad")
     assert "2020-01-31" in tab.inner_text("#about .bad")
-    tab.fill("#rows", "1, 2.5")
+    tab.fill("#rows", "1, 2.5\n1\n1, 2, 3\n1,")
     tab.click("button")
-    assert tab.locator("#sets li").count() == 1
+    assert [tab.locator(f"#sets li{bad}").count() for bad in ("", ".bad")] == [4, 3]
     assert not tab.is_visible("#some"), "no interval is empty by choice"
     tab.set_input_files("#file", site[0] / "none.json")
     tab.wait_for_selector("#form[hidden]", state="attached")

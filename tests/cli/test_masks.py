@@ -61,13 +61,16 @@ def test_masks_by_files_are_those_of_predict_mask_whatever_the_order_of_groups(o
             group = set(image["group"].tolist())
             expected = release.predict_mask("a", image["probs"], calibration=cal, group=group)
         assert (np.load(opened / "masks" / file.name)["mask"] == expected).all()
-    measured = release.measure("a", load_masks(images), calibration=cal)
+    labelled = load_masks(images)
+    measured = release.measure("a", labelled, calibration=cal)
     assert found["measured"]["risk"] == measured.risk < 0.1
     again = fw.calibrate({s: load_masks(opened / s) for s in "ab"}, alpha=0.1, by="group")
     assert again.by_group("a") == {
         name: release.predictor("a", cal).thresholds_of([name], None, 1).item()
         for name in again.round.groups
     }
+    with raises(InputError, field=""):  # a report shows coverage
+        again.report("masks.html", {"a": labelled})
 
 
 def test_no_mask_is_written_before_all_images_are_sound(opened):
@@ -89,18 +92,7 @@ def test_a_round_without_groups_reads_images_with_groups(opened):
     for site in "ab":
         call("agent", "calibrate", "--round", "plain.json", "--outputs", site, "--agent", site,
              "--data-set", f"again-{site}", "--out", f"{site}.plain.json")  # fmt: skip
-    call(
-        "server",
-        "close",
-        "plain.json",
-        "a.plain.json",
-        "b.plain.json",
-        "--out",
-        "plain.release.json",
-    )
-    assert (
-        predicted(
-            write_images(opened / "new", 8, 3), round="plain.json", release="plain.release.json"
-        )["n"]
-        == 8
-    )
+    answers = ("a.plain.json", "b.plain.json")
+    call("server", "close", "plain.json", *answers, "--out", "plain.release.json")
+    new, plain = write_images(opened / "new", 8, 3), ("plain.json", "plain.release.json")
+    assert predicted(new, "masks", *plain)["n"] == 8

@@ -8,6 +8,8 @@ const differ = [];
 for (const [at, it] of JSON.parse(require("fs").readFileSync(file, "utf8")).cases.entries()) {
   const own = fedwqcp.read(JSON.stringify(it.predictor));
   it.outputs.forEach((outputs, row) => {
+    const single = Float32Array.from([outputs].flat()); // as onnxruntime-web gives a row
+    if (single.every((p, at) => p === outputs[at])) outputs = single;
     const options = { alpha: it.alpha, group: it.groups?.[row], id: it.ids?.[row] };
     let same;
     if (it.sets) {

@@ -147,7 +147,7 @@ const fedwqcp = (() => {
   }
 
   function intervalOf(row, q, { name, settings }) {
-    const [first, second] = Array.isArray(row) ? row : [row, row];
+    const [first, second = first] = row;
     let [low, high, qLow, qHigh] = [first, first, q[0], q[q.length - 1]];
     if (name === "normalized-residual") {
       [qLow, qHigh] = [qLow, qHigh].map((each) => stretch(each, Math.max(second, settings.floor)));
@@ -210,28 +210,38 @@ const fedwqcp = (() => {
     }
   }
 
+  /** Return a row as an array of numbers; a Float32Array would round what is computed from it. */
+  function rowOf(values, width) {
+    const row = typeof values === "number" ? [values] : Array.from(values);
+    if (!row.every(Number.isFinite)) refuse("every column must be a number");
+    if (width !== null && row.length !== width) refuse(`there must be ${width} numbers, got ${row.length}`);
+    return row;
+  }
+
   /** Return which labels the set of one row holds, as an array of booleans. */
   function predictSet(own, probs, { id, alpha, group, allowEmpty = true, model } = {}) {
     checkModel(own, model);
     const { name, settings } = own.score;
     if (INTERVALS.includes(name) || name === "mask") refuse("this predictor makes no sets");
-    if (own.n_classes !== null && probs.length !== own.n_classes) {
-      refuse(`there must be ${own.n_classes} probabilities, got ${probs.length}`);
-    }
-    if (!probs.every((p) => p >= 0 && p <= 1 + TOLERANCE)) refuse("a probability lies between 0 and 1");
-    const sum = probs.reduce((total, p) => total + p, 0);
+    const p = rowOf(probs, own.n_classes);
+    if (!p.every((each) => each >= 0 && each <= 1 + TOLERANCE)) refuse("a probability lies between 0 and 1");
+    const sum = p.reduce((total, each) => total + each, 0);
     if (name !== "multi-label" && !(Math.abs(sum - 1) <= TOLERANCE)) refuse(`probabilities must sum to 1, got ${sum}`);
-    if (settings.randomized && (id === undefined || id === "")) refuse("a row needs its id");
+    const named = Number.isSafeInteger(id) || (typeof id === "string" && id !== "" && !/\p{Surrogate}/u.test(id));
+    if (settings.randomized && !named) refuse("a row needs its id, text or an integer");
     const u = settings.randomized ? uniform(own.key, id) : 1;
     const rule = own.rule === "leq" && !allowEmpty ? "leq_top1" : own.rule;
-    return setOf(probs, thresholds(own, alpha, group), u, rule, own.score);
+    return setOf(p, thresholds(own, alpha, group), u, rule, own.score);
   }
 
   /** Return both ends of the interval of one row: a number, or two, as the score reads them. */
   function predictInterval(own, outputs, { alpha, group, model } = {}) {
     checkModel(own, model);
-    if (!INTERVALS.includes(own.score.name)) refuse("this predictor makes sets of labels");
-    return intervalOf(outputs, thresholds(own, alpha, group), own.score);
+    const { name } = own.score;
+    if (!INTERVALS.includes(name)) refuse("this predictor makes sets of labels");
+    const row = rowOf(outputs, name === "absolute-residual" ? 1 : 2);
+    if (name === "normalized-residual" && row[1] < 0) refuse("a spread is at least 0");
+    return intervalOf(row, thresholds(own, alpha, group), own.score);
   }
 
   /** Return which pixels of one image its mask holds; probabilities in any order. */

@@ -53,7 +53,6 @@ from fedwqcp.report.html.page import (
     sentence,
     threshold_range,
 )
-from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
@@ -396,10 +395,10 @@ class _Case:
 def _case(release: Release, agent: str, test: Outputs, again: Outputs | None = None) -> _Case:
     """Take an agent's test points; its calibration data may be given once more."""
     round = release.round
-    if isinstance(release.score, MultiLabel):
+    if release.score.losses:
         raise InputError(
-            f"a report shows coverage, and {round.method.name} controls the false-negative "
-            "rate: leave the test points out and call release.measure (agent predict prints it too)"
+            f"a report shows coverage, and {round.method.name} controls a risk here: leave the "
+            "test points out and call release.measure (agent predict prints it too)"
         )
     cal = None if again is None else calibration_of(round, again)
     known = known_rows(release, agent, test, again)
