@@ -145,8 +145,8 @@ def test_a_site_serves_without_its_calibration_data(method, part, tmp_path, node
     kept(home / "new.npz", new)
     call = release.predict_interval if method == "cqr" else release.predict_set
     again = None if method in FROM_RELEASE else cal["köln"]
-    found = call("köln", new, alpha=ALPHAS, calibration=again)
-    wanted = [[part.astype(float).tolist() for part in arrays(found[alpha])] for alpha in ALPHAS]
+    found = [call("köln", new, alpha=alpha, calibration=again) for alpha in ALPHAS]
+    wanted = [[part.astype(float).tolist() for part in arrays(each)] for each in found]
     for file in filter(Path.is_file, tmp_path.rglob("*")):
         if file.parent != home:
             file.unlink()
