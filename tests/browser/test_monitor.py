@@ -34,7 +34,8 @@ def test_the_report_of_a_monitor_draws_filters_and_tells_the_state(chromium, wat
     opened = Opened(context.new_page()).open(watch.with_name("report.html"))
     alarmed, other = (s for s in load_monitor(watch).standings() if s.label is None)
 
-    assert "Calibrate st-mary again" in opened.page.locator(".verdict:visible").inner_text()
+    assert "st-mary" in opened.page.locator(".verdict:visible").inner_text()
+    assert "monitor recalibrated" in opened.page.locator("#alarms-0").inner_text()
     table = opened.page.locator(".table", has_text="All rows since the last calibration")
     for name, one in zip(AGENTS, (alarmed, other), strict=True):
         line = table.locator("tbody tr", has_text=name).inner_text()
