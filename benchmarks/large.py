@@ -1,15 +1,18 @@
-"""What large data take: peak memory and seconds of ``agent calibrate`` by rows, or by images.
+"""What large data take: peak memory and seconds of a site's answer, by rows or by images.
 
 Run: python benchmarks/large.py [rows | images]     (--sizes 100000 1000000 for a try)
-Makes Parquet files of outputs with ten classes and of scores (4 GB, about ten minutes), or an .npz
-for each image (5 GB, a minute), in a temporary folder, and measures each command in a process of
-its own. Writes a table in docs/how-to/large-data.md unless --sizes.
+Makes Parquet files of outputs with ten classes and of scores (4 GB, half an hour), or an .npz for
+each image (5 GB, a minute), in a temporary folder. Measures ``agent calibrate`` in a process of its
+own, and the largest process of a SuperNode that answers a round of Flower. The first million rows
+must give the thresholds that they give in memory. Writes a table in docs/how-to/large-data.md
+unless --sizes.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,24 +23,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import fedwqcp as fw
+from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.processes import descendants, round_ended
+from fedwqcp.readers import load_outputs
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 from page_parts import put
 
 ROOT = Path(__file__).resolve().parents[1]
-CLASSES, PART = 10, 500_000
+CLASSES, PART, MOST = 10, 500_000, 10**8
+PREFIX = 2  # parts
 IMAGE = 1024
-IMAGES = f"images of {IMAGE} x {IMAGE}, float32"
-SCORES = "`--scores`"
 CASES = {
-    "rows": {"outputs, `auto` with APS": "aps", "outputs, `auto` with LAC": "lac", SCORES: "lac"},
-    "images": {IMAGES: "mask"},
+    "rows": {
+        "`agent calibrate`, APS": ("outputs.parquet", "aps"),
+        "`agent calibrate`, LAC": ("outputs.parquet", "lac"),
+        "`agent calibrate --scores`": ("scores.parquet", "lac"),
+        "a Flower site, APS": ("flower", ""),
+    },
+    "images": {f"images of {IMAGE} x {IMAGE}, float32": ("images", "mask")},
 }
+MADE = {"rows": ("outputs", "scores", "prefix"), "images": ("images",)}
 SIZES = {"rows": [5_000_000, 50_000_000], "images": [100, 1_000]}
 
 
-def write(folder: Path, rows: int, *, scores: bool) -> Path:
+def write(folder: Path, rows: int, kind: str) -> None:
     """Write a file of model outputs, or of scores, part by part."""
-    rng, path = np.random.default_rng(0), folder / f"{'scores' if scores else 'outputs'}.parquet"
+    rng, path = np.random.default_rng(0), folder / f"{kind}.parquet"
     writer: pq.ParquetWriter | None = None
     for first in range(0, rows, PART):
         count = min(PART, rows - first)
@@ -47,7 +60,7 @@ def write(folder: Path, rows: int, *, scores: bool) -> Path:
         odds = np.exp(logits)
         probs = odds / odds.sum(axis=1, keepdims=True)
         columns = {"label": label, "score": 1 - probs[np.arange(count), label]}
-        if not scores:
+        if kind == "outputs":
             columns = {f"p{k}": probs[:, k] for k in range(CLASSES)} | {"label": label}
             columns["id"] = [f"case-{row}" for row in range(first, first + count)]
         table = pa.table(columns)
@@ -55,17 +68,16 @@ def write(folder: Path, rows: int, *, scores: bool) -> Path:
         writer.write_table(table)
     assert writer is not None
     writer.close()
-    return path
 
 
-def write_images(folder: Path, count: int) -> Path:
+def write_images(folder: Path, count: int) -> None:
     """Write a file for each image: its probabilities, and the true mask."""
-    rng, path = np.random.default_rng(0), folder / "images"
-    path.mkdir()
+    rng = np.random.default_rng(0)
+    (folder / "images").mkdir()
     for number in range(count):
         probs = rng.random((IMAGE, IMAGE), np.float32)
-        np.savez(path / f"{number}.npz", probs=probs, mask=rng.random(probs.shape) < probs)
-    return path
+        mask = rng.random(probs.shape) < probs
+        np.savez(folder / "images" / f"{number}.npz", probs=probs, mask=mask)
 
 
 def reading(images: Path) -> float:
@@ -77,33 +89,79 @@ def reading(images: Path) -> float:
     return time.process_time() - began
 
 
-def measured(folder: Path, rows: int, case: str, score: str) -> str:
-    """Return the peak memory and the seconds of one command."""
-    # made by another process: peak memory counts the parent's
-    made = (sys.executable, __file__, "--make", folder, str(rows), case)
-    source = subprocess.run(made, check=True, capture_output=True, text=True).stdout.strip()
-    classes = "" if case == IMAGES else f"n_classes = {CLASSES}\n"
-    (folder / "roster.toml").write_text(f'agents = ["a", "b"]\n{classes}max_n = {10**8}\n')
+def by_file(folder: Path, source: str, score: str) -> str:
+    """Return the peak memory and the seconds of ``agent calibrate``."""
     command = (sys.executable, "-m", "fedwqcp")
-    opening = (
-        "server",
-        "open",
-        "--agents",
-        "roster.toml",
-        "--alpha",
-        "0.1",
-        "--score",
-        score,
-    )
-    subprocess.run([*command, *opening, "--out", "round.json"], cwd=folder, check=True, stdout=-3)
-    given = "--scores" if case == SCORES else "--outputs"
-    answering = ("agent", "calibrate", "--round", "round.json", "--agent", "a", given, source)
-    child = subprocess.Popen([*command, *answering], cwd=folder, stdout=-3, stderr=-3)
-    _, status, used = os.wait4(child.pid, 0)
+    terms = ("--agents", "roster.toml", "--alpha", "0.1", "--score", score)
+    opening, name = ("server", "open", *terms, "--out"), f"{score}-{source}.json"
+    subprocess.run([*command, *opening, name], cwd=folder, check=True, stdout=-3)
+    given = "--scores" if source.startswith("scores") else "--outputs"
+    answering = ("agent", "calibrate", "--round", name, "--agent", "a", given, source)
+    out = ("--out", f"answer-{name}")
+    child = subprocess.Popen([*command, *answering, *out], cwd=folder, stdout=-3, stderr=-3)
+    _, status, usage = os.wait4(child.pid, 0)
     if status:
-        raise SystemExit(f"{case}: exit status {status}")
-    found = f"{used.ru_maxrss / 1024:.0f} MiB, {used.ru_utime + used.ru_stime:.0f} s"
-    return f"{found} (reading {reading(Path(source)):.0f})" if case == IMAGES else found
+        raise SystemExit(f"{source} {score}: exit status {status}")
+    found = f"{usage.ru_maxrss / 1024:.0f} MiB, {usage.ru_utime + usage.ru_stime:.0f} s"
+    return f"{found} (reading {reading(folder / source):.0f})" if source == "images" else found
+
+
+def over_flower(folder: Path) -> str:
+    """Return the peak memory of a SuperNode's largest process, and the seconds of all of them."""
+    new_app(folder / "app")
+    records, peak, seconds = folder / "records", 0.0, dict[int, float]()
+    terms = {"agents": "agent-0", "max-n": MOST, "deadline": 3600.0, "records": str(records)}
+    site = {"outputs": folder / "outputs.parquet", "folder": folder / "kept", "max-seconds": 3600.0}
+    with LocalFederation(folder / "federation", ("agent-0",)) as federation:
+        federation.start_site("agent-0", site)
+        federation.wait_online(1)
+        run = federation.submit(folder / "app", terms)
+        node = federation.processes._running["agent-0"].pid
+        while not (records.exists() and round_ended(records)):
+            for pid in (node, *descendants(node)):
+                most, seconds[pid] = used(pid, seconds.get(pid, 0.0))
+                peak = max(peak, most)
+            time.sleep(0.1)
+            if not federation.processes.alive("superlink"):
+                raise SystemExit("Flower: the SuperLink ended")
+        if (ended := federation.wait(run, 60)) != "finished:completed":
+            raise SystemExit(f"Flower: {ended}")
+    return f"{peak:.0f} MiB, {sum(seconds.values()):.0f} s"
+
+
+def used(pid: int, before: float) -> tuple[float, float]:
+    """Return a process's peak memory in MiB, and its seconds so far."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    except OSError:  # it ended
+        return 0.0, before
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) / 1024 if found else 0.0, sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
+def check_prefix(folder: Path) -> None:
+    """Hold the thresholds of the first million rows, read in batches, against those in memory."""
+    outputs, prefix = pq.ParquetFile(folder / "outputs.parquet"), folder / "prefix.parquet"
+    pq.write_table(outputs.read_row_groups([*range(min(PREFIX, outputs.num_row_groups))]), prefix)
+    sources = fw.OutputBatches(prefix), load_outputs(prefix)
+    for score in ("aps", "lac"):
+        first, second = (
+            fw.calibrate({"a": each}, alpha=[0.05, 0.1], score=score, key="k", by="label").local
+            for each in sources
+        )
+        assert first == second
+    print(f"{len(sources[1].values):,} rows: the thresholds are those in memory", flush=True)
+
+
+def make(folder: Path, size: int, kind: str) -> None:
+    """Make what is read, or check what its first rows give."""
+    if kind == "images":
+        write_images(folder, size)
+    elif kind == "prefix":
+        check_prefix(folder)
+    else:
+        write(folder, size, kind)
 
 
 def main() -> None:
@@ -114,30 +172,35 @@ def main() -> None:
     parser.add_argument("--make", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.make:
-        folder, size, case = options.make
-        if case == IMAGES:
-            print(write_images(Path(folder), int(size)))
-        else:
-            print(write(Path(folder), int(size), scores=case == SCORES))
+        make(Path(options.make[0]), int(options.make[1]), options.make[2])
         return
     sizes, part = options.sizes or SIZES[options.part], options.part
-    head = " | ".join(f"{size:,} {part}" for size in sizes)
-    command = "python benchmarks/large.py" + " images" * (part == "images")
+    cells: dict[str, list[str]] = {case: [] for case in CASES[part]}
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            classes = f"n_classes = {CLASSES}\n" * (part == "rows")
+            roster = f'agents = ["a", "b"]\n{classes}max_n = {MOST}\n'
+            Path(folder, "roster.toml").write_text(roster)
+            for kind in MADE[part]:  # by another process: peak memory counts the parent's
+                command = (sys.executable, __file__, "--make", folder, str(size), kind)
+                subprocess.run(command, check=True)
+            for case, (source, score) in CASES[part].items():
+                flower = source == "flower"
+                found = (
+                    over_flower(Path(folder)) if flower else by_file(Path(folder), source, score)
+                )
+                cells[case].append(found)
+                print(f"{size:,} {part}, {case}: {found}", flush=True)
+    command_line = "python benchmarks/large.py" + " images" * (part == "images")
     lines = [
-        f"`{command}`: peak memory, and seconds of one core",
+        f"`{command_line}`: peak memory, and seconds of one core",
         "",
-        f"| read | {head} |",
+        f"| read | {' | '.join(f'{size:,} {part}' for size in sizes)} |",
         "|---|" + "---|" * len(sizes),
+        *(f"| {case} | {' | '.join(each)} |" for case, each in cells.items()),
     ]
-    for case, score in CASES[part].items():
-        cells = []
-        for size in sizes:
-            with tempfile.TemporaryDirectory() as folder:
-                cells.append(measured(Path(folder), size, case, score))
-        lines.append(f"| {case} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
     if not options.sizes:
-        put(ROOT / "docs" / "how-to" / "large-data.md", f"large {part}", "\n".join(lines) + "\n")
+        put(ROOT / "docs/how-to/large-data.md", f"large {part}", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,11 @@
 
 Run: python benchmarks/many_agents.py server 1000000
      python benchmarks/many_agents.py grid 10000
-     python benchmarks/many_agents.py simulated 1000 10000   (needs the extra ``simulation``)
 
 ``server``: the server's own work in parts, and the growth of the process from before the first
 answer to the last; the goal for a million is 10 s until the thresholds are there. ``grid``:
-ServerApp and ClientApp of Flower in one process; the goals for 10,000 are 5 s and 500 MiB.
-``simulated``: Flower's simulation engine, from ``flwr run`` to the release at the sites, with the
-peak memory of all processes together. The first two count processor seconds.
+ServerApp and ClientApp of Flower in one process; the goals for 10,000 are 5 s and 500 MiB. Both
+count processor seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ import logging
 import os
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -133,17 +130,7 @@ def through_the_grid(agents: int) -> None:
     print(f"{took / (5 * agents / 10_000):.2f} of 5 s per 10,000, {memory / 500:.2f} of 500 MiB")
 
 
-def simulated(agents: int) -> None:
-    """Print what Flower's simulation engine needs."""
-    from simulated import simulate
-
-    with tempfile.TemporaryDirectory() as folder:
-        found = simulate(Path(folder), agents, seconds=3600.0)
-    print(f"{agents:,} agents: {found.seconds:.0f} s, {found.seconds / agents * 1e3:.1f} ms each;")
-    print(f"  peak memory {found.peak:.0f} MiB, {found.peak / agents * 1024:.0f} KiB each")
-
-
-WAYS = {"server": at_the_server, "grid": through_the_grid, "simulated": simulated}
+WAYS = {"server": at_the_server, "grid": through_the_grid}
 
 
 def main() -> None:

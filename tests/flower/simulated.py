@@ -1,4 +1,4 @@
-"""A round of the generated app in Flower's simulation engine."""
+"""A round of the generated app in Flower's simulation engine, by the printed commands."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ class Simulation(LocalFederation):
 
 def simulate(folder: Path, sites: int, seconds: float) -> Path:
     """Run the generated app with so many simulated sites, and return the record of its round."""
-    new_app(folder / "my-app")
+    new_app(folder / "my-app", sites)
     records = folder / "records"
-    agents = ",".join(f"agent-{i}" for i in range(sites))
     with Simulation(folder / "federation", ("agent-0",)) as federation:  # certificates need a name
         said = federation.flwr(
             *("run", str(folder / "my-app"), "fed", "--format", "json"),
-            *("--federation-config", f"num-supernodes={sites} client-resources-num-cpus=1"),
-            *("-c", f'agents="{agents}" records="{records}" deadline={seconds / 2}'),
+            *("--federation-config", f"num-supernodes={sites}", "-c", f'records="{records}"'),
         )
         ended = federation.wait(str(said["run-id"]), seconds, lambda: round_ended(records))
         assert ended == "finished:completed", federation.processes.output("superlink")[-3000:]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import tomllib
 
 import pytest
+from flwr.app import Context, RecordDict
 
 import fedwqcp as fw
 from engine import finished
@@ -74,6 +76,21 @@ def test_an_app_for_five_sites(tmp_path):
     assert '"num-supernodes=5"' in (tmp_path / "five-sites" / "README.md").read_text()
     with pytest.raises(InputError):
         new_app(tmp_path / "none", 0)
+
+
+def test_a_site_of_the_app_answers_from_what_it_names(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    new_app(tmp_path / "my-app")
+    outputs = runpy.run_path(str(tmp_path / "my-app" / "my_app" / "client_app.py"))["outputs"]
+    pq.write_table(pa.table({"score": [0.5, 0.25], "label": [0, 1]}), tmp_path / "scores.parquet")
+    scored = outputs(Context(1, 0, {"scores": str(tmp_path / "scores.parquet")}, RecordDict(), {}))
+    (part,) = scored
+    assert (scored.scores, part.values.tolist()) == (True, [0.5, 0.25])
+    (tmp_path / "folder").mkdir()
+    table = pa.table({"p0": [0.25], "p1": [0.75], "label": [1]})
+    pq.write_table(table, tmp_path / "folder" / "part-0.parquet")
+    (part,) = outputs(Context(1, 0, {"outputs": str(tmp_path / "folder")}, RecordDict(), {}))
+    assert part.values.tolist() == [[0.25, 0.75]]
 
 
 @pytest.mark.nightly

@@ -17,7 +17,7 @@ SITES = int(os.environ.get("FEDWQCP_SIMULATED", "300"))
 
 def test_many_simulated_sites(tmp_path):
     pytest.importorskip("ray")
-    record = simulate(tmp_path, SITES, seconds=400.0)
+    record = simulate(tmp_path, SITES, seconds=100.0 + 2 * SITES)
     release = fw.load(record / "release.json")
     assert list(release.used) == [f"agent-{i}" for i in range(SITES)]
     assert audit(record).matches

@@ -139,6 +139,12 @@ def test_states(rows, state):
     assert found.state == state == watch.sites["north"].batches[-1].state
 
 
+def test_a_class_whose_whole_interval_lies_below_the_limit_is_watched():
+    watch = monitor(n_classes=7)
+    whole, *_, last = watch.update("north", [1] * 300 + [0, 1] * 8, [0] * 300 + [6] * 16)
+    assert (whole.state, last.state) == ("ok", "watch")
+
+
 @pytest.mark.parametrize(
     "terms",
     [

@@ -135,7 +135,10 @@ def test_a_site_that_the_engine_lost_is_missing_and_listed_as_lost(tmp_path):
 def test_a_job_that_is_stopped_ends_the_round_and_the_record_says_so(tmp_path):
     stop = Signal()
 
+    refused = "Aborting job job due to reported failure from north: unsafe component\n"
+
     def hangs():
+        (tmp_path / "log.txt").write_text(refused)  # where FLARE's own process is told of it
         stop.trigger("operator")
         return data()["east"]
 
@@ -146,7 +149,7 @@ def test_a_job_that_is_stopped_ends_the_round_and_the_record_says_so(tmp_path):
         (panic,) = context.get_engine().panics
     assert "was stopped" in panic
     (record,) = (tmp_path / "records").iterdir()
-    assert "was stopped" in audit(record).difference
+    assert "north: unsafe component" in audit(record).difference
 
 
 def test_a_round_on_the_terms_of_a_job(tmp_path):

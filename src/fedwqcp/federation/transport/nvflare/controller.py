@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
+from fedwqcp._validation import named
 from fedwqcp.errors import FedwqcpError, InputError, RoundError, traced
 from fedwqcp.federation.transport.envelope import NodeId, Reply, Request, new_nonce
 from fedwqcp.federation.transport.session import Carrier, Session, SessionResult, hand_over
@@ -33,6 +35,8 @@ from fedwqcp.wire.messages import ascii_name
 
 RECORD = "fedwqcp"
 """Key of our fields in what FLARE carries."""
+_LOG_END = 2**20
+"""Bytes of FLARE's log that are searched, the last ones."""
 _SPARE = 30
 """Seconds that a task outlives its deadline; the session clears it earlier."""
 
@@ -143,9 +147,7 @@ class TaskCarrier(Carrier):
 
     def receive(self) -> list[Reply]:
         if self._abort.triggered:
-            raise RoundError(
-                "the job was stopped, by an operator or since a site refused it: FLARE's log says"
-            )
+            raise RoundError(f"the job was stopped: {self._reported() or 'FLARE names no site'}")
         replies = []
         while True:
             try:
@@ -168,6 +170,22 @@ class TaskCarrier(Carrier):
             self._controller.cancel_task(task)
         self._open.clear()
         self.gone.clear()
+
+    def _reported(self) -> str:
+        """Return which sites ended the job, and why.
+
+        They tell FLARE's own process on this machine, which tells a controller no more than to
+        stop, and logs the rest.
+        """
+        log = Path(str(self._context.get_prop(FLContextKey.WORKSPACE_ROOT, "."))) / "log.txt"
+        if not log.is_file():
+            return ""
+        with log.open("rb") as lines:
+            lines.seek(max(0, log.stat().st_size - _LOG_END))
+            text = lines.read().decode(errors="replace")
+        job = re.escape(self._context.get_job_id())
+        found = re.findall(rf"job {job} due to reported failure from (\S+): (.+)", text)
+        return named((f"{site}: {reason}" for site, reason in dict(found).items()), 12)
 
     def _keep(self, nonce: str, client_task: ClientTask, fl_ctx: FLContext) -> None:
         """Keep a result until the session takes it; FLARE calls this in a thread of its own."""
