@@ -393,22 +393,27 @@ def below(records: Sequence[Mapping[str, Any]]) -> int:
 
 
 def kinds_table(records: Sequence[dict[str, Any]]) -> str:
-    """Show the worst agent's coverage under every method, and what `auto` costs."""
-    lines = [
-        ["kind", *(f"`{m}`" for m in METHODS), "proved", "size", "size, few points", "infinite"]
-    ]
+    """Show the worst agent's coverage and the mean size under every method."""
+    lines = [["kind", *(f"`{m}`" for m in METHODS), "proved", "size, few points", "infinite"]]
     for kind in dict.fromkeys(r["kind"] for r in records):
         by = {m: _of(records, kind=kind, method=m) for m in METHODS}
-        worst = {m: min(own, key=lambda r: r["coverage"]) for m, own in by.items() if own}
-        pairs = list(zip(by["auto"], by["split-cp"], strict=True))
+        split, pairs = by["split-cp"], zip(by["auto"], by["split-cp"], strict=True)
         lines.append([
-            kind, *(f"{worst[m]['coverage']:.3f}" if m in worst else "" for m in METHODS),
-            f"{worst['auto']['proved']:.3f}",
-            _mean(a["size"] / s["size"] for a, s in pairs if not s["infinite"]),
+            kind, *(_worst_and_size(by[m], split) for m in METHODS),
+            f"{min(by['auto'], key=lambda r: r['coverage'])['proved']:.3f}",
             _mean(a["size"] / a["ideal"] for a, s in pairs if s["infinite"]),
-            f"{_infinite(by['split-cp']):.0%}, {_infinite(by['auto']):.0%}",
+            f"{_infinite(split):.0%}, {_infinite(by['auto']):.0%}",
         ])  # fmt: skip
     return markdown_table(lines)
+
+
+def _worst_and_size(own: Sequence[dict[str, Any]], split: Sequence[dict[str, Any]]) -> str:
+    """Show the least coverage, and the mean size over `split-cp`'s where that is finite."""
+    if not own:
+        return ""
+    finite = [(a, s) for a, s in zip(own, split, strict=True) if not s["infinite"]]
+    size = _mean(inf if a["infinite"] else a["size"] / s["size"] for a, s in finite)
+    return f"{min(r['coverage'] for r in own):.3f}" + f", {size}" * bool(size)
 
 
 def _mean(ratios: Iterable[float]) -> str:

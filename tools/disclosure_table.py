@@ -21,7 +21,7 @@ THRESHOLD = "the local threshold q_k, one of its scores, and n_k"
 COUNTS = "n_k, and how many scores lie below values that the server names"
 ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("split-cp", {}, "nothing"),
-    ("auto", {}, "class counts, and one score in seven of a class of at least 10 points"),
+    ("auto", {}, "class counts; one score in seven of 10 or more of a class, or of small classes"),
     ("fedwq-cp", {}, THRESHOLD),
     ("fedwq-cp", {"tail": 16}, "also up to 16 order statistics, at most one for ten scores"),
     ("fedavgq-cp", {}, THRESHOLD),

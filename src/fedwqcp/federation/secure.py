@@ -98,7 +98,7 @@ def _summed_method(plan: Plan) -> Summed:
     what = f"{name} with these settings" if isinstance(method, Summed) else name
     raise InputError(
         f"{what} cannot be secure: masks hide every single value, and it does more than add them "
-        f"up. Methods that can: {', '.join(fit)} (fcp with sketch='bisection' and no floor; means "
+        f"up. Methods that can: {', '.join(fit)} (fcp with sketch='bisection'; means "
         "with overflow='propagate' or 'clip')"
     )
 

@@ -159,8 +159,8 @@ class Auto(OneShot[PartSketches]):
     With losses the own threshold is that of conformal risk control, the borrowed one that of
     `fed-crc`. The upper limit is the threshold at which none of the site's own points has a loss.
 
-    **Cost**: one round. An agent sends at most a seventh of its scores, none of a class with fewer
-    than 10 points, and with fewer than 10 points in all only their numbers. Which scores does not
+    **Cost**: one round. An agent sends at most a seventh of its scores. Classes of fewer than 10
+    points are taken together; of fewer than 10 in all only numbers are sent. Which scores does not
     depend on alpha. It needs its calibration data once more to predict.
 
     **Fails**: where test points are unlike the agent's own calibration points. Where r > n and the
