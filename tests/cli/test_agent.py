@@ -389,13 +389,16 @@ def test_a_site_that_took_no_part_predicts_by_files(tmp_path, monkeypatch):
              "--agent", name, "--max-share", 1)  # fmt: skip
     call("server", "close", "round.json", *(f"{name}.json" for name in names))
     words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
-    call(*words, "--new-site", "--out", "new.csv")
+    named = ("--require", "new-agent-cp", "--alpha", 0.1)
+    call(*words, "--new-site", *named, "--out", "new.csv")
     call(*words, "--round", "round.json", "--agent", "s3", "--out", "as-s3.csv")
     assert Path("new.csv").read_text() == Path("as-s3.csv").read_text()
-    refusal(*words, "--new-site", "--agent", "s3", code=2)
-    refusal(*words, "--require", "new-agent-cp", "--alpha", 0.1, "--agent", "new", code=2)
+    for more in ((), named[:2], named[2:], ("--require", "fedwq-cp", *named[2:])):
+        refusal(*words, "--new-site", *more, code=2)
+    refusal(*words, "--new-site", *named, "--agent", "s3", code=2)
+    refusal(*words, *named, "--agent", "new", code=2)
     monkeypatch.setenv("FEDWQCP_AGENT", "s3")  # as a site sets it once and for all
-    refusal(*words, "--new-site", code=2)
+    refusal(*words, "--new-site", *named, code=2)
 
 
 def test_a_site_can_insist_on_a_method(one_agent):

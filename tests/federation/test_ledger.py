@@ -300,6 +300,17 @@ def test_means_of_features_are_of_one_set_of_rows(tmp_path):
     means(100, "r3")
 
 
+@pytest.mark.parametrize("rest", [1, 9, 10])
+def test_means_of_groups_that_overlap_tell_of_no_few_between_them(tmp_path, rest):
+    """The sum of all less that of the 99 in a trial once was the other's features exactly."""
+    groups = np.column_stack([["all"] * 100, np.repeat(["trial", ""], [100 - rest, rest])])
+    cal = Calibration(np.linspace(0, 1, 100), None, np.eye(100, 2), groups=groups)
+    own = {"target": "mixture", "by": "group", "groups": ("all", "trial"), "max_groups": 2}
+    round = replace(terms("cphet", settings={"scope": "local"}, **own), n_classes=None)
+    with contextlib.nullcontext() if rest == 10 else pytest.raises(DisclosureError):
+        assert ask(tmp_path, round, cal)
+
+
 def test_private_answers_without_a_budget_spend_ten_over_all_rounds(tmp_path):
     def private(i):
         return terms(
@@ -475,9 +486,12 @@ def test_a_site_that_lost_what_it_counted_refuses_until_a_person_renews_it(tmp_p
     assert not make_site_folder(home)
 
 
-@pytest.mark.parametrize("honest", [0, 1, 2])
+@pytest.mark.parametrize("honest", [0, 1, 2, 3])
 def test_masks_lift_no_limit_unless_the_site_trusts_others(tmp_path, honest):
-    """Two puppets and a site of 75 points: fcp by exact counts is refused, masked or not."""
+    """Two puppets and a site of 75 points: fcp by exact counts is refused, masked or not.
+
+    A site that trusts three others says nothing of a round of two: it once lifted the limit there.
+    """
     round = replace(
         terms("fcp", max_n=1000, score="lac"), agents=("a", "p1", "p2"), quorum=2, secure=(0.0, 1.0)
     )

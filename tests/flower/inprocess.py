@@ -98,7 +98,7 @@ def sites(folder, data, tamper=None, names=None, own=None, outputs=None, **confi
         100 + at: {
             "agent": name,
             "folder": str(folder / str(100 + at)),
-            "honest-others": len(data),
+            "honest-others": len(data) - 1,
             **config,
             **(own or {}).get(name, {}),
         }

@@ -325,7 +325,7 @@ def predictor(
     as_json: AsJson = False,
 ) -> None:
     """Write what this site predicts with to one file that stays here."""
-    taken, who = _release_of(release, agent, round, require, new_site=new_site, agreed=new_site)
+    taken, who = _release_of(release, agent, round, require, None, new_site=new_site)
     made = _resolve(
         context,
         taken,
@@ -396,8 +396,7 @@ def predict(
     elif release is None or bound is not None:
         raise InputError("must be given; a model is compared with --predictor", field="--release")
     else:
-        agreed = new_site or None not in (require, alpha)
-        taken, who = _release_of(release, agent, round, require, new_site=new_site, agreed=agreed)
+        taken, who = _release_of(release, agent, round, require, alpha, new_site=new_site)
         score, classes = taken.score, taken.round.classes
     new = None if isinstance(score, Mask) else load_outputs(outputs, labels, classes)
     if taken is not None:
@@ -540,23 +539,24 @@ def _release_of(
     agent: str | None,
     round: Path | None,
     require: str | None,
+    alpha: float | None,
     *,
     new_site: bool,
-    agreed: bool,
 ) -> tuple[Release, str | None]:
     """Read a release, and tell which agent this is; None for a site that took no part."""
     release = load_release(path)
     if round is not None:
         prediction.check_same_round(release, folder.read_round(round), (path, round))
-    elif not agreed:
+    elif None in (require, alpha):
         raise InputError(
             "name the round that this site answered, or, where it answers none, --require METHOD "
             "and --alpha: a release by itself may hold any method and level",
             field="--round",
         )
+    terms = _required(release.round, require)
     if not new_site:
-        return release, _name(agent, _required(release.round, require), newcomer=True)
-    if agent is not None and release.round.expects(agent):
+        return release, _name(agent, terms, newcomer=True)
+    if agent is not None and terms.expects(agent):
         raise InputError(
             f"is for a site that took no part, {agent!r} did: leave one of --new-site and --agent "
             "(or FEDWQCP_AGENT) out",

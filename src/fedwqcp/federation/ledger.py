@@ -124,7 +124,7 @@ class DisclosureLedger:
             new = _new(parts, entry, before)
             if limit is not None:
                 limit.allow(plan.round.method.name, new, _spent(before))
-                _check_differences(cal, {division, *(each.division for each in before)}, limit)
+                _check_differences(plan, cal, {division, *(e.division for e in before)}, limit)
             counted = any(part.count for part in parts) and not _is_known(entry, before)
             if not counted and not means and not any(part.scores for part in new):
                 return None
@@ -216,19 +216,23 @@ def _division(parts: list[Told]) -> str:
     )
 
 
-def _check_differences(cal: Calibration, divisions: set[str], limit: DisclosureLimit) -> None:
+def _check_differences(
+    plan: Plan, cal: Calibration, divisions: set[str], limit: DisclosureLimit
+) -> None:
     """Refuse scores whose difference from what was told is of a small class or group alone.
 
     Scores of everybody less those of the large classes are of the small ones together, which must
     be enough. Where classes of groups are told, each of these must be. People of a small group are
-    in others too where groups overlap: the largest score of these may then be known as theirs.
+    in others too where groups overlap: the largest score of these may then be known as theirs, and
+    means of features tell of those in one group and not in the other.
     """
     found = divisions - {""}
     groups, several = cal.groups, len(found) > 1
     overlap = groups is not None and groups.ndim == 2 and any("group" in each for each in found)
     parts = {"class": cal.labels, "group": groups}
     kinds = [k for k in _DIVISIONS if parts[k] is not None and any(k in each for each in found)]
-    crossed = several and bool(kinds) and (_CROSSED in found or overlap)
+    means = overlap and plan.traits.needs_features
+    crossed = bool(kinds) and (means or (several and (_CROSSED in found or overlap)))
     tables = [cal.sizes(*kinds)] if crossed else [cal.sizes(kind) for kind in kinds if several]
     if groups is not None and overlap and not crossed:
         tables.append(np.array([cal.part(group=name).n for name in group_names(groups)]))

@@ -188,8 +188,8 @@ class Site:
 
     def hides(self, round: Round) -> bool:
         """Whether each masked sum surely holds an honest agent's numbers besides the site's own."""
-        lost = len(round.agents) - round.quorum
-        return round.roster is None and self.settings.honest_others > lost
+        agents = len(round.agents)
+        return round.roster is None and agents - round.quorum < self.settings.honest_others < agents
 
     def check_required(self, round: Round) -> None:
         """Refuse a round of another method, level or target than the site insists on."""
