@@ -75,14 +75,18 @@ def test_masks_by_files_are_those_of_predict_mask_whatever_the_order_of_groups(o
 
 def test_no_mask_is_written_before_all_images_are_sound(opened):
     images = write_images(opened / "new", 3, 3)
-    np.savez(images / "003.npz", probs=[[0.5, 2.0]], group=["sex=f", "age=old"])
+    one = {"probs": [[0.5, 0.9]], "group": ["sex=f", "age=old"]}
+    np.savez(images / "003.npz", **one | {"probs": [[0.5, 2.0]]})
     with raises(InputError, field="probability_map") as refused:
         predicted(images)
-    assert "new, 003" in str(refused.value)
+    assert str(refused.value).split(": ")[0].endswith("new, 003")
     assert not (opened / "masks").exists()
     for read in (images, opened / "a"):
         with raises(InputError):
             predicted(images, read)
+    (opened / "empty").mkdir()
+    np.savez(opened / "empty" / "a.npz", mask=[[0, 0]], **one)
+    assert predicted(opened / "empty")["measured"] is None, "no image has a true pixel"
 
 
 def test_a_round_without_groups_reads_images_with_groups(opened):

@@ -68,6 +68,7 @@ def test_the_groups_of_each_image_are_read(tmp_path, at, given, expected):
 def test_an_image_that_is_not_like_the_others_is_named(tmp_path, files):
     with raises(InputError) as refused:
         load_masks(write(tmp_path / "site.zip", files))
+    assert str(refused.value).count("site.zip") == 1
     assert "site.zip, b" in str(refused.value)
 
 

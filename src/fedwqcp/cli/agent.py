@@ -404,14 +404,14 @@ def predict(
             context, taken, who, new, calibration, calibration_labels, None, temperature_file
         )
     resolved = made.predictor
+    resolved.check_model(bound)
     name, level = resolved.agent or NEW_SITE, resolved.level(alpha)
     promised = promise(resolved, resolved.agent, level)
     if new is None:
         out = out or Path(f"masks-{name}-{resolved.round}")
         keep_apart(out, outputs, _path(calibration))
-        masks.predict(resolved, outputs, out, promised, output, alpha=alpha, model=bound)
+        masks.predict(resolved, outputs, out, promised, output, alpha)
         return
-    resolved.check_model(bound)
     with in_file(outputs):
         ready = temperature.probabilities(new, resolved.temperature)
         sets = resolved.apply(ready, alpha, allow_empty)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,23 +24,23 @@ def predict(
     out: Path,
     promised: Sequence[str],
     output: Output,
-    **options: Any,
+    alpha: float | None,
 ) -> None:
     """Write the mask of each image to a file of its name, once all images were found sound."""
     names: list[str] = []
 
     def _labelled() -> Iterator[Image]:
-        for image, _ in _masks(predictor, read, options):
+        for image, _ in _masks(predictor, read, alpha):
             names.append(image.name)
             if image.mask is not None:
                 yield image
 
     labelled = reduced(read, _labelled())
     risk: MaskRisk | None = None
-    if len(labelled.values) == len(names):
-        risk = predictor.measure(labelled, **options)
+    if len(labelled.values) == len(names) and not labelled.empty.all():
+        risk = predictor.measure(labelled, alpha=alpha)
     make_folder(out)
-    for image, mask in _masks(predictor, read, options):
+    for image, mask in _masks(predictor, read, alpha):
         buffer = io.BytesIO()
         np.savez_compressed(buffer, mask=mask)
         write_atomic(out / f"{image.name}.npz", buffer.getvalue())
@@ -51,20 +50,18 @@ def predict(
     findings = []
     if risk is not None:
         output.say(str(risk))
-        alpha = predictor.level(options["alpha"]).alpha
-        findings = [Finding.of("risk-high", part=None, level=alpha)] * (risk.low > alpha)
+        level = predictor.level(alpha).alpha
+        findings = [Finding.of("risk-high", part=None, level=level)] * (risk.low > level)
     output.tell(findings)
     output.done(masks=out, n=len(names), measured=risk, findings=findings)
 
 
-def _masks(
-    predictor: Predictor, read: Path, options: dict[str, Any]
-) -> Iterator[tuple[Image, Bools]]:
+def _masks(predictor: Predictor, read: Path, alpha: float | None) -> Iterator[tuple[Image, Bools]]:
     """Read one image after another, each with its predicted mask."""
     for image in images(read):
         group = image.groups if predictor.by == "group" else None
         try:
-            mask = predictor.predict_mask(image.probs, group=group, **options)
+            mask = predictor.predict_mask(image.probs, group=group, alpha=alpha)
         except InputError as error:
             raise error.within(f"{read}, {image.name}") from None
         yield image, mask

@@ -88,6 +88,8 @@ def open_state(
     groups: tuple[str, ...] = ()
     if predictor is not None:
         parsed = parse(read(predictor), str(predictor))
+        if parsed.score_object.losses:
+            raise InputError("controls a risk: a monitor watches coverage", field="--predictor")
         level, agent = parsed.level(alpha), agent or [parsed.agent or "new-site"]
         alpha = max(level.alpha, 1 - (level.proved or 1.0))
         several = isinstance(parsed.score_object, LabelScore)

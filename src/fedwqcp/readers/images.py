@@ -74,6 +74,8 @@ def reduced(path: Path, found: Iterable[Image]) -> MaskOutputs:
         outputs = MaskOutputs(_pairs(), ids=ids)  # ids are complete when the last pair was read
         return unchecked(outputs, groups=columns_of(groups)) if groups else outputs
     except InputError as error:
+        if error.where.startswith(str(path)):  # it names its image
+            raise
         raise error.within(f"{path}, {ids[-1]}" if ids else str(path)) from None
 
 
@@ -87,7 +89,7 @@ def _groups(arrays: Mapping[str, npt.NDArray[Any]]) -> set[Any] | None:
 def _files(path: Path) -> Iterator[tuple[str, Any]]:
     if is_folder(path):
         names = in_folder(path, "*.npz")
-        _check_some(path, names)
+        _check_some(names)
         for each in names:
             with opened(each, OUTPUT_BYTES) as file:
                 yield each.stem, file
@@ -96,13 +98,13 @@ def _files(path: Path) -> Iterator[tuple[str, Any]]:
         try:
             archive = zipfile.ZipFile(whole)
             members = sorted(name for name in archive.namelist() if name.endswith(".npz"))
-            _check_some(path, members)
+            _check_some(members)
             for name in members:
                 yield PurePosixPath(name).stem, io.BytesIO(archive.read(name))
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError):
-            raise InputError(f"{path} must be a zip archive; it cannot be read") from None
+            raise InputError("must be a zip archive; it cannot be read") from None
 
 
-def _check_some(path: Path, names: Sequence[object]) -> None:
+def _check_some(names: Sequence[object]) -> None:
     if not names:
-        raise InputError(f"{path} must hold an .npz file for each image, it holds none")
+        raise InputError("must hold an .npz file for each image, it holds none")
