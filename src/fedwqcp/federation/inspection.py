@@ -16,6 +16,7 @@ from fedwqcp.groups import as_groups, group_names
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._base import LocalThresholds
 from fedwqcp.methods._stored import StoredCalibration
+from fedwqcp.methods.auto import PartSketches, borrowed_of
 from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import lower_end
 from fedwqcp.outputs import Outputs
@@ -201,10 +202,16 @@ def _is_infinite(release: ReleaseRecord, name: str, alpha: float, place: int | N
     """Tell whether a threshold is +inf; where own data decide, whether the agent sent that."""
     if release.is_infinite(name, alpha, place):
         return True
-    for task in release.tasks_of(alpha, place or 0) if name in release.received else ():
-        sent = release.received[name][task]
+    if release.local or name not in release.received:  # local thresholds say all
+        return False
+    for task in release.tasks_of(alpha, place or 0):
+        sent, outcome = release.received[name][task], release.outcomes[task]
         is_inf = isinstance(sent, LocalQuantile) and sent.threshold == inf
-        if is_inf and release.outcomes[task].threshold(0) is None:
+        if isinstance(sent, PartSketches):
+            (n,), level = sent.sizes(), Plan.of(release.round).tasks[task].alpha
+            offered = borrowed_of(outcome, release.position(name, task))
+            is_inf = conformal_rank(n, level) > n and offered == inf
+        if is_inf and outcome.threshold(0) is None:
             return True
     return False
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import ClassesError, InputError
-from fedwqcp.federation.inspection import of_data
+from fedwqcp.federation.inspection import is_useless, of_data
 from refusals import raises
 
 A = np.arange(1, 11) / 10
@@ -217,16 +218,10 @@ def test_thresholds_and_sets_speak_of_classes():
         by="label",
     )
     assert release.threshold("a", group="nevus") == plain.threshold("a", group=1)
-    assert (
-        fw.calibrate(
-            {"a": [0.1, 0.2]}, method="fedwq-cp", alpha=0.5, classes=CLASSES
-        ).round.n_classes
-        == 3
-    )
+    terms = {"method": "fedwq-cp", "alpha": 0.5, "classes": CLASSES}
+    assert fw.calibrate({"a": [0.1, 0.2]}, **terms).round.n_classes == 3
     with pytest.raises(ClassesError):
-        fw.calibrate(
-            {"a": fw.Calibration([0.1], n_classes=4)}, method="fedwq-cp", alpha=0.5, classes=CLASSES
-        )
+        fw.calibrate({"a": fw.Calibration([0.1], n_classes=4)}, **terms)
 
 
 def test_labels_of_a_calibration_may_be_names():
@@ -306,6 +301,12 @@ def test_who_pools_scores_does_not_need_a_finite_threshold_of_its_own(method):
 def test_an_infinite_threshold_is_told_once(method):
     release = fw.calibrate({"a": [0.1, 0.2], "b": np.arange(60)}, alpha=0.1, method=method)
     assert [(f.code, f.agents) for f in release.findings] == [("infinite-threshold", ("a",))]
+
+
+@pytest.mark.parametrize(("points", "useless"), [(6, True), (60, False)])
+def test_the_server_knows_where_nothing_finite_can_be_borrowed(points, useless):
+    release = fw.calibrate({"a": [0.1, 0.2], "b": np.arange(points)}, alpha=0.1)
+    assert is_useless(replace(release, local={})) == useless
 
 
 def test_a_series_of_another_index_is_refused():
