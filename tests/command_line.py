@@ -99,7 +99,7 @@ def with_plain_names(words, folder="."):
     """Name the files that a command of a round writes, where a test names none.
 
     By default they hold the round's id, which a test does not know: round.json, AGENT.json,
-    AGENT.temperature, release.json and sets.csv are easier to read.
+    release.json and sets.csv are easier to read.
     """
     words = [*map(str, words)]
     kind = tuple(words[:2])
@@ -117,8 +117,6 @@ def with_plain_names(words, folder="."):
         names["calibrate"] = f"{agent}{step}.json"
         if kind[1] == "predict" and not {"--round", "--new-site", "--require"} & {*words}:
             words += ["--round", "round.json"]
-        if "--temperature-file" not in words:
-            words += ["--temperature-file", f"{agent}.temperature"]
     return words if "--out" in words else [*words, "--out", names[kind[1]]]
 
 

@@ -156,7 +156,6 @@ CALLS = {
             "labels": LABELS,
             "ids": IDS,
             "classes": ["x", "y", "z"],
-            "logits": False,
         },
     ),
     "Calibration": (fw.Calibration, {"scores": PROBS[:, 0], "labels": LABELS}),

@@ -55,7 +55,7 @@ class Outputs:
     Parameters
     ----------
     values : array_like, shape (n, C), (n, 2) or (n,)
-        Probabilities or logits, two numbers per row, or predictions.
+        Probabilities, two numbers per row, or predictions.
     labels : array_like, shape (n,) or (n, L), optional
         Labels or true values; or which of L labels are there.
     ids : array_like, shape (n,), optional
@@ -67,9 +67,6 @@ class Outputs:
         such as ``{"sex": [...], "age": [...]}``, whose groups are named ``sex=female``.
     first_line : int or None, optional
         Line of the first row where they come from a text file, for errors.
-    logits : bool, optional
-        Whether the values are logits, which only the command line reads; elsewhere pass
-        ``fw.softmax(logits)``.
     classes : sequence of str, optional
         Names of the classes, in the order of the values' columns; labels may then be names.
     by_name : bool, optional
@@ -92,7 +89,6 @@ class Outputs:
     features: npt.NDArray[Any] | None
     groups: npt.NDArray[Any] | None
     first_line: int | None
-    logits: bool
     classes: tuple[str, ...]
     by_name: bool
     _columns: ClassVar[tuple[str, ...]] = ()  # names of a table's columns, as pandas has them
@@ -107,7 +103,6 @@ class Outputs:
         features: npt.ArrayLike | None = None,
         groups: npt.ArrayLike | None = None,
         first_line: int | None = None,
-        logits: bool = False,
         classes: Sequence[str] | None = None,
         by_name: bool = False,
     ) -> None:
@@ -135,7 +130,7 @@ class Outputs:
                 f"{listed(names)}: pass table[classes]",
                 field="classes",
             )
-        fields: dict[str, Any] = {"values": array, "first_line": first_line, "logits": logits}
+        fields: dict[str, Any] = {"values": array, "first_line": first_line}
         fields |= {"classes": names, "by_name": by_name, "_columns": table}
         parts = {"labels": labels, "ids": ids, "features": features, "groups": groups}
         for what, given in parts.items():
@@ -203,7 +198,7 @@ class Outputs:
 
     def __repr__(self) -> str:
         columns = self.values.shape[1] if self.values.ndim == 2 else 1
-        size = f"{len(self.values)} rows x {columns} {'logits' if self.logits else 'columns'}"
+        size = f"{len(self.values)} rows x {columns} columns"
         parts = {name: getattr(self, name) is not None for name in ("labels", "ids", "groups")}
         parts |= {"classes": bool(self.classes), "features": self.features is not None}
         there = ", ".join(name for name, given in parts.items() if given)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import fedwqcp as fw
 from command_line import OPEN, call, call_json, call_process, refusal
 from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import FedwqcpError, InputError
@@ -272,77 +271,6 @@ def test_a_link_to_the_outputs_has_their_budget(rounds):
     assert "0.25" in calibrate_privately(rounds, "two", *linked, "--privacy-budget", "1", code=2)
     assert "1.0" in calibrate_privately(rounds, "two", *linked, "--privacy-budget", "1", code=2)
     assert "cal.npz.privacy" in calibrate_privately(rounds, "two", *linked, code=2)
-
-
-# ---- agent calibrate --temperature-share: fitted and kept here, used by ``agent predict``
-
-
-def run_here(*arguments, fails=False):
-    """Run a command, and return what it prints on one line, or why it refuses."""
-    if fails:
-        with pytest.raises(InputError) as error:
-            call(*arguments)
-        return str(error.value)
-    return " ".join(call(*arguments).split())
-
-
-def save_logits(path, n, seed):
-    """Write logits that are three times too large, with labels and ids."""
-    rng = np.random.default_rng(seed)
-    logits = 1.5 * rng.normal(size=(n, 3))
-    labels = (fw.softmax(logits).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    np.savez(path, logits=3 * logits, labels=labels, ids=np.arange(n) + 1000 * seed)
-
-
-@pytest.fixture
-def logits_round(tmp_path, monkeypatch):
-    """A round, and two agents' logits."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "roster.toml").write_text('agents = ["st-mary", "lakeside"]\nn_classes = 3\n')
-    run_here(*OPEN, "--alpha", 0.1, "--agents", "roster.toml")
-    for seed, name in enumerate(("st-mary", "lakeside", "new")):
-        save_logits(tmp_path / f"{name}.npz", 300 if name != "new" else 2000, seed)
-    return tmp_path
-
-
-def calibrate_logits(name, *more, fails=False):
-    """Answer as one agent."""
-    return run_here("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-                   "--agent", name, *more, fails=fails)  # fmt: skip
-
-
-def predict_logits(*more, fails=False):
-    """Predict as st-mary."""
-    return run_here("agent", "predict", "--release", "release.json", "--outputs", "new.npz",
-                   "--agent", "st-mary", *more, fails=fails)  # fmt: skip
-
-
-def test_an_agent_predicts_at_the_temperature_it_calibrated_at(logits_round):
-    said = calibrate_logits("st-mary", "--temperature-share", 0.2)
-    kept = json.loads((logits_round / "st-mary.temperature").read_text())
-    assert f"{kept['fitted_on']}" in said
-    assert "st-mary.temperature" in said
-    assert "lakeside.temperature" in calibrate_logits("lakeside")
-    answer = (logits_round / "st-mary.json").read_text()
-    assert json.loads(answer)["answers"][0]["n"] == 300 - kept["fitted_on"]
-    assert "temperature" not in answer
-    calibrate_logits("st-mary")
-    run_here("server", "close", "round.json", "st-mary.json", "lakeside.json")
-    facts = json.loads(predict_logits("--json"))
-    release, new = fw.load(logits_round / "release.json"), np.load(logits_round / "new.npz")
-    probs = fw.softmax(new["logits"], kept["temperature"])
-    u = fw.uniforms(release.round.key, new["ids"].astype(str))
-    sets = fw.APS().invert(probs, release.threshold("st-mary"), u=u)
-    assert facts["size"] == pytest.approx(float(sets.sizes().mean()))
-    (logits_round / "st-mary.temperature").rename(logits_round / "elsewhere")
-    assert "--temperature-file" in predict_logits(fails=True)
-    predict_logits("--temperature-file", "elsewhere", "--calibration", "st-mary.npz")
-    np.savez(logits_round / "probs.npz", probs=probs[:5], labels=[0, 1, 2, 0, 1])
-    fails = predict_logits(
-        "--temperature-file", "elsewhere", "--calibration", "probs.npz", fails=True
-    )
-    assert "--calibration" in fails
-    assert "--outputs" in fails
 
 
 def findings(*words):

@@ -1,9 +1,8 @@
-"""Model outputs: four kinds of file, errors that name lines and no data, logits."""
+"""Model outputs: four kinds of file, errors that name lines and no data."""
 
 from __future__ import annotations
 
 import io
-import json
 import time
 
 import numpy as np
@@ -12,14 +11,8 @@ import pytest
 import fedwqcp as fw
 from changed import replace
 from fedwqcp import calibrate
-from fedwqcp.errors import ClassesError, InputError, RecordError
+from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.federation.predict import calibration_of, predictor_of
-from fedwqcp.federation.temperature import (
-    for_calibration,
-    for_prediction,
-    held_out,
-    load_temperature,
-)
 from fedwqcp.outputs import Outputs
 from fedwqcp.readers import load_outputs
 from fedwqcp.wire.messages import Choice, Round
@@ -81,20 +74,20 @@ def test_csv_of_regressors(tmp_path, header, shape):
     assert found.labels.tolist() == [2.25]
 
 
-def test_logits_are_told_from_probabilities(tmp_path):
+def test_logits_become_probabilities(tmp_path):
     np.savez(tmp_path / "cal.npz", logits=[[-1.0, 2.0]], labels=[1])
     (tmp_path / "cal.csv").write_text("z0,z1,label\n-1,2,1\n")
     for name in ("cal.npz", "cal.csv"):
         found = load_outputs(tmp_path / name)
-        assert found.logits
-        assert found.values.tolist() == [[-1.0, 2.0]]
+        assert found.values.tolist() == fw.softmax([[-1.0, 2.0]]).tolist()
         assert found.labels.tolist() == [1]
     (tmp_path / "cal.csv").write_text("z0,z1,p0,p1\n-1,2,0.5,0.5\n")
     np.savez(tmp_path / "cal.npz", logits=[[-1.0, 2.0]], probs=[[0.5, 0.5]])
     for name in ("cal.npz", "cal.csv"):  # who gives both means the probabilities
-        found = load_outputs(tmp_path / name)
-        assert not found.logits
-        assert found.values.tolist() == [[0.5, 0.5]]
+        assert load_outputs(tmp_path / name).values.tolist() == [[0.5, 0.5]]
+    (tmp_path / "cal.csv").write_text("z0,z1\n0,0\n-1,inf\n")
+    with raises(InputError, row=1):
+        load_outputs(tmp_path / "cal.csv")
 
 
 def test_parquet_numbers_keep_their_meaning(tmp_path):
@@ -243,131 +236,6 @@ def test_a_bad_row_of_a_table_is_named_by_its_line(tmp_path):
     release = calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="lac")
     with raises(InputError, row=2):
         predictor_of(release, "a").apply(load_outputs(path))
-
-
-LOGIT_ROUND = Round("r", Choice("fedwq-cp"), Choice("aps"), (0.1,), ("a", "b"), 1, key="k")
-
-
-def site(n=400, seed=0, ids=True, scale=3.0):
-    """Return logits that are too sure of themselves by a factor."""
-    rng = np.random.default_rng(seed)
-    logits = rng.normal(size=(n, 4)) * 1.5
-    labels = (fw.softmax(logits).cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
-    names = np.array([f"p{i}" for i in range(n)]) if ids else None
-    return Outputs(scale * logits, labels, names, logits=True)
-
-
-def test_what_is_held_out_is_not_calibrated_on(tmp_path):
-    outputs, path = site(), tmp_path / "a.temperature"
-    used, own = for_calibration(LOGIT_ROUND, "a", outputs, 0.2, path)
-    rows = held_out(LOGIT_ROUND, outputs, 0.2)
-    assert 50 < own.fitted_on == rows.sum() < 110
-    assert own.temperature == fw.fit_temperature(outputs.values[rows], outputs.labels[rows])
-    assert own.temperature == pytest.approx(3.0, abs=0.8)
-    assert not used.logits
-    assert used.ids.tolist() == outputs.ids[~rows].tolist()
-    np.testing.assert_array_equal(used.values, fw.softmax(outputs.values[~rows], own.temperature))
-    assert calibration_of(LOGIT_ROUND, used).n == 400 - own.fitted_on
-    assert load_temperature(path, LOGIT_ROUND, "a") == own
-
-
-def test_the_choice_follows_the_row_and_grows_with_the_share():
-    for ids in (True, False):
-        outputs = site(ids=ids)
-        rows = held_out(LOGIT_ROUND, outputs, 0.3)
-        order = np.arange(400)[::-1]
-        backwards = Outputs(
-            outputs.values[order], None, outputs.ids[order] if ids else None, logits=True
-        )
-        np.testing.assert_array_equal(held_out(LOGIT_ROUND, backwards, 0.3), rows[order])
-        assert (held_out(LOGIT_ROUND, outputs, 0.5) >= rows).all()
-        assert not np.array_equal(held_out(replace(LOGIT_ROUND, key="other"), outputs, 0.3), rows)
-        assert not held_out(LOGIT_ROUND, outputs, 0.0).any()
-
-
-def test_a_later_step_uses_what_is_kept(tmp_path):
-    path = tmp_path / "a.temperature"
-    first, own = for_calibration(LOGIT_ROUND, "a", site(), 0.2, path)
-    again, same = for_calibration(LOGIT_ROUND, "a", site(), None, path)
-    assert same == own
-    np.testing.assert_array_equal(first.values, again.values)
-    with pytest.raises(InputError):
-        for_calibration(LOGIT_ROUND, "a", site(), 0.3, path)
-    with pytest.raises(InputError):
-        for_calibration(LOGIT_ROUND, "a", site(n=300), None, path)
-
-
-def test_predicting_needs_the_temperature_of_this_round_and_agent(tmp_path):
-    path, outputs = tmp_path / "a.temperature", site()
-    with pytest.raises(InputError):
-        for_prediction(LOGIT_ROUND, "a", outputs, path)
-    _, own = for_calibration(LOGIT_ROUND, "a", outputs, 0.2, path)
-    assert for_prediction(LOGIT_ROUND, "a", outputs, path) == own
-    later = replace(LOGIT_ROUND, id="s")
-    with pytest.raises(InputError):
-        for_prediction(later, "a", outputs, path)
-    with pytest.raises(InputError):
-        for_prediction(LOGIT_ROUND, "b", outputs, path)
-    probs = Outputs(fw.softmax(outputs.values))
-    with pytest.raises(InputError):
-        for_prediction(LOGIT_ROUND, "a", probs, path)
-    assert for_prediction(later, "a", probs, path) is None  # that round had none
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"version": 2},
-        {"temperature": 0.0},
-        {"temperature": float("inf")},
-        {"share": 1.0},
-        {"fitted_on": "9"},
-        {"more": 1},
-    ],
-)
-def test_a_damaged_file_is_refused(tmp_path, change):
-    path = tmp_path / "a.temperature"
-    for_calibration(LOGIT_ROUND, "a", site(), 0.2, path)
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(RecordError, match=r"a\.temperature is damaged"):
-        load_temperature(path, LOGIT_ROUND, "a")
-    path.write_text("[1")
-    with pytest.raises(RecordError, match=r"a\.temperature is damaged"):
-        load_temperature(path, LOGIT_ROUND, "a")
-
-
-def test_a_private_round_takes_no_temperature(tmp_path):
-    private = replace(LOGIT_ROUND, method=Choice("private-fedwq-cp", {"epsilon": 1.0}))
-    with pytest.raises(InputError):
-        for_calibration(private, "a", site(), 0.2, tmp_path / "a.temperature")
-    assert not (tmp_path / "a.temperature").exists()
-    for_calibration(LOGIT_ROUND, "a", site(), 0.2, tmp_path / "a.temperature")
-    for share in (None, 0.2):  # a server may use the id of an earlier round again
-        with pytest.raises(InputError):
-            for_calibration(private, "a", site(), share, tmp_path / "a.temperature")
-
-
-@pytest.mark.parametrize(
-    ("round", "outputs", "share"),
-    [
-        (replace(LOGIT_ROUND, score=Choice("absolute-residual")), site(), None),
-        (LOGIT_ROUND, site(), 1.5),
-        (LOGIT_ROUND, replace(site(), labels=None), 0.2),
-        (LOGIT_ROUND, site(n=3), 0.01),
-    ],
-)
-def test_what_cannot_be_done(tmp_path, round, outputs, share):
-    with pytest.raises(InputError):
-        for_calibration(round, "a", outputs, share, tmp_path / "a.temperature")
-    assert not (tmp_path / "a.temperature").exists()
-
-
-def test_logits_are_refused_where_no_temperature_is_known():
-    with pytest.raises(InputError, match=r"give probabilities, fw\.softmax\(logits\)"):
-        calibration_of(LOGIT_ROUND, site())
-    release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method="fedwq-cp", alpha=0.5, score="lac")
-    with pytest.raises(InputError):
-        predictor_of(release, "a").apply(site())
 
 
 CLASSES = ("melanoma", "nevus")

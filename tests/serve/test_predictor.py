@@ -132,7 +132,6 @@ def test_a_predictor_past_its_date_warns_and_still_predicts(bound):
         {"levels": [{"alpha": 2, "thresholds": [[0.5]]}]},
         {"levels": [{"alpha": 0.2, "thresholds": [[0.5]]}] * 2},
         {"guarantee": {"kind": "none", "strength": "finite-sample"}},
-        {"temperature": 0},
         {"provenance": {"valid_until": "soon"}},
         {"provenance": {"someone": "x"}},
     ],

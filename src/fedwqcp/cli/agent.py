@@ -20,7 +20,7 @@ from fedwqcp._validation import Bools, Floats, as_labels, named
 from fedwqcp.cli import masks
 from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
 from fedwqcp.errors import InputError
-from fedwqcp.federation import approval, inspection, temperature
+from fedwqcp.federation import approval, inspection
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
@@ -76,12 +76,6 @@ ModelName = Annotated[str | None, typer.Option(help="Name of the model, in place
 MaxShare = Annotated[
     float, typer.Option(help="Largest share of the people whose scores all rounds may learn.")
 ]
-TemperatureFile = Annotated[
-    Path | None,
-    typer.Option(help="Where the temperature of logits is kept; by default AGENT-ID.temperature."),
-]
-
-
 AnsweredRound = Annotated[
     Path | None,
     typer.Option("--round", help="The round that was answered: no other release is taken."),
@@ -140,11 +134,6 @@ def calibrate(
             "NAME.privacy beside it keep what all rounds were told of them."
         ),
     ] = None,
-    temperature_share: Annotated[
-        float | None,
-        typer.Option(help="Share of the rows to hold out and fit the temperature of logits on."),
-    ] = None,
-    temperature_file: TemperatureFile = None,
     require: Require = None,
     sign_key: Annotated[
         Path | None,
@@ -162,20 +151,16 @@ def calibrate(
     name, source = _name(agent, terms), outputs if scores is None else scores
     if source is None or None not in (outputs, scores):
         raise InputError("must be given, or --scores in its place", field="--outputs")
-    kept = temperature_file or folder.default_name(terms, name, end=".temperature")
     here = Path(source) if "://" not in source else Path(source.rstrip("/").rsplit("/", 1)[-1])
     budget = _budget(privacy_budget, _beside(here, ".privacy", data_set))
     with ExitStack() as opened:
         batches = batched(source, labels, scores=scores is not None)
         if batches is None:
             read = load_outputs(here, labels, None)
-            used, fitted = temperature.for_calibration(terms, name, read, temperature_share, kept)
             with in_file(here, labels):
-                cal = prediction.calibration_of(terms, used)
+                cal = prediction.calibration_of(terms, read)
         else:
-            read, used, fitted = batches.first(), None, None
-            if temperature_share is not None:
-                raise InputError("must be left out for data that are read in batches", "share")
+            read = batches.first()
             part = (out or Path()).parent / folder.default_name(terms, name, end=".scores")
             cal = opened.enter_context(_in_batches(terms, batches, part))
         side = Agent(
@@ -193,22 +178,20 @@ def calibrate(
         data = read_bytes(path)
         findings = [
             *(inspection.of_columns(side.plan, read) if scores is None else ()),
-            *inspection.of_data(None, used, cal),
+            *inspection.of_data(None, read, cal),
             *inspection.of_points(side.plan, None, cal),
             *(inspection.of_answer(side.plan, data) if budget is not None else ()),
         ]
     if not written:
         output.say(f"{path} holds this answer already")
     output.tell(findings)
-    if fitted is not None:
-        output.say(f"{fitted}; kept in {kept}, which stays here and which predicting needs")
     if budget is not None:
         output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
     output.say(f"this is all that is sent ({path}, {len(data)} bytes):")
     text = data.decode().strip()
     output.say(text if len(text) <= LONGEST else f"{text[:LONGEST]} ... (the rest is in {path})")
     left = None if budget is None else budget.left
-    facts = {"findings": findings, "budget_left": left, "temperature": fitted}
+    facts = {"findings": findings, "budget_left": left}
     output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
 
 
@@ -309,7 +292,6 @@ def predictor(
     ] = None,
     calibration_labels: CalibrationLabels = None,
     round: AnsweredRound = None,
-    temperature_file: TemperatureFile = None,
     require: Require = None,
     model: ModelFile = None,
     model_name: ModelName = None,
@@ -330,11 +312,9 @@ def predictor(
         context,
         taken,
         who,
-        None,
         calibration,
         calibration_labels,
         scores,
-        temperature_file,
         model=_model(model, model_name),
         data_period=data_period,
         valid_until=valid_until,
@@ -342,7 +322,7 @@ def predictor(
     resolved = made.predictor
     name, level = resolved.agent or NEW_SITE, resolved.levels[0]
     out = out or folder.default_name(taken.round, "predictor", agent=name, end=".json")
-    keep_apart(out, release, _path(calibration), calibration_labels, round, made.temperature_file)
+    keep_apart(out, release, _path(calibration), calibration_labels, round)
     findings = [promised_to_new_site(taken, level.alpha)] if new_site else []
     if exists(out):
         findings.append(Finding.of("replaced", file=out))
@@ -374,7 +354,6 @@ def predict(
     calibration_labels: CalibrationLabels = None,
     round: AnsweredRound = None,
     labels: LabelsFile = None,
-    temperature_file: TemperatureFile = None,
     require: Require = None,
     allow_empty: AllowEmpty = True,
     model: ModelFile = None,
@@ -400,9 +379,7 @@ def predict(
         score, classes = taken.score, taken.round.classes
     new = None if isinstance(score, Mask) else load_outputs(outputs, labels, classes)
     if taken is not None:
-        made = _resolve(
-            context, taken, who, new, calibration, calibration_labels, None, temperature_file
-        )
+        made = _resolve(context, taken, who, calibration, calibration_labels, None)
     resolved = made.predictor
     resolved.check_model(bound)
     name, level = resolved.agent or NEW_SITE, resolved.level(alpha)
@@ -413,16 +390,14 @@ def predict(
         masks.predict(resolved, outputs, out, promised, output, alpha)
         return
     with in_file(outputs):
-        ready = temperature.probabilities(new, resolved.temperature)
-        sets = resolved.apply(ready, alpha, allow_empty)
+        sets = resolved.apply(new, alpha, allow_empty)
     with in_file(outputs, labels):
         measured = _measured(resolved, sets, new)
     repeated = None
     if taken is not None and measured:
-        repeated = calibration_rows(taken.round, ready, made.calibration_outputs)
+        repeated = calibration_rows(taken.round, new, made.calibration_outputs)
     out = out or Path(f"sets-{name}-{resolved.round}.csv")
-    beside = (calibration_labels, round, labels, made.temperature_file)
-    keep_apart(out, release, outputs, _path(calibration), *beside)
+    keep_apart(out, release, outputs, _path(calibration), calibration_labels, round, labels)
     replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
     empty = float(sets.empty().mean()) if len(sets) else None
@@ -477,18 +452,15 @@ class _Resolved:
     predictor: Predictor
     calibration_outputs: Outputs | None = None
     cal: Calibration | None = None
-    temperature_file: Path | None = None
 
 
 def _resolve(
     context: typer.Context,
     release: Release,
     agent: str | None,
-    new: Outputs | None,
     calibration: str | None,
     labels: Path | None,
     scores: str | None,
-    temperature_file: Path | None,
     **stated: Any,
 ) -> _Resolved:
     """Resolve a site's thresholds; its calibration data are read as when it answered the round.
@@ -500,24 +472,16 @@ def _resolve(
     if None not in (calibration, scores):
         raise InputError("takes the place of --calibration: leave one out", field="--scores")
     terms, source = release.round, calibration if scores is None else scores
-    name, rows, cal = agent or NEW_SITE, None, None
+    rows, cal = None, None
     batches = None if source is None else batched(source, labels, scores=scores is not None)
     if batches is not None:
         part = folder.default_name(terms, "calibration", end=".scores")
         cal = context.with_resource(_in_batches(terms, batches, part))
     elif source is not None:
         rows = load_outputs(Path(source), labels, terms.classes)
-        if new is not None and new.logits != rows.logits:
-            raise InputError("--calibration and --outputs must both hold logits, or neither")
-    kept = temperature_file or folder.default_name(terms, name, end=".temperature")
-    fitted = temperature.for_prediction(terms, name, rows if new is None else new, kept)
-    if rows is not None and source is not None:
         with in_file(Path(source), labels):
-            rows = temperature.calibrated(terms, rows, fitted)
             cal = prediction.calibration_of(terms, rows)
-    degrees = None if fitted is None else fitted.temperature
-    resolved = predictor_of(release, agent, cal, temperature=degrees, **stated)
-    return _Resolved(resolved, rows, cal, kept)
+    return _Resolved(predictor_of(release, agent, cal, **stated), rows, cal)
 
 
 def _model(file: Path | None, name: str | None) -> Path | str | None:

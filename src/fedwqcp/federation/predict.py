@@ -64,7 +64,6 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     """Score calibration points; the key is that of the uniforms of a randomised score."""
     if outputs.labels is None:
         raise InputError("calibration needs labels beside the outputs", cure=LABELS_BESIDE)
-    _check_kind(outputs)
     x, groups = outputs.features, outputs.groups
     if isinstance(score, Mask) != isinstance(outputs, MaskOutputs):
         raise InputError("score 'mask' reads MaskOutputs, and no other score does", field="score")
@@ -262,22 +261,12 @@ def check_classes(round: Round, outputs: Outputs) -> None:
         )
 
 
-def _check_kind(outputs: Outputs) -> None:
-    """Refuse logits: only the command line turns them into probabilities."""
-    if outputs.logits:
-        raise InputError(
-            "the outputs are logits, which only `agent calibrate` and `agent predict` read: give "
-            "probabilities, fw.softmax(logits)"
-        )
-
-
 def predictor_of(
     release: ReleaseRecord,
     agent: str | None,
     calibration: Calibration | None = None,
     *,
     proved: dict[float, float | None] | None = None,
-    temperature: float | None = None,
     model: str | Path | None = None,
     data_period: str | None = None,
     valid_until: str | date | None = None,
@@ -326,7 +315,6 @@ def predictor_of(
         classes=round.classes,
         by=round.by,  # type: ignore[arg-type]  # a round checks it
         groups=round.groups,
-        temperature=temperature,
         provenance=stamp() | bound_to(model, data_period, valid_until),
     )
 

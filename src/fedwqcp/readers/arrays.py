@@ -13,6 +13,7 @@ from fedwqcp._io import opened
 from fedwqcp.errors import InputError
 from fedwqcp.outputs import Outputs, in_file
 from fedwqcp.readers.tables import OUTPUT_BYTES, check_meant, no_memory
+from fedwqcp.scores import softmax
 
 
 def from_npz(path: Path) -> Outputs:
@@ -32,11 +33,10 @@ def from_npz(path: Path) -> Outputs:
     classes = arrays.get("classes", np.empty(0, np.str_))
     if classes.ndim != 1 or classes.dtype.kind != "U":
         raise InputError(f"{path}: 'classes' must be a list of names, one for each column")
-    names, logits = tuple(map(str, classes)), kind == "logits"
+    names = tuple(map(str, classes))
     with in_file(path):
-        return Outputs(
-            arrays[kind], labels, ids, features=x, groups=groups, logits=logits, classes=names
-        )
+        values = softmax(arrays[kind]) if kind == "logits" else arrays[kind]
+        return Outputs(values, labels, ids, features=x, groups=groups, classes=names)
 
 
 def groups_in(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:

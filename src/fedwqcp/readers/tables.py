@@ -25,6 +25,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import InputError
 from fedwqcp.outputs import ROWS, Outputs, in_file
+from fedwqcp.scores import softmax
 
 Cells: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 """A column of a table; an array only of numbers."""
@@ -160,6 +161,9 @@ def from_columns(
     check_meant(path, columns, "column", (*names, *by_class))
     values = _stacked(path, columns, names)
     assert values is not None  # there are names
+    if names[0] == "z0" and not by_class:
+        with in_file(path):
+            values = softmax(values)
     label = next((name for name in ("label", "y") if name in columns), None)
     labels = _stacked(path, columns, of_labels)
     labels = None if labels is None else _whole(labels)
@@ -173,7 +177,6 @@ def from_columns(
         _texts(path, columns, "id"),
         features=_stacked(path, columns, of_features),
         groups=_groups(path, columns),
-        logits=names[0] == "z0" and not by_class,
         classes=names if by_name or names == classes else (),
         by_name=by_name,
     )

@@ -161,7 +161,7 @@ const fedwqcp = (() => {
 
   const FIELDS = [
     "kind", "agent", "score", "levels", "guarantee", "promise", "assumption", "method", "round", "rule", "key",
-    "n_classes", "classes", "by", "groups", "temperature", "provenance", "version",
+    "n_classes", "classes", "by", "groups", "provenance", "version",
   ];
   const INTERVALS = ["absolute-residual", "normalized-residual", "cqr"];
   const TOLERANCE = 5e-3;

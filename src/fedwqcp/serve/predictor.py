@@ -125,8 +125,6 @@ class Predictor(
         What has thresholds of its own.
     groups : tuple of str
         Names of the groups, in the order of the thresholds.
-    temperature : float or None
-        What the site divided logits by, where it calibrated from logits.
     provenance : dict
         When and with which software it was made; of which model and data, and until when.
 
@@ -154,7 +152,6 @@ class Predictor(
     classes: tuple[str, ...] = ()
     by: Literal["label", "group"] | None = None
     groups: tuple[str, ...] = ()
-    temperature: float | None = None
     provenance: dict[str, str] = {}
     version: Literal[1] = 1
 
@@ -172,8 +169,6 @@ class Predictor(
             raise InputError("must be given where thresholds are by label", field="n_classes")
         if len(self._tables) < len(self.levels) or not self.levels:
             raise InputError("must be one or more, each once", field="levels")
-        if self.temperature is not None and not 0 < self.temperature < inf:
-            raise InputError("must be a positive number", field="temperature")
         check_provenance(self.provenance)
         _ = self._until
 
@@ -687,8 +682,6 @@ class Predictor(
             if parts.get("classes") is not None and not self.classes:
                 raise InputError("the predictor names no classes to compare with", field="classes")
             new = Outputs(given, **parts)
-        if new.logits:
-            raise InputError("the outputs are logits: give probabilities, fw.softmax(logits)")
         new = new.in_classes(self.classes)
         self._check_columns(new.values)
         return new
