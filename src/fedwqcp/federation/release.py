@@ -504,8 +504,8 @@ def statuses(release: ReleaseRecord) -> dict[str, str]:
 
 
 def _points(release: Release, name: str) -> str:
-    """Return how many points an agent said it has, in all labels or groups."""
-    if name not in release.received:
+    """Return how many points an agent said it has, in all labels or groups that do not overlap."""
+    if name not in release.received or release.round.max_groups > 1:
         return ""
     total = 0
     for part in range(len(release.round.group_names) or 1):
