@@ -428,6 +428,8 @@ def test_with_groups_points_are_totals_and_thresholds_a_range(by):
     cals = {"a": of(1.0), "b": of(3.0)}
     table = agent_table(fw.calibrate(cals, method="fedwq-cp", alpha=0.1, by=by))
     assert (table["points"], table["sent"]) == (["27", "27"], ["1 to 2", "3 to 4"])
+    cals = {name: replace(cal, groups=[{"f", "old"}] * 27) for name, cal in cals.items()}
+    assert "points" not in agent_table(fw.calibrate(cals, alpha=0.1, by="group")), "it counts twice"
 
 
 def test_of_thousands_of_agents_the_unused_come_first():
