@@ -195,7 +195,6 @@ CALLS = {
     },
     "a setting": (lambda value: fw.methods.get("fedwq-cp", overflow=value), {"value": "clip"}),
     "plot.coverage": (plot.coverage, {"found": [FOUND], "alpha": 0.1}),
-    "plot.score_ecdf": (plot.score_ecdf, {"release": SETS, "sites": {"a": SITE}}),
     "cover": (SETS.predict_set("a", SITE).cover, {"labels": LABELS}),
     "clip": (LINES.predict_interval("a", PROBS[:, 0]).clip, {"lowest": 0.0, "highest": 1.0}),
     "labels": (LINES.predict_interval("a", PROBS[:, 0]).labels, {"n_classes": 3}),

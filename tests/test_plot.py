@@ -55,64 +55,10 @@ def test_coverage_by_agent_with_intervals():
     assert "95 %" in ax.get_xlabel()
 
 
-def test_scores_with_their_own_and_the_released_threshold():
-    _, ax = pyplot.subplots()
-    assert plot.score_ecdf(RELEASE, SITES, alpha=0.3, ax=ax) is ax
-    vertical = {
-        line.get_xdata()[0] for line in ax.lines if line.get_xdata()[0] == line.get_xdata()[-1]
-    }
-    scores = {name: fw.LAC().of(own.values, own.labels) for name, own in SITES.items()}
-    own = {fw.conformal_quantile(each, 0.3) for each in scores.values()}
-    assert vertical == own | {RELEASE.threshold("st-mary", 0.3)}
-    curve = next(line for line in ax.lines if line.get_label() == "st-mary")
-    for edge, share in zip(*curve.get_data(), strict=True):
-        below = (scores["st-mary"] < edge).mean()
-        assert below <= share <= (scores["st-mary"] <= edge).mean() or share == 1.0
-    assert np.diff(np.rint(curve.get_ydata() * 60)).min() >= 10  # people in a bin
-
-
-RNG = np.random.default_rng(5)
-
-
-@pytest.mark.parametrize(
-    "scores",
-    [
-        np.full(10, 0.7),
-        np.repeat([0.1, 5.0], [19, 1]),
-        RNG.exponential(size=31),
-        np.append(RNG.uniform(-9e5, 2e-5, 300), [np.inf] * 9),
-    ],
-)
-def test_nobody_is_lost_from_a_curve_and_nobody_stands_alone(scores):
-    release = fw.calibrate({"a": scores}, method="fedwq-cp", alpha=0.3)
-    ax = plot.score_ecdf(release, {"a": fw.Calibration(scores)})
-    (curve,) = (line for line in ax.lines if line.get_label() == "a")
-    edges, finite = curve.get_xdata(), scores[np.isfinite(scores)]
-    people = np.rint(curve.get_ydata() * len(scores))
-    assert (people[0], people[-1]) == (0, len(finite))
-    assert np.diff(people).min() >= 10
-    assert (np.diff(edges) > 0).all()
-    assert edges[0] <= finite.min() <= finite.max() <= edges[-1]
-
-
-def test_fewer_than_ten_people_have_no_curve():
-    scores = [0.5] * 9 + [np.inf] * 20
-    release = fw.calibrate({"a": scores}, method="fedwq-cp", alpha=0.3)
-    ax = plot.score_ecdf(release, {"a": fw.Calibration(scores)})
-    assert ax.get_legend() is None
-
-
 def test_what_cannot_be_plotted_is_refused(monkeypatch):
     for found in ([], {}):
         with pytest.raises(InputError):
             plot.coverage(found, alpha=0.1)
-    with pytest.raises(InputError):
-        plot.score_ecdf(RELEASE, {}, alpha=0.3)
-    with pytest.raises(InputError):
-        plot.score_ecdf(RELEASE, SITES)
-    by_label = fw.calibrate(SITES, method="fedwq-cp", alpha=0.3, score="lac", by="label")
-    with pytest.raises(InputError):
-        plot.score_ecdf(by_label, SITES)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match="demo"):
         plot.coverage(FOUND, alpha=0.3)

@@ -11,13 +11,12 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import numpy as reference
 from refusals import raises
-from strategies import Labelled, alphas, labelled, real_arrays, scores
+from strategies import Labelled, alphas, labelled, scores
 
 torch = pytest.importorskip("torch", reason="fedwqcp.torch needs the extra 'torch'")
 
 from fedwqcp import torch as adapter  # noqa: E402
 from fedwqcp.torch import (  # noqa: E402
-    TensorIntervalScore,
     TensorLabelScore,
     _quantile_on_device,
     conformal_quantile,
@@ -123,37 +122,6 @@ def test_a_score_without_a_formula_stays_on_the_cpu(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(adapter, "_on_cpu", lambda p: False)
     with pytest.raises(InputError, match="CPU alone"):
         ordinal.of(probs, y)
-
-
-INTERVAL_SCORES = [
-    fw.AbsoluteResidual(),
-    fw.NormalizedResidual(),
-    fw.CQR(),
-    fw.CQR(symmetric=False),
-]
-
-
-@pytest.mark.parametrize("score", INTERVAL_SCORES)
-@given(data=st.data())
-def test_scores_and_intervals_are_those_of_numpy(score, data) -> None:
-    n = data.draw(st.integers(1, 5))
-    out = data.draw(real_arrays(n if score.width == 1 else (n, 2)))
-    if isinstance(score, fw.NormalizedResidual):
-        out[:, 1] = np.abs(out[:, 1])
-    y = data.draw(real_arrays(n))
-    tensor_score = TensorIntervalScore(score)
-    outputs, values = torch.from_numpy(out), torch.from_numpy(y)
-    expected = score.of(out, y)
-    np.testing.assert_array_equal(tensor_score.of(outputs, values).numpy(), expected)
-    own = expected[0] if score.columns == 2 else expected[:, None]
-    for q in (own, 1.5, np.inf, -0.5, -np.inf):
-        found, sets = tensor_score.invert(outputs, q), score.invert(out, q)
-        np.testing.assert_array_equal(found.lower.numpy(), sets.lower)
-        np.testing.assert_array_equal(found.upper.numpy(), sets.upper)
-        covered, sizes = tensor_score.measure(outputs, values, q)
-        np.testing.assert_array_equal(covered.numpy(), sets.cover(y))
-        if np.isfinite(q).all():
-            np.testing.assert_array_equal(sizes.numpy(), sets.sizes())
 
 
 @given(scores(infinite=True), alphas(3), st.sampled_from(["propagate", "clip", "exclude"]))

@@ -51,12 +51,10 @@ print(release)
 print(release.predict_set("west", tests["west"].values, ids=test))
 
 # %%
-# Coverage with its exact interval, and the scores behind it.
+# Coverage with its exact interval.
 
 found = [release.measure(name, own.values, own.labels, ids=own.ids) for name, own in tests.items()]
-fig, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
-plot.coverage(found, alpha=0.1, ax=panels[0])
-plot.score_ecdf(release, sites, ax=panels[1])
+plot.coverage(found, alpha=0.1)
 plt.show()
 
 # %%

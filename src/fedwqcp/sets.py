@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, islice
@@ -341,30 +340,12 @@ _ROWS = 2**14
 """Rows whose labels are written at a time."""
 
 
-_QUOTABLE = re.compile(r"[^\w.\-]", re.ASCII)
-"""What an id may need quotes for."""
-
-
-def _is_plain(ids: npt.NDArray[Any]) -> bool:
-    """Tell whether no id needs quotes or an escape."""
-    if ids.dtype.kind != "U":
-        return ids.dtype.kind in "iu"
-    return not (_QUOTABLE.search("".join(ids)) or np.char.startswith(ids, "-").any())
-
-
 def as_csv(sets: LabelSets | Intervals, ids: npt.NDArray[Any] | None = None) -> str:
     """Write sets as a table with a line for each row; without ids, rows are counted from 0.
 
     Labels are written by number with spaces, or by name; named classes have a column of 0 and 1.
     """
     names = range(len(sets)) if ids is None else ids.tolist()
-    if (
-        isinstance(sets, LabelSets)
-        and not sets.classes
-        and len(sets) >= 32 * sets.mask.shape[1]  # as many as texts are made for
-        and (ids is None or _is_plain(ids))
-    ):
-        return f"id,size,labels{_many_lines(names, sets.mask)}\n"
     if isinstance(sets, LabelSets):
         between = "; " if sets.classes else " "  # names may hold spaces
         rows: Iterable[list[object]] = (
@@ -386,27 +367,3 @@ def _labels(sets: LabelSets) -> Iterator[tuple[list[str], list[int]]]:
         for size, row in zip(mask.sum(axis=1).tolist(), each, strict=True):
             begin, end = end, end + size
             yield labels[begin:end], row
-
-
-def _many_lines(ids: Sequence[object], mask: Bools) -> str:
-    """Write lines without quotes of sets without names, eight labels at a time.
-
-    Each byte of the packed mask stands for one of 256 texts, which begins with a space unless it is
-    the first of its row.
-    """
-    numbers = [[at + bit for bit in range(8)] for at in range(0, mask.shape[1], 8)]
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(bool).tolist()
-    first = np.array([[" ".join(map(str, compress(g, b))) for b in bits] for g in numbers], object)
-    texts = np.stack([" " + first, first])
-    lines = []
-    for start in range(0, len(mask), _ROWS):
-        part = mask[start : start + _ROWS]
-        packed, count = np.packbits(part, axis=1), np.arange(len(part))
-        row, at = packed.nonzero()
-        heads = zip(ids[start : start + _ROWS], part.sum(axis=1).tolist(), strict=True)
-        pieces = np.empty(len(part) + len(row), object)
-        pieces[np.searchsorted(row, count) + count] = [f"\n{id},{size}," for id, size in heads]
-        is_first = np.minimum(np.diff(row, prepend=-1), 1)
-        pieces[np.arange(len(row)) + row + 1] = texts[is_first, at, packed[row, at]]
-        lines.append("".join(pieces.tolist()))
-    return "".join(lines)

@@ -32,12 +32,9 @@ from fedwqcp._validation import SUM_TOLERANCE, Floats, as_labels, as_probabiliti
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.quantile import Overflow, threshold_rank
 from fedwqcp.quantile import conformal_quantile as conformal_quantile_of_array
-from fedwqcp.scores import IntervalScore, LabelScore, Rule, key_digest
-from fedwqcp.scores.absolute_residual import AbsoluteResidual
+from fedwqcp.scores import LabelScore, Rule, key_digest
 from fedwqcp.scores.aps import APS
-from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
-from fedwqcp.scores.normalized_residual import NormalizedResidual
 from fedwqcp.scores.raps import RAPS
 from fedwqcp.scores.saps import SAPS
 
@@ -48,8 +45,6 @@ except ImportError as error:  # pragma: no cover  # only without the extra
 
 __all__ = [
     "SetMeasures",
-    "TensorIntervalScore",
-    "TensorIntervals",
     "TensorLabelScore",
     "conformal_quantile",
     "uniforms",
@@ -70,9 +65,9 @@ class SetMeasures(NamedTuple):
     Parameters
     ----------
     covered : Tensor, shape (n,)
-        Whether each set holds its label, or each interval its value.
+        Whether each set holds its label.
     sizes : Tensor, shape (n,)
-        How many labels each set holds, or how long each interval is.
+        How many labels each set holds.
     """
 
     covered: Tensor
@@ -212,116 +207,6 @@ class TensorLabelScore:
             need = "needs one uniform per row" if self.score.randomized else "takes no u"
             raise InputError(f"{self.score!r} {need}; see fedwqcp.torch.uniforms")
         return p, None if u is None else _as_uniforms(u, p)
-
-
-class TensorIntervals(NamedTuple):
-    """One closed interval for each row; it is empty where ``lower > upper``.
-
-    Parameters
-    ----------
-    lower, upper : Tensor, shape (n,)
-        The ends, float64; infinite ends are allowed.
-    """
-
-    lower: Tensor
-    upper: Tensor
-
-
-@dataclass(frozen=True)
-class TensorIntervalScore:
-    """A score of a regressor's output and a real y, on tensors.
-
-    Parameters
-    ----------
-    score : IntervalScore
-        AbsoluteResidual, NormalizedResidual or CQR.
-    """
-
-    score: IntervalScore
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.score, AbsoluteResidual | NormalizedResidual | CQR):
-            raise InputError(f"{self.score!r} works on arrays alone; pass outputs.cpu().numpy()")
-
-    def of(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Return the scores, shape (n,) or (n, columns).
-
-        Parameters
-        ----------
-        outputs : Tensor, shape (n,) or (n, width)
-            What the model put out.
-        y : Tensor, shape (n,)
-            The true values.
-
-        Returns
-        -------
-        Tensor
-            float64, on the device of the outputs.
-        """
-        low, high, scale = self._centre(outputs)
-        values = _finite(y, "y", (len(low),)).to(low.device)
-        below, above = distance(-low, -values), distance(high, values)
-        if self.score.columns == 2:
-            return torch.stack([below, above], 1)
-        worst = torch.maximum(below, above)
-        return worst if scale is None else ratio(worst, scale)
-
-    def invert(self, outputs: Tensor, threshold: object) -> TensorIntervals:
-        """Return the prediction intervals {y : V(x, y) <= threshold}.
-
-        Parameters
-        ----------
-        outputs : Tensor, shape (n,) or (n, width)
-            What the model put out.
-        threshold : float or Tensor
-            Shape () for one threshold, (n, 1) for one per row, (columns,) for one per column.
-
-        Returns
-        -------
-        TensorIntervals
-            One interval per row.
-        """
-        low, high, scale = self._centre(outputs)
-        q = _as_threshold(threshold, low[:, None].expand(-1, self.score.columns))
-        below, above = q.expand(len(low), 2).T  # equal where a point has one score
-        if scale is not None:
-            below, above = stretch(below, scale), stretch(above, scale)
-        return TensorIntervals(-reach(-low, below), reach(high, above))
-
-    def measure(self, outputs: Tensor, y: Tensor, threshold: object) -> SetMeasures:
-        """Return which intervals hold their value and how long they are.
-
-        Parameters
-        ----------
-        outputs : Tensor, shape (n,) or (n, width)
-            What the model put out.
-        y : Tensor, shape (n,)
-            The true values.
-        threshold : float or Tensor
-            As for `invert`.
-
-        Returns
-        -------
-        SetMeasures
-            One entry for each row; sizes are lengths.
-        """
-        lower, upper = self.invert(outputs, threshold)
-        values = _finite(y, "y", (len(lower),)).to(lower.device)
-        return SetMeasures((lower <= values) & (values <= upper), (upper - lower).clamp(min=0.0))
-
-    def _centre(self, outputs: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the lower and the upper estimate, and the spread that distances are divided by."""
-        n = len(outputs)
-        out = _finite(outputs, "outputs", (n,) if self.score.width == 1 else (n, 2))
-        if isinstance(self.score, CQR):
-            ends = out.sort(1).values
-            return ends[:, 0], ends[:, 1], None
-        if not isinstance(self.score, NormalizedResidual):
-            return out, out, None
-        if bool((negative := out[:, 1] < 0).any()):
-            row = int(negative.int().argmax())
-            raise InputError("spreads must be at least 0, got a negative one", row=row)
-        return out[:, 0], out[:, 0], out[:, 1].clamp(min=self.score.floor)
 
 
 def conformal_quantile(scores: Tensor, alpha: float, overflow: Overflow = "propagate") -> float:
@@ -568,33 +453,6 @@ def lac_least(q: Tensor, like: Tensor) -> Tensor:
     return torch.where(q < 0, inf, least).to(device=like.device, dtype=like.dtype)
 
 
-# Intervals, as in numpy ---------------------------------------------------------------------------
-
-
-def distance(base: Tensor, y: Tensor) -> Tensor:
-    """Return the smallest q with ``y <= reach(base, q)``: y - base, raised where rounding fails."""
-    q = y - base
-    return torch.where(base + q < y, _next(q, inf), q)
-
-
-def reach(base: Tensor, q: Tensor) -> Tensor:
-    """Return the largest y with ``distance(base, y) <= q``: base + q, or the float below."""
-    y = base + q
-    return torch.where(y - base > q, _next(y, -inf), y)
-
-
-def ratio(length: Tensor, scale: Tensor) -> Tensor:
-    """Return the smallest q with ``length <= stretch(q, scale)``, for a positive scale."""
-    q = length / scale
-    return torch.where(q * scale < length, _next(q, inf), q)
-
-
-def stretch(q: Tensor, scale: Tensor) -> Tensor:
-    """Return the largest length with ``ratio(length, scale) <= q``, for a positive scale."""
-    length = q * scale
-    return torch.where(length / scale > q, _next(length, -inf), length)
-
-
 def _next(values: Tensor, towards: float) -> Tensor:
     """Return the next float in one direction."""
     return torch.nextafter(values, torch.full_like(values, towards))
@@ -691,17 +549,6 @@ def _on_cpu(p: Tensor) -> bool:
 
 def _numpy(values: Tensor | None) -> Floats | None:
     return None if values is None else values.numpy()
-
-
-def _finite(values: Tensor, what: str, shape: tuple[int, ...]) -> Tensor:
-    """Return finite numbers as float64 of a shape."""
-    if not isinstance(values, torch.Tensor) or tuple(values.shape) != shape:
-        raise InputError(f"{what} must be a tensor of shape {shape}")
-    numbers = values.detach().to(torch.float64)
-    if not bool(torch.isfinite(numbers).all()):
-        bad = ~torch.isfinite(numbers.reshape(len(numbers), -1)).all(1)
-        raise InputError(f"{what} must be finite numbers", row=int(bad.int().argmax()))
-    return numbers
 
 
 def _quantile_on_device(values: Tensor, alpha: float, overflow: Overflow) -> float:
