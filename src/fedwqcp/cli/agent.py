@@ -61,7 +61,7 @@ Name = Annotated[
     str | None, typer.Option("--agent", envvar="FEDWQCP_AGENT", help="Name of this agent.")
 ]
 Require = Annotated[
-    str | None, typer.Option(help="The one method that this site takes part in, such as auto.")
+    str | None, typer.Option(help="The one method that this site accepts, such as auto.")
 ]
 NewSite = Annotated[
     bool,
@@ -83,7 +83,8 @@ AnsweredRound = Annotated[
 CalibrationFile = Annotated[
     str | None,
     typer.Option(
-        "--calibration", help="Calibration outputs; test rows that are among them are counted."
+        "--calibration",
+        help="This agent's calibration outputs, which auto and split-cp read again.",
     ),
 ]
 CalibrationLabels = Annotated[
@@ -214,7 +215,7 @@ def ledger(
     ],
     max_share: MaxShare = USUAL_LIMIT.share,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Count from here: what was sent so far counts no more.")
+        bool, typer.Option("--renew", help="Count from here, and forget what was sent so far.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

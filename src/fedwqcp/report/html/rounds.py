@@ -219,6 +219,8 @@ def _page(
     """Return a page that says which round it is of, and what is promised to all or one agent."""
     round = release.round
     lines = promise(case.predictor, case.agent) if case else promise(release)
+    quorum = f"{round.quorum} of {len(round.agents)}"
+    protocol = [("Quorum", quorum), ("Round trips", str(release.rounds))]
     return Page(
         kind=f"fedwqcp round, {whose}",
         title=title or f"{round.method.name} with {len(round.agents)} agents",
@@ -226,8 +228,7 @@ def _page(
             ("Round", round.id),
             ("Score", round.score.name),
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
-            ("Quorum", f"{round.quorum} of {len(round.agents)}"),
-            ("Round trips", str(release.rounds)),
+            *([] if case else protocol),
             *(
                 (name.capitalize(), sentence(text))
                 for name, _, text in (line.partition(": ") for line in lines)
@@ -413,7 +414,7 @@ def _own_view(case: _Case) -> View:
     """Return what an agent knows at one level: coverage on its own labelled test points."""
     verdict, sections = _coverage_sections([case])
     record, method = case.release.record(case.agent), case.release.round.method.name
-    sent = f"{record.bytes_up:,} bytes sent by the agent, {record.bytes_down:,} sent to it."
+    sent = f"The agent sent {record.bytes_up:,} bytes and received {record.bytes_down:,}."
     if not case.release.rounds:
         sent = "Nothing was sent: every agent used its own threshold."
     sections.append(Section("exchanged", "What was sent", "", [Text([sent])]))
