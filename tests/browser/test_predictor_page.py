@@ -62,6 +62,7 @@ def test_a_person_reads_the_set_in_words(tab, site, axe):
     assert tab.evaluate("axe.run().then((found) => found.violations.map((one) => one.id))") == []
     wide = tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert wide, "nothing hangs over the edge"
+    tab.screenshot(path=f"build/sets-{tab.viewport_size['width']}.png")  # to look at
 
 
 def test_a_predictor_past_its_date_and_one_of_another_version_say_so(tab, site):
