@@ -1,11 +1,14 @@
 import sys
+from abc import abstractmethod
 from dataclasses import dataclass
 from importlib import metadata
 from types import ModuleType
 
 import pytest
+from typer.testing import CliRunner
 
 from fedwqcp import methods, scores
+from fedwqcp.cli.main import app
 from fedwqcp.errors import InputError
 from fedwqcp.registry import Registry, Setting, parse_setting, settings_of, typed
 from fedwqcp.scores import Score
@@ -23,17 +26,25 @@ class Foreign(LAC):
     """A score of another distribution."""
 
 
-Foreign.__module__ = "other_scores"
+Foreign.__module__ = "other_scores.margin"  # its package gives it another path
+
+
+class Unfinished(LAC):
+    """A score that leaves a member to others."""
+
+    @abstractmethod
+    def missing(self) -> None: ...
 
 
 @pytest.fixture
 def other_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("other_scores")
-    module.__dict__.update(Foreign=Foreign, number=7)
+    module.__dict__.update(Foreign=Foreign, Unfinished=Unfinished, number=7)
     monkeypatch.setitem(sys.modules, "other_scores", module)
     entries = {
         "fedwqcp.scores": [
             metadata.EntryPoint("wrong", "other_scores:number", "fedwqcp.scores"),
+            metadata.EntryPoint("unfinished", "other_scores:Unfinished", "fedwqcp.scores"),
             metadata.EntryPoint("broken", "other_scores:missing", "fedwqcp.scores"),
             metadata.EntryPoint("foreign", "other_scores:Foreign", "fedwqcp.scores"),
         ]
@@ -127,10 +138,11 @@ def test_other_distributions_register_theirs() -> None:
     assert REGISTRY.find("foreign") is Foreign
     assert REGISTRY.make("foreign", {}) == Foreign()
     assert REGISTRY.name_of(Foreign()) == "foreign"
-    with pytest.raises(InputError):
-        REGISTRY.find("wrong")
-    with pytest.raises(InputError):
-        scores.get("broken")
+    for name in ("wrong", "broken", "unfinished"):
+        with pytest.raises(InputError):
+            scores.get(name)
+    listed = CliRunner().invoke(app, ["scores"])
+    assert (listed.exit_code, "foreign" in listed.output) == (0, True)
 
 
 def test_a_file_holds_one_class(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -92,8 +93,16 @@ class Registry(Generic[T]):
                     f"{self._kind} {name!r} of {registered[name].value} cannot be loaded "
                     f"({type(error).__name__}: {error}); repair or remove the package that has it"
                 ) from error
-            if not (isinstance(loaded, type) and issubclass(loaded, self._base)):
-                raise InputError(f"{self._kind} {name!r} must be a {self._base.__name__} class")
+            if not (
+                isinstance(loaded, type)
+                and issubclass(loaded, self._base)
+                and dataclasses.is_dataclass(loaded)
+                and not inspect.isabstract(loaded)
+            ):
+                raise InputError(
+                    f"{self._kind} {name!r} of {registered[name].value} must be a dataclass that "
+                    f"derives from {self._base.__name__} and defines all of its abstract members"
+                )
             return loaded
         raise InputError(f"unknown {self._kind} {shown(name)}; {_known(name, self.available())}")
 
@@ -125,7 +134,7 @@ class Registry(Generic[T]):
         if package == self._package:
             return file.replace("_", "-")
         for name, entry in self._registered().items():
-            if entry.value == f"{cls.__module__}:{cls.__qualname__}":
+            if entry.attr == cls.__qualname__ and self.find(name) is cls:
                 return name
         raise InputError(
             f"{self._kind} {cls.__name__} is not registered; put its file into {self._package} "

@@ -32,7 +32,7 @@ SETTINGS = {
     "dp-fedcp": {"solver": "exact"},  # the iterative solver is tested beside its source
     "private-fedwq-cp": {"epsilon": 1e5, "bins": 5},  # nothing is left to chance
 }
-METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.built_in()]
+METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.available()]
 IDS = [fw.methods.name_of(method) for method in METHODS]
 
 every_method = pytest.mark.parametrize("method", METHODS, ids=IDS)

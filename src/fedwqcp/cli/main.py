@@ -22,6 +22,7 @@ from fedwqcp.cli import agent, engines, monitor, predictor, report, server
 from fedwqcp.cli.output import AsJson, Output, run, with_help
 from fedwqcp.demo import demo as four
 from fedwqcp.demo.hospitals import hospitals
+from fedwqcp.errors import InputError
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.logs import configure_logs
 from fedwqcp.kernels import dispatch
@@ -168,7 +169,12 @@ def _list(known: ModuleType, name: str | None, output: Output, kind: str, about:
         output.say(text)
         output.done(name=name, text=text)
         return
-    objects = {key: known.get(key) for key in known.available()}
+    objects = {}
+    for key in known.available():
+        try:
+            objects[key] = known.get(key)
+        except InputError as error:  # a faulty plug-in hides no other method
+            output.say(f"note: {error}", style="yellow")
     proved = {n: thing.guarantee for n, thing in objects.items() if isinstance(thing, Method)}
     table = Table(kind, *(("guarantee",) if proved else ()), "settings", about)
     listed = []
