@@ -94,9 +94,9 @@ class Registry(Generic[T]):
                     f"({type(error).__name__}: {error}); repair or remove the package that has it"
                 ) from error
             if not (
-                isinstance(loaded, type)
+                dataclasses.is_dataclass(loaded)
+                and isinstance(loaded, type)
                 and issubclass(loaded, self._base)
-                and dataclasses.is_dataclass(loaded)
                 and not inspect.isabstract(loaded)
             ):
                 raise InputError(
