@@ -25,14 +25,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from math import inf
+from math import inf, nan
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
 
 from fedwqcp._validation import SUM_TOLERANCE, Floats, as_labels, as_probabilities, as_uniforms
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.quantile import Overflow, threshold_rank
 from fedwqcp.quantile import conformal_quantile as conformal_quantile_of_array
 from fedwqcp.scores import LabelScore, Rule, key_digest
+from fedwqcp.scores._base import as_threshold
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.lac import LAC
 from fedwqcp.scores.raps import RAPS
@@ -55,8 +58,8 @@ Tensor: TypeAlias = torch.Tensor
 BLOCK = {"cpu": 2**18, "cuda": 2**25}
 """How many probabilities are worked on at a time, by kind of device."""
 
-_MULTIPLIERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_STEP = 0x9E3779B97F4A7C15
+_MULTIPLIERS = (0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64)  # torch's words are signed
+_STEP = 0x9E3779B97F4A7C15 - 2**64
 
 
 class SetMeasures(NamedTuple):
@@ -111,7 +114,7 @@ class TensorLabelScore:
         formula = _formula(self.score)
         if formula is None:
             _check(p, y)
-            return _lac(p.gather(1, y[:, None])[:, 0])
+            return (1.0 - p.gather(1, y[:, None])[:, 0].to(torch.float64)).clamp(min=0.0)
         place, sound = rank_labels(p, y, v)
         scores = formula.of(place, 1.0 if v is None else v)
         _refuse(sound, p, y, v)  # last, since it waits for the device
@@ -269,8 +272,8 @@ def uniforms(key: str | int, ids: Tensor) -> Tensor:
     if not of_integers or ids.dtype == torch.bool or ids.ndim != 1:
         raise InputError("ids must be a tensor of integers of shape (n,)")
     salt = key_digest(key)
-    first, second = (int.from_bytes(salt[at : at + 8], "little") for at in (0, 8))
-    bits = _mix(_mix(ids.to(torch.int64) ^ _signed(first)) ^ _signed(second))
+    first, second = (int.from_bytes(part, "little", signed=True) for part in (salt[:8], salt[8:]))
+    bits = _mix(_mix(ids.to(torch.int64) ^ first) ^ second)
     return _shifted(bits, 11).to(torch.float64) * 2.0**-53
 
 
@@ -434,11 +437,6 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 # LAC in plain torch: one comparison for each probability ------------------------------------------
 
 
-def _lac(own: Tensor) -> Tensor:
-    """Return one minus each probability, at least 0, float64."""
-    return (1.0 - own.to(torch.float64)).clamp(min=0.0)
-
-
 def lac_least(q: Tensor, like: Tensor) -> Tensor:
     """Return the least probability, in the type of ``like``, whose score is at most a threshold.
 
@@ -497,10 +495,9 @@ def _refuse(sound: Tensor, probs: Tensor, labels: Tensor | None, u: Tensor | Non
 def _as_labels(labels: Tensor, probs: Tensor) -> Tensor:
     """Return labels as int64 on the device of the probabilities; no value is read."""
     n = len(probs)
-    if not isinstance(labels, torch.Tensor) or labels.is_floating_point():
+    kind = labels.dtype if isinstance(labels, torch.Tensor) else torch.bool
+    if kind == torch.bool or kind.is_floating_point or kind.is_complex:
         raise InputError("labels must be a tensor of integers")
-    if labels.dtype in (torch.bool, torch.complex64, torch.complex128):
-        raise InputError(f"labels must be integers, got a tensor of {labels.dtype}")
     if labels.shape != (n,):
         raise InputError(f"labels must have shape ({n},), got shape {tuple(labels.shape)}")
     return labels.to(device=probs.device, dtype=torch.int64)
@@ -514,25 +511,15 @@ def _as_uniforms(u: Tensor, probs: Tensor) -> Tensor:
     return u.detach().to(device=probs.device, dtype=torch.float64)
 
 
-def _as_threshold(threshold: object, probs: Tensor) -> Tensor:
+def _as_threshold(threshold: Any, probs: Tensor) -> Tensor:
     """Return a threshold that broadcasts against the probabilities, float64, on their device."""
-    try:
-        q = torch.as_tensor(threshold, dtype=torch.float64)
-    except (TypeError, ValueError):
-        raise InputError("the threshold must be a number or an array of numbers") from None
-    if bool(torch.isnan(q).any()):
-        raise InputError("the threshold must be a number or +inf, got NaN")
-    try:
-        fits = torch.broadcast_shapes(q.shape, probs.shape) == probs.shape
-    except RuntimeError:
-        fits = False
-    if not fits:
-        raise InputError(
-            f"a threshold of shape {tuple(q.shape)} does not fit scores of shape "
-            f"{tuple(probs.shape)}: pass one number, one per column of the scores, or a column "
-            "with one per row"
-        )
-    return q.to(probs.device)
+    shape = tuple(probs.shape)
+    if not isinstance(threshold, torch.Tensor):
+        return torch.tensor(as_threshold(threshold, shape), device=probs.device)
+    q = threshold.detach().to(probs.device, torch.float64)
+    worst = nan if bool(torch.isnan(q).any()) else 0.0
+    as_threshold(np.broadcast_to(worst, q.shape), shape)  # words what is wrong
+    return q
 
 
 def _blocks(probs: Tensor) -> Iterator[slice]:
@@ -565,17 +552,12 @@ def _quantile_on_device(values: Tensor, alpha: float, overflow: Overflow) -> flo
 
 def _mix(x: Tensor) -> Tensor:
     """Scramble 64-bit words (the finaliser of SplitMix64), in arithmetic modulo 2^64."""
-    x = x + _signed(_STEP)
-    x = (x ^ _shifted(x, 30)) * _signed(_MULTIPLIERS[0])
-    x = (x ^ _shifted(x, 27)) * _signed(_MULTIPLIERS[1])
+    x = x + _STEP
+    x = (x ^ _shifted(x, 30)) * _MULTIPLIERS[0]
+    x = (x ^ _shifted(x, 27)) * _MULTIPLIERS[1]
     return x ^ _shifted(x, 31)
 
 
 def _shifted(x: Tensor, by: int) -> Tensor:
     """Shift to the right, filling with zeros."""
     return (x >> by) & (2 ** (64 - by) - 1)
-
-
-def _signed(word: int) -> int:
-    """Return an unsigned word as torch's signed one."""
-    return word - 2**64 if word >= 2**63 else word
