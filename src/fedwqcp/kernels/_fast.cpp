@@ -115,6 +115,8 @@ struct Out { // what is wanted; null where it is not
 // heights, so that loops over the copy have no rest. They keep a sum for each of some lanes.
 
 template <class T> constexpr int LANES = 64 / sizeof(T);
+// In which a lane counts: plain x86-64 has no int64 to add one by one where a comparison holds.
+template <class T> using Count = std::conditional_t<sizeof(T) == 4, int32_t, double>;
 template <class T> inline I padded(I C) { return (C + LANES<T> - 1) / LANES<T> * LANES<T>; }
 
 // Join N lanes by halves, which waits for fewer steps than one after the other.
@@ -164,7 +166,7 @@ struct Cut {
 
 template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height) {
     std::conditional_t<EXACT, double, T> mass[LANES<T>];
-    Bits<T> n[LANES<T>];
+    Count<T> n[LANES<T>];
     T last[LANES<T>], next[LANES<T>];
     for (int l = 0; l < LANES<T>; l++) n[l] = 0, mass[l] = 0, last[l] = 2, next[l] = -1;
     for (I j = 0; j < C; j += LANES<T>)
