@@ -102,8 +102,12 @@ def by_file(folder: Path, source: str, score: str) -> str:
     _, status, usage = os.wait4(child.pid, 0)
     if status:
         raise SystemExit(f"{source} {score}: exit status {status}")
-    found = f"{usage.ru_maxrss / 1024:.0f} MiB, {usage.ru_utime + usage.ru_stime:.0f} s"
-    return f"{found} (reading {reading(folder / source):.0f})" if source == "images" else found
+    found = f"{usage.ru_maxrss / 1024:.0f} MiB, {usage.ru_utime + usage.ru_stime:.3g} s"
+    return (
+        f"{found} (numpy reads them in {reading(folder / source):.2g})"
+        if source == "images"
+        else found
+    )
 
 
 def over_flower(folder: Path) -> str:
