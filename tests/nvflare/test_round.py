@@ -10,6 +10,7 @@ import pytest
 from nvflare.apis.signal import Signal
 
 import fedwqcp as fw
+from changed import replace
 from fedwqcp.errors import RoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
@@ -77,6 +78,15 @@ def test_what_the_coordinator_kept_is_what_the_sites_sent_and_gives_the_release(
         sent = tmp_path / "record" / "answers" / "step-0" / f"{name}.json"
         assert (kept / "rounds" / round.id / "step-0.json").read_bytes() == sent.read_bytes()
         assert (kept / "release.json").read_bytes() == public
+
+
+def test_sites_tell_a_fifth_of_their_people_over_all_rounds(tmp_path):
+    used = []
+    for i in range(3):
+        levels = tuple((1 + i + 4 * j) / 26 for j in range(4))
+        round = replace(terms(quorum=3 - i), alphas=levels)
+        used.append(run(round, tmp_path, data(), settings="min-class = 10\n").release.used)
+    assert used == [NAMES, ("north", "east"), ("east",)], "8 of 40, 5 of 25, 12 of 60"
 
 
 @pytest.mark.parametrize(
