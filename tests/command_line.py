@@ -111,10 +111,7 @@ def with_plain_names(words, folder="."):
         option = "--round" if kind[1] == "calibrate" else "--release"
         terms = Path(folder, words[words.index(option) + 1])
         agent = words[words.index("--agent") + 1] if "--agent" in words else _only_agent(terms)
-        step = ""
-        if "--ask" in words:
-            step = ".step-" + re.search(r"ask-(\d+)", words[words.index("--ask") + 1])[1]
-        names["calibrate"] = f"{agent}{step}.json"
+        names["calibrate"] = f"{agent}.json"
         if kind[1] == "predict" and not {"--round", "--new-site", "--require"} & {*words}:
             words += ["--round", "round.json"]
     return words if "--out" in words else [*words, "--out", names[kind[1]]]

@@ -202,8 +202,8 @@ def federated_quantile(
 
     Notes
     -----
-    It is a round of `fcp` with ``correction=False`` at alpha = 1 - q on the score ``custom``: every
-    transport carries it whose agents bring a `Calibration` of their values. For prediction sets use
+    It is a round of `fcp` with ``correction=False`` at alpha = 1 - q on the score ``custom``: an
+    engine carries it whose agents bring a `Calibration` of their values. For prediction sets use
     `calibrate`: this quantile counts no test point and covers too little.
 
     Examples

@@ -33,20 +33,6 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def closed(folder, *terms):
-    """Run a round to its end; return what is said at each step, and the last object."""
-    call(*OPEN, "--agents", "roster.toml", "--score", "lac", *terms)
-    said, answers, ask = [], [], ()
-    while not (folder / "release.json").exists():
-        for name in NAMES:
-            answers.append(f"{name}.step-{len(said)}.json")
-            call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz",
-                "--agent", name, "--out", answers[-1], "--allow-samples", *ask)  # fmt: skip
-        said.append(call("server", "close", "round.json", *answers))
-        ask = ("--ask", f"round.ask-{len(said)}.json")
-    return said, call_json("server", "close", "round.json", *answers)
-
-
 @pytest.mark.parametrize(
     ("more", "target"),
     [

@@ -677,7 +677,9 @@ def _kind(plan: Plan) -> str:
 
 def fuzz_folder(case: Case) -> None:
     """Close a round by files, some of them hostile or not what they seem."""
-    setup, random = _setup(case, steps=6), case.random
+    setup, random = _setup(case), case.random
+    while sum(often for _, often in setup.plan.method.schedule(len(NAMES), None)) > 1:
+        setup = _setup(case)  # the others are for engines
     agents, byzantine = _agents(setup, random), set(random.sample(NAMES, random.choice((1, 1, 2))))
     with _scratch() as where:
         terms, out = where / "round.json", where / "release.json"
@@ -685,89 +687,68 @@ def fuzz_folder(case: Case) -> None:
         if random.random() < 0.15:
             _plant(case, terms, out)
         files: list[Path] = []
-        asked: dict[str, bytes | None] = dict.fromkeys(NAMES)
-        for step in range(steps_of(setup) or 1):
-            for name, ask in asked.items():
-                if not steps_of(setup):
-                    break
-                try:
-                    data = agents[name].answer(ask)
-                except FedwqcpError as error:
-                    if name not in byzantine:
-                        raise Finding(f"honest {name} does not answer: {error}") from error
-                    continue
-                path = where / f"{name}{f'.step-{step}' if step else ''}.json"
-                files += (
-                    [path]
-                    if name not in byzantine
-                    else _hostile_files(case, where, path, data, step)
-                )
-                if name not in byzantine:
-                    path.write_bytes(data)
-            if random.random() < 0.2:
-                random.shuffle(files)
+        for name in NAMES if steps_of(setup) else ():
             try:
-                with case.message(f"closing {setup.name}: {'; '.join(case.done[-3:])}"):
-                    closed = folder.close_round(terms, files, out)
-            except (InputError, RecordError) as error:
-                case.refused(error)
-                if (
-                    case.done and "planted" in case.done[0]
-                ):  # who put it there can stop the round, not steer it
-                    return
-                raise
-            except QuorumError as error:
-                raise Finding(f"honest agents are enough, and the round ends: {error}") from error
-            for refusal in closed.refusals:
-                case.refused(refusal)
-                if refusal.agent in set(NAMES) - byzantine:
-                    raise Finding(f"honest {refusal.agent} is refused: {refusal}")
-            if closed.release is not None:
-                if closed.release.round != setup.plan.round:
-                    raise Finding("the release of another round")
-                if out.read_bytes() != encode(closed.release.public()):
-                    raise Finding("another release is in the file")
-                _check_release(setup, out.read_bytes())
-                if closed.release.rounds and (set(NAMES) - byzantine) - set(closed.release.used):
-                    raise Finding("an honest agent is not used")
-                break
-            asked = _asked(closed.asks, [n for n in NAMES if n in asked])
+                data = agents[name].answer()
+            except FedwqcpError as error:
+                if name not in byzantine:
+                    raise Finding(f"honest {name} does not answer: {error}") from error
+                continue
+            path = where / f"{name}.json"
+            if name in byzantine:
+                files += _hostile_files(case, where, path, data)
+            else:
+                path.write_bytes(data)
+                files.append(path)
+        if random.random() < 0.2:
+            random.shuffle(files)
+        try:
+            with case.message(f"closing {setup.name}: {'; '.join(case.done[-3:])}"):
+                closed = folder.close_round(terms, files, out)
+        except (InputError, RecordError) as error:
+            case.refused(error)
+            if case.done and "planted" in case.done[0]:
+                return  # who put it there can stop the round, not steer it
+            raise
+        except QuorumError as error:
+            raise Finding(f"honest agents are enough, and the round ends: {error}") from error
+        for refusal in closed.refusals:
+            case.refused(refusal)
+            if refusal.agent in set(NAMES) - byzantine:
+                raise Finding(f"honest {refusal.agent} is refused: {refusal}")
+        if closed.release.round != setup.plan.round:
+            raise Finding("the release of another round")
+        if out.read_bytes() != encode(closed.release.public()):
+            raise Finding("another release is in the file")
+        _check_release(setup, out.read_bytes())
+        if closed.release.rounds and (set(NAMES) - byzantine) - set(closed.release.used):
+            raise Finding("an honest agent is not used")
 
 
 def _plant(case: Case, terms: Path, out: Path) -> None:
     """Put a file of another round, or of nothing, where the server writes its own."""
     random = case.random
-    path = random.choice((out, terms.with_suffix(".record.json"), terms.with_suffix(".ask-1.json")))
+    path = random.choice((out, terms.with_suffix(".record.json")))
     other = honest_release(random.choice(setups()))
     path.write_bytes(random.choice((other, b"", case.mutated(other, [other]))))
     case.done[:] = [f"planted {path.name}"]
 
 
-def _asked(paths: tuple[Path, ...], names: list[str]) -> dict[str, bytes | None]:
-    """Read the questions: one for all, or one for each agent that still takes part."""
-    if len(paths) == 1 and not any(f".{name}." in paths[0].name for name in names):
-        return dict.fromkeys(names, paths[0].read_bytes())
-    return {
-        name: p.read_bytes() for name in names for p in paths if p.name.endswith(f".{name}.json")
-    }
-
-
-def _hostile_files(case: Case, where: Path, path: Path, data: bytes, step: int) -> list[Path]:
+def _hostile_files(case: Case, where: Path, path: Path, data: bytes) -> list[Path]:
     """Write what a Byzantine agent puts in its place."""
     random, written = case.random, []
     for count in range(random.choice((0, 1, 1, 2))):
         at = (
             path
             if not count
-            else where
-            / random.choice((f"copy-{path.name}", f"x{step}.json", f"{path.name}.step-9.json"))
+            else where / random.choice((f"copy-{path.name}", "x.json", f"{path.name}.step-9.json"))
         )
         if at.exists():
             continue
         kind = random.random()
         if kind < 0.85:
             new = case.mutated(data, [data])
-            case.sent.append((step, at.name, new))
+            case.sent.append((0, at.name, new))
             at.write_bytes(new)
         elif kind < 0.9:
             case.done.append("a folder, or a pipe")

@@ -111,7 +111,6 @@ def calibrate(
         ),
     ] = None,
     agent: Name = None,
-    ask: Annotated[Path | None, typer.Option(help="A later question of the same round.")] = None,
     labels: LabelsFile = None,
     allow_samples: Annotated[
         bool,
@@ -174,8 +173,8 @@ def calibrate(
             ledger=DisclosureLedger(_beside(here, ".ledger", data_set)),
             sign_key=None if sign_key is None else SigningKey(sign_key),
         )
-        path = out or folder.answer_name(side, ask)
-        written = folder.write_answer(side, path, ask)
+        path = out or folder.default_name(terms, name)
+        written = folder.write_answer(side, path)
         data = read_bytes(path)
         findings = [
             *(inspection.of_columns(side.plan, read) if scores is None else ()),
@@ -322,7 +321,7 @@ def predictor(
     )
     resolved = made.predictor
     name, level = resolved.agent or NEW_SITE, resolved.levels[0]
-    out = out or folder.default_name(taken.round, "predictor", agent=name, end=".json")
+    out = out or folder.default_name(taken.round, "predictor", agent=name)
     keep_apart(out, release, _path(calibration), calibration_labels, round)
     findings = [promised_to_new_site(taken, level.alpha)] if new_site else []
     if exists(out):

@@ -35,11 +35,6 @@ from fedwqcp.words import rounds as words
 
 app = typer.Typer(no_args_is_help=True)
 
-_NEXT = (
-    "to the agents, who answer with `fedwqcp agent calibrate --ask`; then close it again with the "
-    "answers of all steps so far"
-)
-
 
 @app.command("open")
 def open_(
@@ -122,10 +117,7 @@ def close(
     ],
     answers: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Files that `agent calibrate` wrote at the sites, or folders of them; of all "
-            "steps so far."
-        ),
+        typer.Argument(help="Files that `agent calibrate` wrote at the sites, or folders of them."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the release is written; by default release-ID.json.")
@@ -140,13 +132,6 @@ def close(
     for file in closed.repeated:
         output.say(f"{file}: this answer was given twice, it is read once")
     reasons = _refused_for(closed)
-    if closed.release is None:
-        for line in (*(f"refused: {refusal}" for refusal in refused), *reasons):
-            output.say(line, style="yellow")
-        names = ", ".join(str(path) for path in closed.asks)
-        output.say(f"the round goes on: send {names} {_NEXT}")
-        output.done(closed=False, asks=closed.asks, refused=refused)
-        return
     release = closed.release
     useless = [Finding.of("useless", file=out)] if inspection.is_useless(release) else []
     findings = [*useless, *release.findings]
@@ -167,7 +152,6 @@ def close(
     if advice:
         output.say(f"what to do: {advice}")
     output.done(
-        closed=True,
         already=closed.already,
         release=out,
         refused=refused,
@@ -182,14 +166,13 @@ def close(
     )
 
 
-def _refused_for(closed: folder.ClosedStep) -> list[str]:
+def _refused_for(closed: folder.ClosedRound) -> list[str]:
     """Explain what answers were refused for, a line for each reason; and what can be done."""
     fields = dict.fromkeys(refusal.field for refusal in closed.refusals)
     lines = [line for line in map(words.refused, fields) if line]
     if closed.lost:
-        goes_on = "goes on" if closed.release is None else "is closed"
         must = "it must" if len(closed.lost) == 1 else "they must"
-        without = f"the round {goes_on} without {named(closed.lost, 12)}"
+        without = f"the round is closed without {named(closed.lost, 12)}"
         lines.append(f"{without}: open a new round if {must} count")
     return lines
 

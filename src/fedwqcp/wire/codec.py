@@ -169,16 +169,15 @@ def brief(release: R) -> R:
 
 
 class _Keys(msgspec.Struct):
-    """What tells rounds, releases, questions and answers apart, without reading any."""
+    """What tells rounds, releases and answers apart, without reading any."""
 
     quorum: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     outcomes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     answers: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    questions: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
-def holds(data: bytes) -> Literal["round", "release", "answer", "ask"] | None:
-    """Tell rounds, releases, answers and questions (`Ask`) apart; None for anything else."""
+def holds(data: bytes) -> Literal["round", "release", "answer"] | None:
+    """Tell rounds, releases and answers apart; None for anything else."""
     try:
         check_extent(data, release=True)
         keys = msgspec.json.decode(data, type=_Keys)
@@ -188,8 +187,6 @@ def holds(data: bytes) -> Literal["round", "release", "answer", "ask"] | None:
         return "release"
     if keys.answers is not msgspec.UNSET:
         return "answer"
-    if keys.questions is not msgspec.UNSET:
-        return "ask"
     return None if keys.quorum is msgspec.UNSET else "round"
 
 
@@ -203,7 +200,6 @@ _DESCRIBED = {
     "round": "a round",
     "release": "the release or the record of a round",
     "answer": "an agent's answer",
-    "ask": "a question of the server",
 }
 
 

@@ -1,4 +1,4 @@
-"""Rounds carried by files: atomic, repeatable, resumable over several steps."""
+"""Rounds carried by files: atomic and repeatable."""
 
 from __future__ import annotations
 
@@ -21,22 +21,18 @@ from fedwqcp.errors import (
     InputError,
     MalformedMessageError,
     QuorumError,
-    RecordError,
-    WrongRoundError,
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.record import load, save
 from fedwqcp.federation.signing import SigningKey, new_key
 from fedwqcp.federation.transport.folder import (
     answer_files,
-    answer_name,
     close_round,
     open_round,
     read_round,
     write_answer,
 )
 from fedwqcp.methods import Calibration
-from fedwqcp.methods.fcp import CountAt
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Ask, Begin, Choice, Round, SharedThreshold
 from refusals import raises
@@ -81,14 +77,12 @@ def opened(tmp_path, round=ROUND):
     [
         ("a.json", "answer"),
         ("release.json", "release"),
-        ("round.ask-1.json", "question"),
         ("roster.toml", "roster"),
         ("notes.txt", "another kind"),
     ],
 )
 def test_a_file_that_is_no_round_is_named_as_what_it_is(tmp_path, name, kind):
     close_round(opened(tmp_path), write_all(tmp_path), tmp_path / "release.json")
-    (tmp_path / "round.ask-1.json").write_bytes(encode(Ask(ROUND.id, 1, (Begin(),))))
     (tmp_path / "roster.toml").write_text("agents = ['a', 'b']\n")
     (tmp_path / "notes.txt").write_text("notes")
     with pytest.raises(InputError, match=f"{name} is .*{kind}"):
@@ -235,98 +229,27 @@ def test_another_file_of_the_round_among_the_answers_is_refused(tmp_path):
     assert close_round(path, [answers[0], answers[2]], tmp_path / "another.json").release
 
 
-def test_a_method_of_many_steps_goes_on_by_files(tmp_path):
-    round = replace(ROUND, method=Choice("fcp", {"sketch": "bisection"}), score=Choice("lac"))
-    answers, out, ask = [], tmp_path / "release.json", None
-    opened(tmp_path, round)
-    for step in range(60):
-        for name, cal in CALS.items():
-            path = tmp_path / f"{name}.step-{step}.json"
-            write_answer(Agent(name, round, cal, limit=None), path, ask)
-            answers.append(path)
-        closed = close_round(tmp_path / "round.json", answers, out)
-        if closed.release is not None:
-            break
-        (ask,) = closed.asks
-        assert ask.name == f"round.ask-{step + 1}.json"
-        assert close_round(tmp_path / "round.json", answers, out).asks == closed.asks
-    direct = calibrate(CALS, method="fcp", alpha=0.2, score="lac")
-    assert closed.release.threshold("b") == direct.threshold("b")
-    assert closed.release.rounds == direct.rounds == step + 1
+@pytest.mark.parametrize("method", ["fcp", "cphet", "dp-fedcp"])
+def test_a_method_that_asks_more_than_once_is_for_engines(tmp_path, method):
+    round, path = replace(ROUND, method=Choice(method), n_classes=3), tmp_path / "round.json"
+    with raises(InputError, field="method"):
+        open_round(round, path)
+    assert not list(tmp_path.iterdir())
+    path.write_bytes(encode(round))  # other software may open it
+    cal = Calibration([0.5] * 30, [0] * 30, [[0.0]] * 30, 3)
+    with raises(InputError, field="method"):
+        write_answer(Agent("a", round, cal, limit=None), tmp_path / "a.json")
+    with raises(InputError, field="method"):
+        close_round(path, [], tmp_path / "release.json")
+    open_round(replace(ROUND, method=Choice("fcp", {"sketch": "order"})), tmp_path / "one.json")
 
 
-def test_a_question_that_was_sent_does_not_change(tmp_path):
-    round = replace(ROUND, method=Choice("fcp"))
-    path, answers, out = opened(tmp_path, round), write_all(tmp_path, round), tmp_path / "r.json"
-    (ask,) = close_round(path, answers[:2], out).asks
-    later = []
-    for name in ("a", "b"):
-        later.append(tmp_path / f"{name}.step-1.json")
-        write_answer(Agent(name, round, CALS[name], limit=None), later[-1], ask)
-    with pytest.raises(QuorumError):
-        close_round(path, later, out)
-    (second,) = close_round(path, [*answers[:2], *later], out).asks
-    sent = second.read_bytes()
-    closed = close_round(path, [*answers, *later], out)  # c answers step 0 only now
-    assert closed.asks == (second,)
-    assert [refusal.agent for refusal in closed.refusals] == ["c"]
-    second.write_bytes(sent.replace(b"2", b"3"))
-    with pytest.raises(InputError):
-        close_round(path, [*answers[:2], *later], out)
-    second.write_bytes(sent)
-    ask.unlink()  # what answers a question that is not there came before it was asked
-    closed = close_round(path, [*answers[:2], *later], out)
-    assert closed.asks == (ask,)
-    assert {(refusal.agent, refusal.field) for refusal in closed.refusals} == {
-        ("a", "step"),
-        ("b", "step"),
-    }
-    assert close_round(path, [*answers[:2], *later], out).asks == (second,)
-
-
-@pytest.mark.parametrize("name", ["round.ask-{}.json", "round.ask-{}.a.json", "question {}.json"])
-def test_a_step_has_one_question_whatever_its_files_are_called(tmp_path, monkeypatch, name):
-    """A server that writes many questions of step 1 gets one answer: what a step may tell."""
-    monkeypatch.chdir(tmp_path)
-    cal = Calibration(np.linspace(0, 1, 1200))
-    round = replace(ROUND, method=Choice("fcp"))
-    assert answer_name(Agent("a", round, cal)).name == "a-r1.json"
-    answered = set()
-    for number in range(1, 20):
-        ask = tmp_path / name.format(number)
-        ask.write_bytes(encode(Ask("r1", 1, (CountAt((number / 20,)),))))
-        agent = Agent("a", round, cal)
-        with contextlib.suppress(InputError, WrongRoundError):
-            path = answer_name(agent, ask)
-            assert path.name == "a-r1.step-1.json"
-            write_answer(agent, path, ask)
-            answered.add(number)
-    assert answered == {1}
-    assert [path.name for path in tmp_path.glob("a-*")] == ["a-r1.step-1.json"]
-    (tmp_path / "round.ask-2.json").write_bytes(encode(Ask("r1", 1, (CountAt((0.9,)),))))
-    with raises(WrongRoundError, field="step"):
-        write_answer(Agent("a", round, cal), tmp_path / "other.json", tmp_path / "round.ask-2.json")
-
-
-@pytest.mark.parametrize("quorum", [1, 2])
-def test_an_answer_before_its_question_moves_nothing(tmp_path, quorum):
-    """One agent writes answers to all later steps at once; honest ones have not been asked yet."""
-    round = replace(ROUND, method=Choice("fcp"), quorum=quorum)
-    path, out = opened(tmp_path, round), tmp_path / "release.json"
-    answers = write_all(tmp_path, round)
-    first = json.loads(answers[0].read_bytes())
-    n = first["answers"][0]["n"]
-    early = []
-    for step in range(1, 40):
-        counts = {"kind": "counts", "n": n, "counts": [n] * 15}
-        early.append(tmp_path / f"a.step-{step}.json")
-        early[-1].write_text(json.dumps({**first, "step": step, "answers": [counts]}))
-    closed = close_round(path, [*answers, *early], out)
-    assert closed.release is None
-    assert [ask.name for ask in closed.asks] == ["round.ask-1.json"]
-    assert {(refusal.agent, refusal.field) for refusal in closed.refusals} == {("a", "step")}
-    again = close_round(path, [*answers, *early[1:]], out)  # the next question waits for answers
-    assert (again.release, again.asks) == (None, closed.asks)
+def test_an_answer_to_a_later_question_is_refused(tmp_path):
+    path, answers = opened(tmp_path), write_all(tmp_path)
+    later = json.loads(answers[0].read_bytes())
+    answers[0].write_text(json.dumps({**later, "step": 1}))
+    closed = close_round(path, answers, tmp_path / "release.json")
+    assert [(refusal.agent, refusal.field) for refusal in closed.refusals] == [("a", "step")]
 
 
 def forbid(monkeypatch, path):
@@ -368,8 +291,7 @@ def test_one_unreadable_answer_does_not_stop_the_round(tmp_path, monkeypatch, ki
     assert closed.release.refused["b"].startswith("file: ")
 
 
-@pytest.mark.parametrize("own", ["round.json", "round.record.json", "round.ask-1.json",
-                                 "Round.Record.json", "round.closed-0.json"])  # fmt: skip
+@pytest.mark.parametrize("own", ["round.json", "round.record.json", "Round.Record.json"])
 @pytest.mark.parametrize("before", [False, True])
 def test_a_release_is_not_written_over_the_rounds_own_files(tmp_path, own, before):
     path, answers = opened(tmp_path), write_all(tmp_path)
@@ -382,7 +304,7 @@ def test_a_release_is_not_written_over_the_rounds_own_files(tmp_path, own, befor
 
 
 @pytest.mark.parametrize(
-    "name", ["round", "release", "Release", "round.record", "march", "March.ask-1", "march.record"]
+    "name", ["round", "release", "Release", "round.record", "march", "march.record"]
 )
 def test_no_agent_is_called_like_a_file_of_the_round(tmp_path, name):
     round = replace(ROUND, agents=("a", "b", name))
@@ -419,11 +341,8 @@ def another(tmp_path, folder="other", alpha=0.4):
     return place
 
 
-@pytest.mark.parametrize(
-    "left", ["round.record.json", "round.ask-1.json", "round.ask-2.a.json", "round.closed-0.json"]
-)
-def test_a_round_is_not_opened_beside_what_another_left(tmp_path, left):
-    (tmp_path / left).write_text("{}")
+def test_a_round_is_not_opened_beside_what_another_left(tmp_path):
+    (tmp_path / "round.record.json").write_text("{}")
     with pytest.raises(InputError):
         open_round(ROUND, tmp_path / "round.json")
     assert not (tmp_path / "round.json").exists()
@@ -443,21 +362,14 @@ def test_the_record_of_another_round_is_not_handed_out(tmp_path):
         close_round(path, answers, tmp_path / "release.json")
 
 
-def dialogue(tmp_path, round):
-    """Hold a round by files to its end; return its terms, all answers and the release."""
-    path, out = opened(tmp_path, round), tmp_path / "release.json"
-    agents = {name: Agent(name, round, cal, limit=None) for name, cal in CALS.items()}
-    files = write_all(tmp_path, round)
-    while (closed := close_round(path, files, out)).release is None:
-        (ask,) = closed.asks
-        for name, agent in agents.items():
-            files.append(tmp_path / f"{name}.{ask.stem}.json")
-            write_answer(agent, files[-1], ask)
-    return path, files, closed.release
+def closed_round(tmp_path, round):
+    """Hold a round by files; return its terms, all answers and the release."""
+    path, files = opened(tmp_path, round), write_all(tmp_path, round)
+    return path, files, close_round(path, files, tmp_path / "release.json").release
 
 
 def test_a_planted_release_is_replaced(tmp_path):
-    path, answers, true = dialogue(tmp_path, ROUND)
+    path, answers, true = closed_round(tmp_path, ROUND)
     out = tmp_path / "release.json"
     save(replace(true, outcomes=(SharedThreshold(0.05),)).public(), out)
     again = close_round(path, answers, out)
@@ -467,16 +379,14 @@ def test_a_planted_release_is_replaced(tmp_path):
 
 
 def left_out(true, status, reason=""):
-    """A record from which c is left out; the thresholds of one step are those of the others."""
+    """A record from which c is left out, with the threshold of the others."""
     agents = tuple(
         replace(each, status=status, reason=reason, bytes_up=0) if each.name == "c" else each
         for each in true.agents
     )
     received = {name: found for name, found in true.received.items() if name != "c"}
-    outcomes = true.outcomes
-    if true.rounds == 1:
-        summaries = [found for (found,) in received.values()]
-        outcomes = (methods.get("fedwq-cp").aggregate(summaries, 0.2),)
+    summaries = [found for (found,) in received.values()]
+    outcomes = (methods.get("fedwq-cp").aggregate(summaries, 0.2),)
     return replace(true, agents=agents, received=received, outcomes=outcomes)
 
 
@@ -494,13 +404,10 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("method", ["fedwq-cp", "fcp"])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("released", [False, True])
-def test_a_planted_record_is_refused_unless_the_answers_come_to_it(
-    tmp_path, method, change, released
-):
-    path, answers, true = dialogue(tmp_path, replace(ROUND, method=Choice(method)))
+def test_a_planted_record_is_refused_unless_the_answers_come_to_it(tmp_path, change, released):
+    path, answers, true = closed_round(tmp_path, ROUND)
     out = tmp_path / "release.json"
     planted = CHANGES[change](true)
     save(planted, tmp_path / "round.record.json")
@@ -513,14 +420,6 @@ def test_a_planted_record_is_refused_unless_the_answers_come_to_it(
                 close_round(path, given, at)
         assert out.read_bytes() == before
     assert not (tmp_path / "another.json").exists()
-
-
-@pytest.mark.parametrize("name", ["round.ask-2.json", "round.closed-1.json"])
-def test_a_record_is_not_confirmed_where_its_steps_cannot_be_taken_again(tmp_path, name):
-    path, files, _ = dialogue(tmp_path, replace(ROUND, method=Choice("fcp")))
-    (tmp_path / name).write_bytes(b"[]")
-    with pytest.raises(FedwqcpError):
-        close_round(path, files, tmp_path / "release.json")
 
 
 def test_a_round_whose_record_cannot_be_kept_is_not_released(tmp_path):
@@ -585,11 +484,3 @@ def test_who_was_killed_locks_nobody_out(tmp_path):
     assert left.stat().st_mode & 0o077 == 0
     open_round(ROUND, tmp_path / "round.json")
     assert read_round(tmp_path / "round.json") == ROUND
-
-
-def test_a_damaged_list_of_what_counted_is_named(tmp_path):
-    path, files, _ = dialogue(tmp_path, replace(ROUND, method=Choice("fcp")))
-    (tmp_path / "round.record.json").unlink()
-    (tmp_path / "round.closed-1.json").write_text('{"a": ')
-    with pytest.raises(RecordError):
-        close_round(path, files, tmp_path / "release.json")
