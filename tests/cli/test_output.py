@@ -92,7 +92,7 @@ def test_a_round(folder):
         assert (facts["new"], facts["budget_left"]) == (True, None)
         assert [finding["code"] for finding in facts["findings"]] == ["no-ids"]
     closed = call_json("server", "close", "round.json", "a.json", "b.json")
-    assert closed["closed"]
+    assert closed["release"] == "release.json"
     assert closed["guarantee"] == {"kind": "none", "strength": "none"}
     assert [agent["status"] for agent in closed["agents"]] == ["used", "used"]
     assert [found["alpha"] for found in closed["diagnoses"]] == [0.1]
