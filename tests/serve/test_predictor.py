@@ -52,6 +52,8 @@ def test_measures_are_those_of_the_release():
     assert release.predictor("köln").measure(new.values, new.labels).risk == (
         release.measure("köln", new).risk
     )
+    with pytest.raises(InputError):  # of four labels
+        release.predictor("köln").predict_set([[0.5, 0.5]])
 
 
 def test_a_site_that_joins_later_has_one_where_all_share_a_threshold():

@@ -80,7 +80,8 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     if isinstance(score, MultiLabel):
         values = score.of_every_label(outputs.values)
         as_indicators(outputs.labels, values.shape)
-        return Calibration(values, None, x, groups=groups, weights=score.weights(outputs.labels))
+        L, weights = values.shape[1], score.weights(outputs.labels)
+        return Calibration(values, None, x, L, groups=groups, weights=weights)
     if isinstance(score, IntervalScore):
         return Calibration(score.of(outputs.values, outputs.labels), None, x, groups=groups)
     raise InputError(f"score {name_of(score)!r} is the caller's own: its scores are not made here")
