@@ -322,7 +322,7 @@ def predictor(
     resolved = made.predictor
     name, level = resolved.agent or NEW_SITE, resolved.levels[0]
     out = out or folder.default_name(taken.round, "predictor", agent=name)
-    keep_apart(out, release, _path(calibration), calibration_labels, round)
+    keep_apart(out, release, _path(calibration), calibration_labels, round, model)
     findings = [promised_to_new_site(taken, level.alpha)] if new_site else []
     if exists(out):
         findings.append(Finding.of("replaced", file=out))
@@ -397,7 +397,8 @@ def predict(
     if taken is not None and measured:
         repeated = calibration_rows(taken.round, new, made.calibration_outputs)
     out = out or Path(f"sets-{name}-{resolved.round}.csv")
-    keep_apart(out, release, outputs, _path(calibration), calibration_labels, round, labels)
+    beside = (predictor, model, calibration_labels, round, labels)
+    keep_apart(out, release, outputs, _path(calibration), *beside)
     replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
     empty = float(sets.empty().mean()) if len(sets) else None
