@@ -37,7 +37,7 @@ from fedwqcp.scores.aps import APS
 from fedwqcp_lab.comparison import markdown_table
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "auto"
-ALPHA, SEED, SPLITS, FEW = 0.1, 730_219, 200, 8
+ALPHA, SEED, SPLITS, FEW = 0.1, 20_361_911, 200, 8
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "auto": {},
     "split-cp": {},
