@@ -27,7 +27,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import ClassesError, InputError
 from fedwqcp.groups import columns_of
-from fedwqcp.scores import key_digest, row_ids, text_ids, uniforms
+from fedwqcp.scores import Score, key_digest, row_ids, text_ids, uniforms
 from fedwqcp.scores._uniforms import uniforms_of_rows
 from fedwqcp.scores.mask import BINS, Mask
 
@@ -305,6 +305,19 @@ def named_by_line(work: Callable[P, T]) -> Callable[P, T]:
             raise error.at_line(first) from None
 
     return _named
+
+
+def check_ids(score: Score, ids: npt.ArrayLike | None) -> None:
+    """Ask a caller for ids where a score is randomised.
+
+    Files and sites may leave them out; who forgets them once would mix ids with hashes of content.
+    """
+    if score.randomized and ids is None:
+        raise InputError(
+            "must be one for each row: the random part of the score is a hash of them; rows that "
+            "have none get ids of their content with fw.scores.row_ids(probs)",
+            field="ids",
+        )
 
 
 def row_uniforms(key: str, outputs: Outputs) -> Floats:

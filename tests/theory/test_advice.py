@@ -44,7 +44,7 @@ def test_a_record_tells_its_situation(options: dict[str, object], code: str) -> 
 
 @pytest.mark.parametrize(("alpha", "method"), [(0.1, "max-cp"), (0.2, "new-agent-cp")])
 def test_for_a_new_site_the_number_of_agents_decides(alpha: float, method: str) -> None:
-    found = advise_on(fw.calibrate(SITES, alpha=alpha), new_site=True)
+    found = advise("new-site", agents=len(SITES), alpha=alpha)
     assert (found.method, found.numbers["agents"]) == (method, 4)
 
 

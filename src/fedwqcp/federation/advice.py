@@ -8,38 +8,33 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.findings import Finding
 from fedwqcp.quantile import least_sample
-from fedwqcp.theory import Advice, advise, diagnose_release
+from fedwqcp.theory import Advice, Diagnosis, advise, diagnose_release
 from fedwqcp.wire.messages import SharedThresholdWithin
 
 
-def advise_on(record: Release, *, alpha: float | None = None, new_site: bool = False) -> Advice:
+def advise_on(record: Release) -> Advice:
     """Choose a method from the record of a round.
 
     Parameters
     ----------
     record : Release
         As the server keeps it.
-    alpha : float, optional
-        Which level; by default all are judged, and one where averaging is not safe decides.
-    new_site : bool, optional
-        Advise for a site that joins later, without labels; of the roster every agent counts.
 
     Returns
     -------
     Advice
         What to use and why.
     """
-    levels, plan = record.round.alphas if alpha is None else (alpha,), Plan.of(record.round)
-    if new_site:
-        return advise("new-site", agents=len(record.round.agents), alpha=min(levels))
+    plan, diagnoses = Plan.of(record.round), list[Diagnosis]()
     if plan.traits.controls_risk:
         return advise("risk")
     if plan.traits.private:
         return advise("private")
     if any(isinstance(outcome, SharedThresholdWithin) for outcome in record.outcomes):
         return advise("masked")
-    diagnoses = [each for level in levels for each in diagnose_release(record, level).values()]
-    if diagnoses and all(each.verdict == "safe" for each in diagnoses):
+    for alpha in record.round.alphas:  # one level where averaging is not safe decides
+        diagnoses += diagnose_release(record, alpha).values()
+    if diagnoses and all(diagnosis.verdict == "safe" for diagnosis in diagnoses):
         return advise("safe")
     return advise("mixture" if record.round.target == "mixture" else "own")
 

@@ -282,7 +282,7 @@ def new_round(
     **terms: Any,
 ) -> Round:
     """Return a new round of all agents, with a fresh id."""
-    names, count = named_classes(classes, n_classes)
+    names = as_classes(classes) if len(classes) else ()
     chosen = methods.get(method) if isinstance(method, str) else method
     floors = chosen.traits.floors and terms.get("target", "own") == "own"
     return Round(
@@ -295,7 +295,7 @@ def new_round(
         rule=set_rule(rule, allow_empty),
         key=key,
         classes=names,
-        n_classes=count,
+        n_classes=len(names) if names and n_classes is None else n_classes,
         provenance=stamp(),
         **terms,
     )
@@ -494,21 +494,6 @@ def load_roster(path: Path) -> Roster:
     if not roster.agents:
         raise InputError(f'{path} must list the agents: agents = ["st-mary", "lakeside"]')
     return roster
-
-
-def named_classes(
-    classes: Sequence[str], n_classes: int | None
-) -> tuple[tuple[str, ...], int | None]:
-    """Return the names of a round's classes and their number; if both are given, they agree."""
-    if not classes:
-        return (), n_classes
-    names = as_classes(classes)
-    if n_classes not in (None, len(names)):
-        raise InputError(
-            f"must be {len(names)}, as many as classes are named, or left out, got {n_classes}",
-            field="n_classes",
-        )
-    return names, len(names)
 
 
 @dataclass(frozen=True)

@@ -232,20 +232,6 @@ def other_terms(round: Round, answered: Round) -> list[str]:
     return [name for name in names if getattr(ours, name) != getattr(theirs, name)]
 
 
-def check_ids(score: Score, outputs: Outputs) -> None:
-    """Ask for ids where a score is randomised.
-
-    Files and sites may leave them out; here a caller who forgets them on one side alone would mix
-    uniforms made of ids with uniforms made of content.
-    """
-    if score.randomized and outputs.ids is None:
-        raise InputError(
-            f"score {name_of(score)!r} is randomised, its random part is a hash of the "
-            "row's id: pass ids, one for each row; rows that have none get ids of their content "
-            "with fw.scores.row_ids(probs)"
-        )
-
-
 def check_classes(round: Round, outputs: Outputs) -> None:
     """Refuse outputs with another number of classes than the round's."""
     if round.n_classes is None or not isinstance(Plan.of(round).score, LabelScore | MultiLabel):

@@ -19,10 +19,10 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation.fingerprints import check_own, known_rows
 from fedwqcp.federation.inspection import of_outcomes, of_release
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.predict import calibration_of, check_ids, guaranteed, predictor_of
+from fedwqcp.federation.predict import calibration_of, guaranteed, predictor_of
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
-from fedwqcp.outputs import Outputs
+from fedwqcp.outputs import Outputs, check_ids
 from fedwqcp.scores import Score
 from fedwqcp.serve import Level, Predictor
 from fedwqcp.serve.predictor import IntervalOptions, Rows, SetOptions
@@ -322,7 +322,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         """
         cal = calibration
         if isinstance(cal, Outputs):
-            check_ids(self.score, cal)
+            check_ids(self.score, cal.ids)
             cal = calibration_of(self.round, cal)
         if calibration is not None and agent is not None:
             check_own(self, agent, calibration)

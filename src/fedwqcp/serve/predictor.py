@@ -34,7 +34,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import ExpiredPredictorWarning, InputError, RecordError, warn
 from fedwqcp.groups import columns_of, group_places, largest
-from fedwqcp.outputs import MaskOutputs, Outputs, named_by_line
+from fedwqcp.outputs import MaskOutputs, Outputs, check_ids, named_by_line
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score, row_ids
 from fedwqcp.scores._uniforms import uniforms_of_rows
 from fedwqcp.scores.mask import Mask
@@ -223,7 +223,7 @@ class Predictor(
         if not isinstance(self.score_object, LabelScore | MultiLabel):
             raise InputError(f"is not of sets of labels: call {self._call}", field="score")
         rows = self._read(probs, model, ids=ids, groups=groups, classes=classes)
-        self._check_ids(rows[1])
+        check_ids(self.score_object, rows[1])
         sets: LabelSets = self._predict(*rows, alpha, allow_empty)
         return sets
 
@@ -357,7 +357,7 @@ class Predictor(
             )
         if (truth := new.labels) is None:
             raise InputError("must be given: the true labels of the rows", field="labels")
-        self._check_ids(new.ids)
+        check_ids(score, new.ids)
         kind = metrics.measure_risk if isinstance(score, MultiLabel) else metrics.measure
         sets = self._predict(new.values, new.ids, new.groups, alpha, allow_empty)
         return kind(name, sets, truth, level)
@@ -415,7 +415,7 @@ class Predictor(
             One for each row.
         """
         new = self.outputs(outputs)
-        ids = row_ids(new.values) if self.randomized and new.ids is None else new.ids
+        ids = row_ids(new.values) if self.score_object.randomized and new.ids is None else new.ids
         found: LabelSets | Intervals
         found = self._predict(new.values, ids, new.groups, alpha, allow_empty)
         return found
@@ -591,11 +591,6 @@ class Predictor(
             raise InputError("is the caller's own: its sets are not made here", field="score")
         return found
 
-    @cached_property
-    def randomized(self) -> bool:
-        """Whether sets have a random part, a hash of each row's id."""
-        return isinstance(self.score_object, LabelScore) and self.score_object.randomized
-
     @property
     def _call(self) -> str:
         """What predicts with this score."""
@@ -696,15 +691,6 @@ class Predictor(
             cure = "; one row must be a table of one row, such as probs[None]" if row else ""
             raise InputError(
                 f"must have shape (n, {wanted}), got {values.shape}{cure}", field="outputs"
-            )
-
-    def _check_ids(self, ids: npt.ArrayLike | None) -> None:
-        """Ask a caller for ids: who forgets them once would mix ids with hashes of content."""
-        if self.randomized and ids is None:
-            raise InputError(
-                "must be one for each row: the random part of the score is a hash of them; rows "
-                "that have none get ids of their content with fw.scores.row_ids(probs)",
-                field="ids",
             )
 
     def _of_classes(self, sets: LabelSets) -> LabelSets:

@@ -21,7 +21,7 @@ from fedwqcp.federation import inspection
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.batches import stored_calibration
 from fedwqcp.federation.plan import Plan, new_round
-from fedwqcp.federation.predict import check_ids, localize, scored
+from fedwqcp.federation.predict import localize, scored
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
 from fedwqcp.federation.server import Server
@@ -29,7 +29,7 @@ from fedwqcp.findings import Finding
 from fedwqcp.groups import group_names, most_groups
 from fedwqcp.methods import Calibration, Method
 from fedwqcp.methods._answers import most_common
-from fedwqcp.outputs import MaskOutputs, Outputs
+from fedwqcp.outputs import MaskOutputs, Outputs, check_ids
 from fedwqcp.quantile import finite_range
 from fedwqcp.readers.batches import OutputBatches
 from fedwqcp.scores import Score
@@ -241,7 +241,7 @@ def calibrations(
 
     def _of(outputs: Outputs) -> Calibration:
         assert chosen is not None  # outputs have a default one
-        check_ids(chosen, outputs)
+        check_ids(chosen, outputs.ids)
         return scored(chosen, key, outputs.in_classes(classes))
 
     cals: dict[str, Calibration] = {}

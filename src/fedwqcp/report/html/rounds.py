@@ -25,13 +25,13 @@ from fedwqcp.federation.inspection import (
     of_thresholds,
 )
 from fedwqcp.federation.plan import Plan, part_of
-from fedwqcp.federation.predict import calibration_of, check_ids, predictor_of, proved_at
+from fedwqcp.federation.predict import calibration_of, predictor_of, proved_at
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release, agent_table, promise, rounded_down, statuses
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, Rate, explained
-from fedwqcp.outputs import Outputs
+from fedwqcp.outputs import Outputs, check_ids
 from fedwqcp.readers import load_outputs
 from fedwqcp.report.html.page import (
     Bar,
@@ -200,7 +200,7 @@ def release_page(release: Release, tests: Mapping[str, Outputs], title: str = ""
     for agent, test in tests.items():
         release.record(agent)  # refuses an agent that is not of the round
         _check_test(test, f"tests of {agent!r}")
-        check_ids(release.score, test)
+        check_ids(release.score, test.ids)
         cases.append(_case(release, agent, test.in_classes(release.round.classes)))
     return _page(release, "from Python", _views(release, cases), title)
 
