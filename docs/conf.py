@@ -98,6 +98,7 @@ html_theme_options = {
     "footer_end": [],
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    "navigation_depth": 1,  # the buttons that would unfold more have no name
     "secondary_sidebar_items": ["page-toc"],
 }
 html_context = {"default_mode": "auto"}
@@ -183,7 +184,9 @@ def inline_formula(translator: nodes.NodeVisitor, node: nodes.math) -> None:
 def displayed_formula(translator: nodes.NodeVisitor, node: nodes.math_block) -> None:
     """Write a formula on a line of its own as MathML; it may wrap at every wide space."""
     parts = (_mathml(part, "block") for part in re.split(r"\\qquad", node.astext()))
-    translator.body.append(f"<div class='formula'>{''.join(parts)}</div>")
+    translator.body.append(
+        f"<div class='formula' tabindex='0'>{''.join(parts)}</div>"
+    )  # it scrolls
     raise nodes.SkipNode
 
 

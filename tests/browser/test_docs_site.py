@@ -11,6 +11,7 @@ import generate
 import pytest
 
 from fedwqcp import methods
+from opened import Opened, grave
 
 SITE = Path(__file__).resolve().parents[2] / "build/docs"
 
@@ -48,7 +49,7 @@ def test_a_search_finds_its_page_first(site, chromium, words):
         page.close()
 
 
-def test_formulas_are_drawn_by_the_browser_without_a_request_to_another_server(site, chromium):
+def test_formulas_are_drawn_by_the_browser_without_a_request_to_another_server(site, chromium, axe):
     page = chromium.new_page()
     asked = []
     page.on("request", lambda request: asked.append(request.url))
@@ -59,5 +60,8 @@ def test_formulas_are_drawn_by_the_browser_without_a_request_to_another_server(s
         for place in range(formulas.count()):
             assert formulas.nth(place).bounding_box()["height"] > 10
         assert [url for url in asked if not url.startswith((site, "data:"))] == []
+        assert grave(Opened(page), axe) == []
+        page.goto(f"{site}/docs/reference/generated/python.html")
+        assert grave(Opened(page), axe) == []
     finally:
         page.close()
