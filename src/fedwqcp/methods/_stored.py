@@ -25,6 +25,8 @@ ROWS = 2**20
 """So many rows are sorted at a time, which takes about 50 MB."""
 _NONE = -1
 """Class or group of a row that has none."""
+_GROUPS = 2**32
+"""A row's class and group are one number: class * _GROUPS + group + 1."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -169,7 +171,7 @@ class ScoreStore:
     """
 
     def __init__(self, folder: Path, source: str) -> None:
-        self.folder, self._waiting = folder, list[tuple[Floats, Labels, Labels]]()
+        self.folder, self._waiting = folder, list[tuple[Floats, Labels]]()
         make_folder(folder, private=True)
         path = folder / "state.json"
         left = from_json(read(path), _Progress) if exists(path) else None
@@ -195,7 +197,7 @@ class ScoreStore:
         state, n = self.state, cal.n
         state.n_classes, state.classes = cal.n_classes, cal.classes
         state.labelled, state.grouped = cal.labels is not None, cal.groups is not None
-        groups = np.full(n, _NONE)
+        groups: Labels | int = _NONE
         if cal.groups is not None and n:
             codes = combinations(cal.groups)
             firsts = cal.groups[np.unique(codes, return_index=True)[1]].reshape(codes.max() + 1, -1)
@@ -204,8 +206,8 @@ class ScoreStore:
             state.names += [name for name in names if name not in state.names]
             groups = np.array([state.names.index(name) for name in names], np.int64)[codes]
             state.most_groups = max(state.most_groups, cal.groups.ndim == 2 and cal.groups.shape[1])
-        labels = np.full(n, _NONE) if cal.labels is None else cal.labels
-        self._waiting.append((cal.scores.reshape(n, cal.columns), labels, groups))
+        codes = (np.full(n, _NONE) if cal.labels is None else cal.labels) * _GROUPS + groups + 1
+        self._waiting.append((cal.scores.reshape(n, cal.columns), codes))
         state.rows += n if rows is None else rows
 
     def count(self, facts: Mapping[str, Sequence[int]]) -> None:
@@ -217,21 +219,21 @@ class ScoreStore:
     @property
     def full(self) -> bool:
         """Whether it is time to `write`."""
-        return sum(len(scores) for scores, _, _ in self._waiting) >= ROWS
+        return sum(len(scores) for scores, _ in self._waiting) >= ROWS
 
     def write(self) -> None:
         """Sort what waits, and write it down."""
         state = self.state
         if self._waiting:
-            scores, labels, groups = map(np.concatenate, zip(*self._waiting, strict=True))
+            scores, codes = map(np.concatenate, zip(*self._waiting, strict=True))
             self._waiting = []
-            codes = labels * (len(state.names) + 1) + groups
             order = np.argsort(codes, kind="stable")
             ends = np.flatnonzero(np.diff(codes[order])) + 1
             for rows in np.split(order, ends) if len(order) else ():
+                label, group = divmod(int(codes[rows[0]]), _GROUPS)
                 for column in range(scores.shape[1]):
                     values = np.sort(scores[rows, column]) + 0.0  # one zero
-                    self._append(values, int(labels[rows[0]]), int(groups[rows[0]]), column)
+                    self._append(values, label, group - 1, column)
         self._file.flush()
         os.fsync(self._file.fileno())
         write_atomic(self.folder / "state.json", to_json(state))

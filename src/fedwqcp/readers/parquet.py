@@ -33,6 +33,7 @@ class ParquetFiles:
 
     def __init__(self, source: str) -> None:
         dataset, self._parquet = _pyarrow("dataset"), _pyarrow("parquet")
+        self._pool = _pyarrow("lib").default_memory_pool()
         try:
             found = dataset.dataset(source, format="parquet")
         except Exception as error:  # whatever a file system raises
@@ -76,6 +77,7 @@ class ParquetFiles:
                     taken, start = part.slice(start), max(0, start - len(part))
                     if len(taken):
                         yield name, {key: _cells(taken[key]) for key in columns}
+                    self._pool.release_unused()  # else its size varies by a tenth
 
     def _open(self, name: str) -> Any:
         with _unreadable(Path(name)):
