@@ -9,6 +9,7 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
+from flwr.proto.node_pb2 import NodeInfo
 from inprocess import InProcessGrid, lost, sites, with_fields
 from rounds import NAMES, QUICK, calibrations, events, terms
 
@@ -92,7 +93,10 @@ def test_a_reply_that_breaks_a_rule_does_not_count(change, status, tmp_path):
 def test_a_site_whose_app_fails_is_asked_once(tmp_path):
     failed = lambda message, _: [Message(Error(2, "raised"), reply_to=message)]  # noqa: E731
     where = grid(tmp_path, only(101, failed))
-    assert calibrate(where, terms(quorum=2), timeouts=QUICK).release.missing == ("south",)
+    where.get_nodes = lambda: [NodeInfo(node_id=node, name="ward") for node in where.contexts]
+    found = calibrate(where, terms(quorum=2), timeouts=QUICK)
+    assert found.release.missing == ("south",)
+    assert found.unknown_nodes[101].startswith("ward: engine: ")
     asked = [m for m in where.sent if m.metadata.message_type.endswith("ask")]
     assert len(asked) == len(NAMES)
 

@@ -204,7 +204,7 @@ class Accepted(FileLine, tag="accepted"):
 class Refused(_Line, tag="refused"):
     """Something that was refused; with a node, that this node brought no answer that counts.
 
-    Where nobody prescribed which agent the node is, its name is empty.
+    Where nobody prescribed which agent the node is, the name is the operator's for the node.
     """
 
     step: int

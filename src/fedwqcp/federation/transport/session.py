@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from fedwqcp._validation import named
@@ -73,6 +74,9 @@ class Carrier(ABC):
 
     gone: set[NodeId]
     """Nodes that the engine lost after they were asked."""
+
+    names: Mapping[NodeId, str] = MappingProxyType({})
+    """What the engine's operator calls nodes, also those that never reply."""
 
     @abstractmethod
     def online(self) -> set[NodeId]:
@@ -177,9 +181,10 @@ class Session:
         release = with_reasons(self.server.release(), self.reasons)
         self.ledger.released(release)
         for agent in release.agents:
+            node = str(self.bound.get(agent.name, ""))
             facts = {"agent": agent.name, "status": agent.status, "reason": agent.reason}
-            text = " ".join(filter(None, (agent.status, agent.reason)))
-            self._log(logging.INFO, f"{agent.name}: {text}", facts)
+            text = " ".join(filter(None, (agent.status, agent.reason, node and f"(node {node})")))
+            self._log(logging.INFO, f"{agent.name}: {text}", {**facts, "node": node})
         return release
 
     def _first_step(self, terms: bytes, model: Any) -> None:
@@ -375,7 +380,7 @@ class Session:
         """Record why nothing that a node replied counts for an agent."""
         node, reason = reply.node, reason_of(reply)
         agents = self.allowed or {bound: name for name, bound in self.bound.items()}
-        agent = agents.get(node, "")
+        agent = agents.get(node) or self.carrier.names.get(node, "")
         self.unknown_nodes[node] = f"{agent}: {reason}" if agent else reason
         self.ledger.refused(self.server.step, agent, reason, str(node))
         facts = {"agent": agent, "node": str(node), "status": reply.status, "reason": reason}

@@ -40,7 +40,8 @@ class GridCarrier(Carrier):
         self._open: dict[str, tuple[NodeId, str]] = {}
 
     def online(self) -> set[NodeId]:
-        return set(self.grid.get_node_ids())
+        self.names = {node.node_id: node.name for node in self.grid.get_nodes()}
+        return set(self.names)
 
     def send(self, action: str, requests: Mapping[NodeId, Request], model: Any = None) -> None:
         if not requests:
