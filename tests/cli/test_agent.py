@@ -219,6 +219,17 @@ def test_classes_of_the_roster_and_coverage_by_name(three_sites):
         call(*OPEN, "--alpha", 0.1, "--agents", "roster.toml")
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_columns_by_name_are_judged_in_the_round_s_order(one_agent, monkeypatch, large):
+    monkeypatch.setattr("fedwqcp.readers.batches.LARGE", 0 if large else inf)
+    name_classes("nevus", "melanoma")
+    call(*OPEN, "--alpha", 0.1, "--agents", "roster.toml", "--out", "round.json")
+    rows = [f"r{i},0.9,0.1,melanoma\nq{i},0.1,0.9,nevus" for i in range(40)]
+    Path("cal.csv").write_text("\n".join(["id,melanoma,nevus,label", *rows]))
+    told = call_json("agent", "calibrate", "--round", "round.json", "--outputs", "cal.csv")
+    assert "labels-mismatch" not in [each["code"] for each in told["findings"]]
+
+
 # ---- agent calibrate --privacy-budget: kept beside the outputs from one process to the next
 
 

@@ -14,7 +14,7 @@ from fedwqcp._io import exists, read, write_atomic
 from fedwqcp._validation import Floats
 from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError
-from fedwqcp.federation.inspection import agreement
+from fedwqcp.federation.inspection import agreement_of
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, named_rows
 from fedwqcp.methods import Calibration
@@ -59,8 +59,8 @@ def stored_calibration(
                 shifted = error.shifted(0 if outputs.first_line else first)
                 raise shifted.within(source.name) from None
             rows = len(outputs.values)
-            if outputs.values.ndim == 2 and cal.labels is not None and cal.n == rows:
-                store.count(agreement(outputs.values, cal.labels))
+            if counts := agreement_of(outputs, cal):
+                store.count(counts)
             store.add(cal, rows)
             if store.full:
                 ids.write()

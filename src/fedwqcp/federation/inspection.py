@@ -44,12 +44,20 @@ def agreement(values: npt.NDArray[Any], labels: Labels) -> dict[str, list[int]]:
     }
 
 
+def agreement_of(outputs: Outputs, cal: Calibration) -> dict[str, list[int]]:
+    """Count them for outputs and what they were scored to; nothing where rows were left out."""
+    labels = cal.labels
+    if labels is None or not cal.n or cal.n != len(outputs.values) or outputs.values.ndim < 2:
+        return {}
+    return agreement(outputs.in_classes(cal.classes).values, labels)  # a table has its own order
+
+
 def of_data(agent: str | None, outputs: Outputs | None, cal: Calibration) -> Iterator[Finding]:
     """Look at one agent's calibration data; ``outputs`` are those that ``cal`` was scored from."""
     if isinstance(cal, StoredCalibration):
         yield from of_agreement(agent, cal.facts)
-    elif outputs is not None and cal.labels is not None and cal.n:
-        yield from of_agreement(agent, agreement(outputs.values, cal.labels))
+    elif outputs is not None:
+        yield from of_agreement(agent, agreement_of(outputs, cal))
 
 
 def of_agreement(agent: str | None, counts: Mapping[str, Sequence[int]]) -> Iterator[Finding]:
