@@ -131,10 +131,10 @@ template <int N, class T> inline T sum_of(T (&x)[N]) { return joined<N>(x, [](T 
 template <int N, class T> inline T least_of(T (&x)[N]) { return joined<N>(x, [](T a, T b) { return a < b ? a : b; }); }
 template <int N, class T> inline T largest_of(T (&x)[N]) { return joined<N>(x, [](T a, T b) { return a > b ? a : b; }); }
 
-// Check a row and, if COPY, copy it; returns whether it is surely one of probabilities. Sums of at
-// most 1024 numbers are rounded as these are: they err by less than 7e-5, for which SURE leaves room.
-// A NaN makes the total a NaN.
-template <bool COPY, class T> HOT bool weigh(const T *RESTRICT r, I C, T *RESTRICT x, T &largest) {
+// Read a row once: check it, and call each(index, lane, number, whether it was seen before) for all
+// labels. Returns whether it is surely one of probabilities. Sums of at most 1024 numbers are rounded
+// as these are: they err by less than 7e-5, for which SURE leaves room. A NaN makes the total a NaN.
+template <class T, class Each> inline bool weigh(const T *RESTRICT r, I C, T &largest, Each each) {
     double total = 0;
     T least[LANES<T>], top[LANES<T>], sum[LANES<T>];
     for (int l = 0; l < LANES<T>; l++) least[l] = top[l] = r[l];
@@ -144,7 +144,7 @@ template <bool COPY, class T> HOT bool weigh(const T *RESTRICT r, I C, T *RESTRI
             sum[l] += l < skip ? (T)0 : one;
             least[l] = one < least[l] ? one : least[l];
             top[l] = one > top[l] ? one : top[l];
-            if (COPY) x[j + l] = fixed(one);
+            each(j, l, one, l < skip);
         }
     };
     for (I j = 0; j < C;) {
@@ -156,6 +156,13 @@ template <bool COPY, class T> HOT bool weigh(const T *RESTRICT r, I C, T *RESTRI
     }
     largest = largest_of(top);
     return std::fabs(total - 1.0) < SURE && least_of(least) >= 0;
+}
+template <class T> HOT bool check_row(const T *RESTRICT r, I C) {
+    T top;
+    return weigh(r, C, top, [](I, int, T, bool) {});
+}
+template <class T> HOT bool copy_row(const T *RESTRICT r, I C, T *RESTRICT x, T &largest) {
+    return weigh(r, C, largest, [x](I j, int l, T one, bool) { x[j + l] = fixed(one); });
 }
 
 // What lies above a height and next to it on either side; the sum is rounded unless it is EXACT.
@@ -179,25 +186,6 @@ template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height
             next[l] = under > next[l] ? under : next[l];
         }
     return {(I)sum_of(n), (double)sum_of(mass), (double)least_of(last), (double)largest_of(next)};
-}
-
-// Mass and number of the labels before one label: those above it, and its equals of smaller index.
-template <class T> HOT Cut cut_before(const T *RESTRICT x, I C, I y) {
-    const T own = x[y];
-    double mass[LANES<T>];
-    Bits<T> n[LANES<T>], from[LANES<T>];
-    for (int l = 0; l < LANES<T>; l++) n[l] = from[l] = 0, mass[l] = 0;
-    for (I j = 0; j < C; j += LANES<T>)
-        SIMD for (int l = 0; l < LANES<T>; l++) {
-            const T in = x[j + l] > own ? x[j + l] : (T)0;
-            n[l] += x[j + l] > own, from[l] += x[j + l] >= own;
-            mass[l] += in;
-        }
-    Cut cut{(I)sum_of(n), sum_of(mass), own, own};
-    if (sum_of(from) > cut.n + 1)
-        for (I j = 0; j < y; j++)
-            if (x[j] == own) cut.mass += own, cut.n++;
-    return cut;
 }
 
 // Short rows ---------------------------------------------------------------------------------------
@@ -282,17 +270,36 @@ HOT void places(const T *RESTRICT s, I C, const T *RESTRICT own, const Bits<T> *
     for (int i = 0; i < G<T>; i++) before[i] = mass[i], rank[i] = (double)ahead[i] + 1, largest[i] = capped(top[i]);
 }
 
+// The same for one long row, which is checked.
+template <class T> HOT bool place(const T *RESTRICT r, I C, I y, double &before, I &rank, T &largest) {
+    const T own = fixed(r[y]);
+    double mass[LANES<T>];
+    Count<T> above[LANES<T>], from[LANES<T>];
+    for (int l = 0; l < LANES<T>; l++) above[l] = from[l] = 0, mass[l] = 0;
+    const bool sure = weigh(r, C, largest, [&](I, int l, T one, bool seen) {
+        const T x = seen ? (T)-1 : fixed(one), in = x > own ? x : (T)0;
+        above[l] += x > own, from[l] += x >= own;
+        mass[l] += (double)in;
+    });
+    before = sum_of(mass), rank = 1 + (I)sum_of(above);
+    const bool tied = (I)sum_of(from) > rank;
+    for (I j = 0; tied && j < y; j++) // equals of smaller index
+        if (fixed(r[j]) == own) before += own, rank++;
+    return sure;
+}
+
 template <class T>
 bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const double *u, double *out) {
     constexpr int R = Block<T>::R;
     const I C = f.C;
     if (C > SHORT) {
-        std::vector<T> x(padded<T>(C), -1);
         for (I i = 0; i < n; i++) {
+            const T *r = p + i * C;
+            double before;
+            I rank;
             T top;
-            if (!weigh<true>(p + i * C, C, x.data(), top)) return false;
-            const Cut cut = cut_before(x.data(), C, y[i]);
-            out[i] = score(f, cut.mass, cut.last, 1 + cut.n, capped(fixed(top)), u ? u[i] : 1.0);
+            if (!place(r, C, y[i], before, rank, top)) return false;
+            out[i] = score(f, before, fixed(r[y[i]]), rank, capped(fixed(top)), u ? u[i] : 1.0);
         }
         return true;
     }
@@ -605,7 +612,7 @@ bool long_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *
         for (int i = 0; i < R; i++) {
             const I k = std::min(at + i, n - 1);
             row[i] = x.data() + i * padded<T>(C);
-            if (!weigh<true>(p + k * C, C, x.data() + i * padded<T>(C), largest[i])) return false;
+            if (!copy_row(p + k * C, C, x.data() + i * padded<T>(C), largest[i])) return false;
             u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
             // A threshold that no score passes needs no search: any other one guides it.
             g.u[i] = (float)u[i], g.q[i] = q[i] >= most ? 0.5f : (float)std::max(q[i], -1e9);
@@ -718,8 +725,7 @@ bool lac(const T *p, I n, I C, const T *least, int per, const I *y, double *scor
     if (C > SHORT) {
         for (I i = 0; i < n; i++) {
             const T *RESTRICT r = p + i * C, one = least ? least[per == 1 ? i : 0] : 0;
-            T top;
-            if (!weigh<false>(r, C, (T *)nullptr, top)) return false;
+            if (!check_row(r, C)) return false;
             rest(r, i, 1);
             if (!out.sizes) continue;
             Bits<T> count = 0;
@@ -796,17 +802,17 @@ bool interval_ends(const double *RESTRICT out, I n, double q_low, double q_high,
 // The value of a rank, from 1 to n. A sorted sample gives two values that surely enclose it, but for
 // bad luck; one pass counts what lies below and keeps what lies between.
 double order_statistic(const double *values, I n, I rank) {
-    constexpr I SAMPLE = 1 << 12;
     std::vector<double> kept;
     I below = 0;
-    if (n >= 2 * SAMPLE) {
-        std::vector<double> sample(SAMPLE);
-        for (I i = 0; i < SAMPLE; i++) sample[i] = values[i * (n / SAMPLE)];
+    if (n >= 8192) {
+        const I size = 4 * (I)std::sqrt((double)n); // sorting it takes as long as what it leaves
+        std::vector<double> sample(size);
+        for (I i = 0; i < size; i++) sample[i] = values[(uint64_t)i * 2654435761u % (uint64_t)n]; // no period
         std::sort(sample.begin(), sample.end());
-        const double share = (double)rank / (double)n, margin = 4 * std::sqrt(SAMPLE * share * (1 - share)) + 4;
-        const double first = SAMPLE * share - margin, last = SAMPLE * share + margin;
+        const double share = (double)rank / (double)n, margin = 4 * std::sqrt((double)size * share * (1 - share)) + 4;
+        const double first = (double)size * share - margin, last = (double)size * share + margin;
         const double low = first < 0 ? -INF : sample[(I)first];
-        const double high = last >= SAMPLE ? INF : sample[(I)last];
+        const double high = last >= (double)size ? INF : sample[(I)last];
         kept.resize(n / 4 + 1);
         I inside = 0;
         for (I i = 0; i < n && inside < n / 4; i++) {
