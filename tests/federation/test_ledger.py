@@ -542,11 +542,3 @@ def test_no_more_than_a_hundred_rounds_wait(tmp_path):
         assert reply(at, terms(alphas=(0.1 + i / 1000,), id=f"r{i}")) == "approval"
     assert len(waiting_rounds(tmp_path)) == 100
     assert not (tmp_path / "rounds").exists()
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"data-set": "../x"}, {"aprove": True}, {"data_set": "x"}, {"honest-others": -1}]
-)
-def test_a_wrong_setting_of_the_ledger_is_refused(tmp_path, wrong):
-    with pytest.raises(InputError):
-        site(tmp_path, **wrong)

@@ -78,6 +78,8 @@ def is_gone(process):
         ("secure-only", 1),
         ("agent", True),
         ("folder", 3),
+        ("data-set", "../x"),
+        ("honest-others", -1),
     ],
 )
 def test_a_setting_of_another_kind_is_refused(key, value):
@@ -88,7 +90,7 @@ def test_a_setting_of_another_kind_is_refused(key, value):
 def test_a_limit_that_is_misspelled_is_refused_and_other_keys_are_the_app_s_own():
     own = {"partition-id": 3, "num-partitions": 5, "data-folder": "x", "label": "diagnosis"}
     assert Site.of(own) == Site.of({"agent": "agent-3", "folder": ""})
-    for wrong, meant in (("max_seconds", "max-seconds"), ("secure-onyl", "secure-only")):
+    for wrong, meant in (("data_set", "data-set"), ("aprove", "approve")):
         with pytest.raises(InputError, match=meant):
             Site.of({**own, wrong: 1})
 
