@@ -75,9 +75,8 @@ class DisclosureLimit(CheckedSettings):
                 now = min(size, total[account] - told_before)
                 more = f" beside {told_before} told before" if told_before else ""
                 raise _too_much(
-                    f"{name} with these settings can reveal {now} of {size} scores of single "
-                    f"people{more}; this agent reveals at most {self.scores_of(size)}, a share of "
-                    f"{self.share:g}"
+                    f"{name} with these settings can reveal {now} of {size} people's scores{more}; "
+                    f"this agent reveals at most {self.scores_of(size)}, a share of {self.share:g}"
                 )
 
 
@@ -95,12 +94,13 @@ def _too_much(what: str) -> DisclosureError:
     return DisclosureError(
         what,
         cure=(
-            "choose settings that reveal less (SECURITY.md lists from how many points each is "
-            "answered), or, if this site may, widen its limit with "
+            "choose settings that reveal less (SECURITY.md has a table), or, if this site may, "
+            "widen its limit with "
             "limit=DisclosureLimit(share, min_class), or lift it with allow_samples=True",
-            "ask the server for a method or --setting that reveals less (SECURITY.md lists from "
-            "how many points each is answered), or, if this site may, widen its limit with "
-            "--max-share and --min-class, or lift it with --allow-samples",
+            "ask the server for a method or --setting that reveals less (SECURITY.md has a table), "
+            "or, if this site may, widen its limit with --max-share and --min-class or lift it "
+            "with --allow-samples; if an answer never left this site, `agent ledger OUTPUTS "
+            "--renew` counts anew",
         ),
     )
 

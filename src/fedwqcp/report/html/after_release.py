@@ -53,12 +53,14 @@ def monitor_page(path: Path, options: ReportOptions) -> Page | None:
     terms, standings = monitor.terms, monitor.standings()
     agents = gravest(one for one in standings if one.label is None)
     hidden = hidden_classes(standings)
-    steps = _next_steps(standings, hidden, path.name, monitor)
+    steps = _next_steps(standings, hidden, path.name)
     sections = [steps, _agents(agents, monitor), _history(agents, monitor)]
     if classes := gravest((one for one in standings if one.label is not None), hidden):
         sections.append(_classes(classes, hidden, monitor))
     facts = [("Promised", f"coverage {1 - terms.alpha:g} (alpha = {terms.alpha:g})")]
-    facts += [("Any false alarm, ever", f"probability {terms.delta:g} at most")]
+    facts += [
+        ("Any false alarm until the next calibration", f"probability {terms.delta:g} at most")
+    ]
     view = View(
         title=path.name,
         agents=terms.agents,
@@ -171,9 +173,7 @@ def _classes(classes: Sequence[Standing], hidden: Container[Standing], monitor: 
     return Section("classes", "Groups" if by == one_of else "Classes", lead, [table])
 
 
-def _next_steps(
-    standings: Sequence[Standing], hidden: Container[Standing], name: str, monitor: Monitor
-) -> Section:
+def _next_steps(standings: Sequence[Standing], hidden: Container[Standing], name: str) -> Section:
     """Return the alarms that stand, and what to do."""
     alarms = [one for one in standings if one.state == "alarm"]
     blocks: list[Block] = [Text([_fallen(one, hidden)], "bad", "alarm") for one in alarms]
@@ -193,12 +193,8 @@ def _next_steps(
     if any(one.state == "watch" for one in standings):
         advice.append("Watch: label more rows of these agents or classes before you rely on them.")
     advice = advice or ["Go on as before: update the monitor as labels arrive."]
-    blocks.append(Text(advice, title="What to do next"))
-    lead = (
-        "While every agent has the coverage it was promised, the probability that any alarm is "
-        f"ever raised is {monitor.terms.delta:g} at most, until agents are calibrated again. No "
-        "alarm is no proof: a small drop is found late, and rows without labels are not seen."
-    )
+    blocks.append(Text(advice, title="Next steps"))
+    lead = "No alarm is no proof: a small drop is found late, and rows without labels are not seen."
     return Section("alarms", "What to do next", lead, blocks)
 
 
