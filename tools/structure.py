@@ -131,7 +131,8 @@ def prices(root: Path) -> list[int]:
     tests = [p for top in ("tests", "lab/tests") for p in sorted((root / top).rglob("*.py"))]
     texts = {path: path.read_text(encoding="utf-8") for path in tests}
     pages = [root / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
-    pages += (root / "docs").rglob("*.md")
+    made = {"generated", "auto_gallery"}  # by `make docs`
+    pages += [page for page in (root / "docs").rglob("*.md") if not made & {*page.parts}]
     native = [
         p for p in (root / "src").rglob("*") if p.suffix in (".c", ".cc", ".cpp", ".h", ".hpp")
     ]
