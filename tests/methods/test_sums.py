@@ -66,7 +66,6 @@ def test_what_a_mask_would_hide_is_refused_before(weight, value, why):
     [
         (0.0, inf, 10, 3),
         (1.0, 1.0, 10, 3),
-        (0.0, 1.0, 10, 2),
         (0.0, 1.0, 0, 3),
         (0.0, 1.0, 2**30, 3),
     ],

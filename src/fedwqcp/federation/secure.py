@@ -30,13 +30,15 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, stamp
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import TaskDialogue
-from fedwqcp.methods import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
+from fedwqcp.methods import MODULUS, FixedPoint, Summed, Total
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Begin, Question, Round, SharedThresholdWithin
 from fedwqcp.wire.release import AgentRecord
 
 Words: TypeAlias = npt.NDArray[np.int64]
 """Whole numbers modulo 2^32."""
+MIN_MASKED_AGENTS = 3
+"""Fewest agents of a masked sum: with two, each would know the other's number."""
 
 
 # The terms of a secure round.

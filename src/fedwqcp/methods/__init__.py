@@ -19,7 +19,7 @@ from fedwqcp.methods._base import (
     Traits,
 )
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.methods._sums import MIN_MASKED_AGENTS, MODULUS, FixedPoint, Summed, Total
+from fedwqcp.methods._sums import MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.auto import Borrowed
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.registry import Registry, Setting
@@ -119,7 +119,6 @@ def name_of(method: Method[Any]) -> str:
 
 
 __all__ = [
-    "MIN_MASKED_AGENTS",
     "MODULUS",
     "Borrowed",
     "Calibration",

@@ -30,8 +30,6 @@ from fedwqcp.wire.release import NO_GUARANTEE
 
 MODULUS = 2**32
 """Masked words are whole numbers modulo this."""
-MIN_MASKED_AGENTS = 3
-"""Fewest agents of a masked sum: with two, each would know the other's number."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +69,6 @@ class FixedPoint:
                 "masked sums need finite bounds of the score, the lower one first, got "
                 f"{self.low:g} to {self.high:g}",
                 field="range",
-            )
-        if self.agents < MIN_MASKED_AGENTS:
-            raise InputError(
-                f"a masked sum needs at least {MIN_MASKED_AGENTS}, got {self.agents}",
-                field="agents",
             )
         if not 1 <= self.max_n < 2**self.bits:
             raise InputError(

@@ -45,6 +45,21 @@ _INTERVAL = (
 )
 
 
+def judged(low: float, coverage: float, high: float, nominal: float, explained: float = 1.0) -> str:
+    """Judge a coverage by its interval, and by what chance of the calibration points explains.
+
+    On target means that the interval excludes a miss of alpha/2 beyond alpha, which is also what
+    `fedwqcp.theory.diagnose` calls safe.
+    """
+    if high < nominal:
+        return "too low" if coverage < explained else "watch"
+    if low > nominal:
+        return "above nominal"
+    if low < nominal - (1 - nominal) / 2 - 1e-9:  # 0.85 is enough for 0.9
+        return "too few cases to tell"
+    return "on target"
+
+
 def rule(word: str, nominal: float) -> str:
     """Say what a verdict on coverage means."""
     return _RULES[word].format(nominal, 1.5 * nominal - 0.5)

@@ -3,8 +3,8 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.metrics import explained
-from fedwqcp.report.html.page import against_nominal
 from fedwqcp.report.html.rounds import Coverage, coverage_verdict
+from fedwqcp.words.coverage import judged
 
 
 def measured(agent, coverage, low, high):
@@ -49,7 +49,7 @@ def test_a_valid_method_is_called_too_low_once_in_forty(n, m):
     for hits in rng.binomial(m, covered):
         rate = fw.metrics.Rate(n=m, hits=int(hits))
         least = explained(m, n, 0.1)
-        word = against_nominal(rate.low, rate.coverage, rate.high, 0.9, least)[1]
+        word = judged(rate.low, rate.coverage, rate.high, 0.9, least)
         low, watch = low + (word == "too low"), watch + (word == "watch")
     assert low <= 0.025 * runs + 3 * (0.025 * 0.975 * runs) ** 0.5
     assert m < 100 or watch > 0.05 * runs  # which the old rule called too low

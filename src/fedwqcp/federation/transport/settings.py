@@ -14,7 +14,7 @@ from fedwqcp import methods, scores
 from fedwqcp._io import to_struct
 from fedwqcp.errors import InputError
 from fedwqcp.federation.plan import as_alphas, as_target, new_round
-from fedwqcp.methods import MIN_MASKED_AGENTS
+from fedwqcp.federation.secure import MIN_MASKED_AGENTS
 from fedwqcp.registry import Setting
 from fedwqcp.wire.messages import MAX_N, Round
 

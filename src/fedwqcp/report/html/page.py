@@ -223,23 +223,6 @@ def interval(rate: Rate) -> str:
     return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
 
 
-def against_nominal(
-    low: float, coverage: float, high: float, nominal: float, explained: float = 1.0
-) -> tuple[Tone, str]:
-    """Judge a coverage by its interval, and by what chance of the calibration points explains.
-
-    On target means that the interval excludes a miss of alpha/2 beyond alpha, which is also what
-    `fedwqcp.theory.diagnose` calls safe.
-    """
-    if high < nominal:
-        return ("bad", "too low") if coverage < explained else ("caution", "watch")
-    if low > nominal:
-        return "caution", "above nominal"
-    if low < nominal - (1 - nominal) / 2 - 1e-9:  # 0.85 is enough for 0.9
-        return "plain", "too few cases to tell"
-    return "good", "on target"
-
-
 def name_list(names: Iterable[str]) -> str:
     """Name a few, and count the others.
 

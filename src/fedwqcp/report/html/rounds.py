@@ -45,7 +45,6 @@ from fedwqcp.report.html.page import (
     Tone,
     View,
     ViewVerdict,
-    against_nominal,
     counted,
     interval,
     name_list,
@@ -73,6 +72,13 @@ _STATUS: dict[str, Tone] = {
 }
 
 
+_TONES: dict[str, Tone] = {
+    "too low": "bad",
+    "watch": "caution",
+    "above nominal": "caution",
+    "too few cases to tell": "plain",
+    "on target": "good",
+}
 _AVERAGING: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "good"}
 
 
@@ -102,8 +108,9 @@ class Coverage:
 
     @property
     def judged(self) -> tuple[Tone, str]:
-        """The tone and the word of `against_nominal`."""
-        return against_nominal(self.low, self.coverage, self.high, self.nominal, self.explained)
+        """The tone and the word of the coverage."""
+        word = words.judged(self.low, self.coverage, self.high, self.nominal, self.explained)
+        return _TONES[word], word
 
 
 _JUDGED: tuple[tuple[str, Tone], ...] = (
@@ -112,7 +119,7 @@ _JUDGED: tuple[tuple[str, Tone], ...] = (
     ("watch", "caution"),
     ("too low", "bad"),
 )
-"""The words of `against_nominal` that a verdict names, the gravest last, and its tones."""
+"""The words that a verdict names, the gravest last, and its tones."""
 
 
 def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
