@@ -216,9 +216,7 @@ def _division(parts: list[Told]) -> str:
     )
 
 
-def _check_differences(
-    plan: Plan, cal: Calibration, divisions: set[str], limit: DisclosureLimit
-) -> None:
+def _check_differences(plan: Plan, cal: Calibration, of: set[str], limit: DisclosureLimit) -> None:
     """Refuse scores whose difference from what was told is of a small class or group alone.
 
     Scores of everybody less those of the large classes are of the small ones together, which must
@@ -226,13 +224,12 @@ def _check_differences(
     in others too where groups overlap: the largest score of these may then be known as theirs, and
     means of features tell of those in one group and not in the other.
     """
-    found = divisions - {""}
-    groups, several = cal.groups, len(found) > 1
-    overlap = groups is not None and groups.ndim == 2 and any("group" in each for each in found)
-    parts = {"class": cal.labels, "group": groups}
-    kinds = [k for k in _DIVISIONS if parts[k] is not None and any(k in each for each in found)]
+    found, groups, words = of - {""}, cal.groups, " ".join(of)
+    several, parts = len(found) > 1, {"class": cal.labels, "group": groups}
+    overlap = groups is not None and groups.ndim == 2 and "group" in words
+    kinds = [kind for kind in _DIVISIONS if parts[kind] is not None and kind in words]
     means = overlap and plan.traits.needs_features
-    crossed = bool(kinds) and (means or (several and (_CROSSED in found or overlap)))
+    crossed = means or (several and (_CROSSED in found or overlap))
     tables = [cal.sizes(*kinds)] if crossed else [cal.sizes(kind) for kind in kinds if several]
     if groups is not None and overlap and not crossed:
         tables.append(np.array([cal.part(group=name).n for name in group_names(groups)]))
