@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,6 @@ from fedwqcp_lab.studies import own, scale, stress
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 METHODS = ("split-cp", "fedls-cp (own)", "fcp", "fedcp-qq", "fedwq-cp", "fedavgq-cp", "max-cp")
-TIMED = ("reproduce", "beyond", "reproduce: quick", "own: quick", "tabular")
 VARIED = (
     *(f"agents = {n}" for n in (6, 100, 1000)),
     *(f"points = {n}" for n in (20, 1000)),
@@ -40,17 +38,7 @@ def tables() -> Iterator[tuple[str, str]]:
     )
     yield "scale", chosen(scaled["coverage"], VARIED, ("datasets", "exact", *heads))
 
-    yield "run times", markdown_table(_run_times())
     yield "checksum", f"`{hashlib.sha256((RESULTS / 'SHA256SUMS').read_bytes()).hexdigest()}`"
-
-
-def _run_times() -> Iterator[list[str]]:
-    """Show how long the main commands took."""
-    yield ["command", "machine", "seconds"]
-    with (RESULTS / "run-times.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            if row["name"] in TIMED:
-                yield [f"`{row['command']}`", row["machine"], row["seconds"]]
 
 
 def parsed(table: str) -> list[dict[str, str]]:
