@@ -323,7 +323,8 @@ def _check_terms(answer: Answer, plan: Plan, step: int) -> None:
             raise WrongRoundError(
                 answer.agent,
                 what,
-                f"this round uses {_quoted(ours)}, the message was made for {_quoted(theirs)}",
+                f"this round uses {_quoted(ours)}, the message was made for {_quoted(theirs)}: "
+                "calibrate again with this round's file",
             )
 
 

@@ -32,7 +32,7 @@ _SET = (
     "A set holds every label that cannot be ruled out for a case at this level. Over many cases "
     "like those of the calibration, {share} of the sets should hold the true label.",
     "A set of one label is an answer; a set of several says which ones are still open; an empty "
-    "one says that no label fits.",
+    "one is a miss and, with a randomised score, says nothing about the case.",
 )
 AT_THE_SERVER = (
     "The server has no test data. Each agent measures its own coverage, where its data are: "
