@@ -75,10 +75,22 @@ def test_a_predictor_by_group_has_its_groups_watched_and_reported(tmp_path, monk
     assert "sex=f</" in Path("m.html").read_text()
 
 
+def test_the_classes_of_a_predictor_keep_their_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cal = fw.Outputs(np.tile([0.7, 0.3], (60, 1)), [0] * 60)
+    release = fw.calibrate({"a": cal, "b": cal}, alpha=0.1, score="lac", classes=("nevus", "wart"))
+    release.predictor("a").save("own.json")
+    monitor("open", "m.json", "--predictor", "own.json")
+    assert {key[1]: one["name"] for key, one in streams("m.json").items()} == {
+        None: "", 0: "nevus", 1: "wart"
+    }  # fmt: skip
+
+
 def test_inputs_that_change_exit_with_the_code_of_an_alarm(state):
     words = ("inputs", state, "-", "--agent", "a")
-    monitor(*words, "--baseline", stdin="size\n" + "1\n2\n1\n" * 60)
-    monitor(*words, "--check", "--batch", "week-1", stdin="size\n" + "1\n2\n1\n" * 20)
+    same = "size\n" + "1\n2\n1\n" * 60
+    assert "baseline" in monitor(*words, "--baseline", stdin=same)
+    assert "inputs ok" in monitor(*words, "--check", "--batch", "week-1", stdin=same)
     facts = json.loads(
         monitor(
             *words, "--check", "--json", "--batch", "week-2", code=5, stdin="size\n" + "3\n" * 40

@@ -86,6 +86,7 @@ def open_state(
 ) -> None:
     """Start to monitor agents after a release."""
     groups: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     if predictor is not None:
         parsed = parse(read(predictor), str(predictor))
         if parsed.score_object.losses:
@@ -95,9 +96,10 @@ def open_state(
         several = isinstance(parsed.score_object, LabelScore)
         groups = parsed.groups
         classes = classes or (parsed.n_classes or 0 if several and not groups else 0)
+        names = parsed.classes if len(parsed.classes) == classes else ()
     if not agent or alpha is None:
         raise InputError("must be given, or --predictor", field="--agent and --alpha")
-    terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, groups)
+    terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, groups, names)
     monitor = Monitor(terms, _points(agent, calibrated_on))
     save_monitor(monitor, state, replace=False)
     floors = {one.agent: one.floor for one in monitor.standings() if one.label is None}
@@ -250,19 +252,24 @@ def _lines(
     alarms = [one for one in own if one.state == "alarm"]
     state = "ALARM" if alarms else whole.state
     name = whole.agent if short or not batches else f"{whole.agent}, {batches[-1].name}"
-    yield f"{name}: {state}" + ("; INPUTS CHANGED" if whole.inputs == "alarm" else "")
+    said = "too few labelled rows" if state == "too few" else f"coverage {state}"
+    inputs = {"ok": "; inputs ok", "alarm": "; INPUTS CHANGED"}.get(whole.inputs, "")
+    if not short and batches and batches[-1].inputs == "baseline":
+        inputs = "; inputs kept as the baseline"
+    yield f"{name}: {said}{inputs}"
     if whole.coverage is not None and not short:
         recent = whole.recent_hits / max(1, whole.recent_n)
+        ends = f"{whole.low:.3f} to {whole.high:.3f} at every look"
         yield (
-            f"  coverage {whole.coverage:.3f} ({whole.low:.3f} to {whole.high:.3f}) of {whole.n:,} "
-            f"rows, {recent:.3f} in the last {len(whole.recent)}; limit {whole.floor:.3f}"
+            f"  coverage {whole.coverage:.3f} of {whole.n:,} rows ({ends}), {recent:.3f} in the "
+            f"last {len(whole.recent)}; limit {whole.floor:.3f}"
         )
     if whole.inputs == "alarm":
         yield f"  inputs have changed since about {whole.inputs_since}; coverage needs labels"
     for one in alarms[:1]:
         yield f"  {words.fallen(one, counted=one.since_n >= MIN_COUNT)}"
     grouped = {
-        state: ", ".join(str(one.label) for one in classes if one.state == state)
+        state: ", ".join(one.name for one in classes if one.state == state)
         for state in ("alarm", "watch", "too few")
     }
     if any(grouped.values()) and not (short and not alarms):
@@ -277,6 +284,7 @@ def _batch_table(monitor: Monitor, agent: str) -> Iterator[str]:
     """Show the latest batches of an agent, then all its rows since the calibration."""
     whole, batches = monitor.standings(agent)[0], monitor.sites[agent].batches[-BATCHES:]
     yield f"{agent}: alarms when coverage falls below {whole.floor:.3f}"
+    yield "A batch has its exact interval, all rows have one that holds at every look."
     rows = [*map(batch_row, batches), {**_row(whole), "batch": "all rows"}]
     yield from _lines_of(rows, "batch", "mean size")
 
@@ -328,8 +336,7 @@ def _openmetrics(standings: Sequence[Standing]) -> str:
         }
         for name, value in values.items():
             if value is not None:
-                label = "" if one.label is None else str(one.label)
-                gauges[name].labels(one.agent, label).set(float(value))
+                gauges[name].labels(one.agent, one.name).set(float(value))
     text: bytes = generate_latest(registry)
     return text.decode()
 

@@ -65,6 +65,8 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Watch each of so many classes as well, where labels are given.
     groups : tuple of str, optional
         Or watch each of these groups of rows, which may overlap.
+    classes : tuple of str, optional
+        Names of the n_classes classes.
     class_alpha : float, optional
         Misses accepted within a class or group. By default alpha, which only a calibration by label
         promises: other thresholds may cover a hard class less.
@@ -83,6 +85,7 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     class_alpha: float | None = None
     delta: float = 0.05
     groups: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         as_usual_alpha(self.alpha)
@@ -97,6 +100,8 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if len(set(self.groups)) < len(self.groups) or (self.groups and self.n_classes):
             raise InputError("must be different names, and without n_classes", field="groups")
+        if self.classes and not len(set(self.classes)) == len(self.classes) == self.n_classes:
+            raise InputError("must be n_classes different names", field="classes")
         if self.class_alpha is not None:
             as_usual_alpha(self.class_alpha)
             if not self.streams:
@@ -411,6 +416,7 @@ class Monitor:
         return Standing(
             agent=agent,
             label=label,
+            name=self._name(label),
             calibration=site.calibration,
             floor=1.0 - self.terms.limit(label) - site.tolerance,
             n=test.n,
@@ -431,6 +437,12 @@ class Monitor:
             inputs=of_inputs,
             inputs_since=site.inputs.test.since if of_inputs == "alarm" else "",
         )
+
+    def _name(self, label: int | str | None) -> str:
+        """Return the name of a class or group; none of all rows."""
+        if isinstance(label, int) and self.terms.classes:
+            return self.terms.classes[label]
+        return "" if label is None else str(label)
 
     def _slack(self, points: int) -> float:
         """Return the tolerance of an agent that was calibrated on so many points."""
@@ -481,6 +493,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         Whose rows.
     label : int, str or None
         Which class, or which group; None for all rows.
+    name : str
+        Name of the class, its number where it has none, or the group; empty for all rows.
     calibration : int
         Which calibration they follow; the first is 1.
     floor : float
@@ -512,6 +526,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     agent: str
     label: Count | str | None
+    name: str
     calibration: Count
     floor: Share
     n: Count

@@ -49,7 +49,7 @@ def standing_row(
     recent = f"{one.recent_hits / one.recent_n:.3f}" if one.recent_n >= MIN_COUNT else "?"
     return {
         "agent": one.agent,
-        "group" if isinstance(one.label, str) else "class": "" if whole else str(one.label),
+        "group" if isinstance(one.label, str) else "class": one.name,
         "state": one.state,
         **_counts(one, hidden=hidden),
         "last 4 batches": recent if whole else "",

@@ -75,6 +75,15 @@ def test_an_alarm_says_for_whom_since_when_and_what_to_do(page_of, fallen, tmp_p
     assert "monitor recalibrated watch.json" in said
 
 
+def test_the_classes_that_dropped_are_named_once_for_each_agent(page_of):
+    names = ("nevus", "wart")
+    watch = Monitor(MonitorTerms(0.1, ("lakeside", "st-mary"), 2, classes=names))
+    watch.update("st-mary", [0] * 80, [0, 1] * 40)
+    (*_, steps) = page_of(watch).views[0].sections[0].blocks
+    (line,) = (line for line in steps.lines if "nevus" in line)
+    assert [line.count(name) for name in ("st-mary", *names)] == [1, 1, 1]
+
+
 def test_no_step_holds_fewer_than_ten_rows_and_old_ones_are_not_drawn(page_of):
     watch = Monitor(MonitorTerms(0.1, ("st-mary", "lakeside")))
     for hit in [1] * 33 + [0] + [1] * 10:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 
 from fedwqcp._io import is_file, read
@@ -118,7 +119,12 @@ def _agents(agents: Sequence[Standing], monitor: Monitor) -> Section:
         "a miss could show that coverage holds. Inputs are tested without labels and say nothing "
         "of coverage."
     )
-    table = _table("agents", "All rows since the last calibration", agents, monitor)
+    table = _table(
+        "agents",
+        "All rows since the last calibration; intervals hold at every look",
+        agents,
+        monitor,
+    )
     return Section("agents", "Agents", lead, [table])
 
 
@@ -182,10 +188,9 @@ def _next_steps(standings: Sequence[Standing], hidden: Container[Standing], name
         f"and record it: fedwqcp monitor recalibrated {name} --agent {agent} --calibrated-on N"
         for agent in dict.fromkeys(one.agent for one in alarms)
     ]
-    if only := [one.agent for one in alarms if one.label is not None]:
-        advice.append(
-            f"Where single classes or groups dropped ({name_list(only)}), calibrate by these."
-        )
+    parts = groupby((one for one in alarms if one.label is not None), lambda one: one.agent)
+    if only := "; ".join(f"{agent}: {name_list(p.name for p in own)}" for agent, own in parts):
+        advice.append(f"Where single classes or groups dropped ({only}), calibrate by these.")
     if alarms:
         advice.append("Check what changed about then: a device, the patients, the model.")
     if any(one.inputs == "alarm" for one in standings):
