@@ -709,17 +709,16 @@ void mark(const T *RESTRICT p, I n, I C, const T *RESTRICT least, int per, bool 
 }
 
 template <class T>
-bool lac(const T *p, I n, I C, const T *least, int per, const I *y, double *scores, const Out &out) {
+bool lac(const T *p, I n, I C, const T *least, int per, const I *y, const Out &out) {
     constexpr int R = Block<T>::R;
     std::vector<T> each; // the numbers of the labels of a block
     for (I i = 0; per == 2 && i < (C > SHORT ? 1 : R); i++) each.insert(each.end(), least, least + C);
     const auto rest = [&](const T *rows, I at, I many) { // but for counting
         const T *from = per == 1 ? least + at : least;
         if (out.mask) mark(rows, many, C, per == 2 ? each.data() : from, per, out.mask + at * C);
-        for (I i = 0; y && i < many; i++) {
-            const T own = rows[i * C + y[at + i]];
-            if (scores) scores[at + i] = std::max(0.0, 1.0 - (double)own);
-            if (out.covered) out.covered[at + i] = own >= from[per == 1 ? i : per == 2 ? y[at + i] : 0];
+        for (I i = 0; out.covered && i < many; i++) {
+            const I j = y[at + i];
+            out.covered[at + i] = rows[i * C + j] >= from[per == 1 ? i : per == 2 ? j : 0];
         }
     };
     if (C > SHORT) {
@@ -1089,21 +1088,21 @@ PyObject *py_sets(Args args) {
     });
 }
 
-// probabilities, C, size, labels, least, per, scores, sizes, covered, mask; all but the first three may be left out
+// probabilities, C, size, labels, least, per, sizes, covered, mask; all but the first three may be left out
 PyObject *py_lac(Args args) {
     Rows rows(args);
     const I n = rows.n, C = rows.C, per = integer(args[5]);
     Array labels(args[3], 8 * n), least(args[4], (rows.single ? 4 : 8) * (per == 0 ? 1 : per == 1 ? n : C));
-    Array scores(args[6], 8 * n, true), sizes(args[7], 8 * n, true), covered(args[8], n, true), mask(args[9], n * C, true);
+    Array sizes(args[6], 8 * n, true), covered(args[7], n, true), mask(args[8], n * C, true);
     check_labels(labels.as<I>(), n, C);
     Out out{sizes.as<I>(), covered.as<bool>(), mask.as<bool>()};
-    if ((out.sizes || out.covered || out.mask) && !least.as<char>()) {
-        PyErr_SetString(PyExc_ValueError, "nothing is given to compare with");
+    if (((out.sizes || out.covered || out.mask) && !least.as<char>()) || (out.covered && !labels.as<I>())) {
+        PyErr_SetString(PyExc_ValueError, "an array is missing");
         return nullptr;
     }
     return rows.run([&](auto *p) {
         const auto *from = least.as<std::remove_pointer_t<decltype(p)>>();
-        return lac(p, n, C, from, (int)per, labels.as<I>(), scores.as<double>(), out);
+        return lac(p, n, C, from, (int)per, labels.as<I>(), out);
     });
 }
 
@@ -1176,7 +1175,7 @@ PyObject *py_level(Args) {
 }
 
 #define METHOD(name, count) {#name, (PyCFunction)(void (*)(void))call<py_##name, count>, METH_FASTCALL, nullptr}
-PyMethodDef methods[] = {METHOD(scores, 8), METHOD(sets, 13), METHOD(lac, 10),
+PyMethodDef methods[] = {METHOD(scores, 8), METHOD(sets, 13), METHOD(lac, 9),
                          METHOD(interval_scores, 4), METHOD(interval_ends, 6), METHOD(order_statistic, 2),
                          METHOD(hash_texts, 4), METHOD(hash_rows, 3), METHOD(level, 0), {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, TEXT(FAST_MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};

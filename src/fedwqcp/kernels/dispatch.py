@@ -136,7 +136,7 @@ def _over_probabilities(
 def check(probs: Probabilities) -> None:
     """Refuse rows that are not probabilities, as `as_probabilities` words it."""
     loops = backend().loops
-    nothing = None, None, 0, None, None, None, None
+    nothing = None, None, 0, None, None, None
     if loops is not None and _over_probabilities(probs, lambda p, _: loops.lac(*p, *nothing)):
         return
     if not surely_probabilities(probs):
@@ -200,14 +200,6 @@ def find_sets(
 
 def lac_scores(probs: Probabilities, labels: Labels) -> Floats:
     """Check probabilities; return one minus the probability of each label, 0 at least."""
-    loops, scores = backend().loops, np.empty(len(probs))
-
-    def work(p: tuple[Any, int, int], rows: slice) -> bool:
-        assert loops is not None
-        return bool(loops.lac(*p, labels[rows], None, 0, scores[rows], None, None, None))
-
-    if loops is not None and _over_probabilities(probs, work):
-        return scores
     check(probs)
     return np.maximum(0.0, np.subtract(1.0, of_labels(probs, labels), dtype=np.float64))
 
@@ -229,8 +221,8 @@ def lac_sets(
         assert loops is not None
         own = flat[rows] if per == 1 else flat
         if labels is None:
-            return bool(loops.lac(*p, None, own, per, None, None, None, out.mask[rows]))
-        wanted = None, out.sizes[rows], out.covered[rows], None
+            return bool(loops.lac(*p, None, own, per, None, None, out.mask[rows]))
+        wanted = out.sizes[rows], out.covered[rows], None
         return bool(loops.lac(*p, labels[rows], own, per, *wanted))
 
     if loops is not None and _over_probabilities(probs, work):
