@@ -69,7 +69,7 @@ def test_the_cards_tell_the_numbers_of_the_results(opened):
         said = cards[site.name]
         assert said["coverage"] == f"{found.coverage:.3f}"
         assert f"{found.low:.3f} to {found.high:.3f}" in said["interval"]
-    assert "split-cp covers" in opened.page.locator(".verdict:visible").inner_text()
+    assert "Sets of split-cp" in opened.page.locator(".verdict:visible").inner_text()
 
 
 def test_a_hospital_is_filtered_and_shown_again(opened):

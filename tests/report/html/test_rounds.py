@@ -86,7 +86,7 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
         agent="st-mary", outputs=rounds / "st-mary-test.npz", calibration=rounds / "st-mary-cal.npz"
     )
     said = words(rounds, rounds / "release.json", options)
-    assert re.search(r"covers 0\.\d{3}", said)
+    assert re.search(r"truth for 0\.\d{3}", said)
     assert "What to do next" in said
     assert "calibration points 300" in said
     assert "patient" not in said

@@ -127,8 +127,9 @@ def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
     worst, several = min(agents, key=lambda one: one.coverage), len(agents) > 1
     mean = f"{fmean(one.coverage for one in agents):.3f} on average, " if several else ""
     where = f"at {worst.agent}" if several else f"of {worst.agent}'s test points"
-    text = f"{method} covers {mean}{worst.coverage:.3f} {where} ({worst.interval}); "
-    verdict = ViewVerdict("good", "On target", f"{text}{worst.nominal:g} was asked for.")
+    text = f"Sets of {method} hold the truth for {mean}{worst.coverage:.3f} {where} "
+    text += f"({worst.interval}); {worst.nominal:g} was asked for."
+    verdict = ViewVerdict("good", "On target", text)
     for word, tone in _JUDGED:
         names = [one.agent for one in agents if one.judged[1] == word]
         if not names:
