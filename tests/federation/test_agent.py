@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from changed import replace
 from fedwqcp import calibrate, methods
-from fedwqcp.errors import InputError, WrongRoundError
+from fedwqcp.errors import DisclosureError, InputError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure import DisclosureLimit
 from fedwqcp.federation.plan import Plan
@@ -223,17 +223,15 @@ def test_of_a_small_class_only_its_size_is_sent():
         Agent("a", terms("fedls-cp", min_class=1), cal).answer()
 
 
-def test_a_density_of_few_points_stays_home_with_and_without_labels():
-    few = Calibration(HUNDRED[:9], np.zeros(9, int), np.arange(9.0)[:, None], n_classes=2)
-    bare = Calibration(HUNDRED[:9], features=np.arange(9.0)[:, None])
-    round = terms("cphet", scope="local", target="mixture")
-    for cal in (few, bare):
-        with pytest.raises(InputError):
+@pytest.mark.parametrize("labels", [None, np.zeros(100, int), np.repeat([0, 1], [99, 1])])
+def test_no_density_of_features_leaves_a_site_that_sets_a_limit(labels):
+    """A covariance with a flag that one patient had once told all features of that patient."""
+    features = np.column_stack([np.arange(100) == 7, HUNDRED])
+    cal, settings = Calibration(HUNDRED, labels, features, 2), {"target": "mixture"}
+    for round in (terms("cphet"), terms("cphet", scope="local", **settings)):
+        with pytest.raises(DisclosureError):
             Agent("a", round, cal).answer()
-    assert Agent("a", round, Calibration(HUNDRED, features=np.arange(100.0)[:, None])).answer()
-    alone = Calibration(HUNDRED, [1] + [0] * 99, np.arange(100.0)[:, None], n_classes=2)
-    with pytest.raises(InputError):
-        Agent("a", round, alone).answer()  # 100 times the mean of all, less 99 times the other's
+        assert Agent("a", round, cal, allow_samples=True).answer()
 
 
 def test_no_weights_that_the_server_names_single_out_a_small_class():

@@ -283,34 +283,6 @@ def test_which_rounds_are_refused_depends_on_sizes_alone(tmp_path, made):
     assert replies[1][7:] == ["ok"] * 12 + ["answer"] * 4
 
 
-def test_means_of_features_are_of_one_set_of_rows(tmp_path):
-    """The means before and after a new row once told all features of one patient exactly."""
-    rng = np.random.default_rng(0)
-    features, scores = rng.normal(size=(101, 3)), rng.uniform(size=101)
-
-    def means(n, id):
-        round = terms("cphet", id=id, target="mixture", settings={"scope": "local"})
-        return ask(
-            tmp_path, replace(round, n_classes=None), Calibration(scores[:n], None, features[:n])
-        )
-
-    means(100, "r1")
-    with pytest.raises(DisclosureError):
-        means(101, "r2")
-    means(100, "r3")
-
-
-@pytest.mark.parametrize("rest", [1, 9, 10])
-def test_means_of_groups_that_overlap_tell_of_no_few_between_them(tmp_path, rest):
-    """The sum of all less that of the 99 in a trial once was the other's features exactly."""
-    groups = np.column_stack([["all"] * 100, np.repeat(["trial", ""], [100 - rest, rest])])
-    cal = Calibration(np.linspace(0, 1, 100), None, np.eye(100, 2), groups=groups)
-    own = {"target": "mixture", "by": "group", "groups": ("all", "trial"), "max_groups": 2}
-    round = replace(terms("cphet", settings={"scope": "local"}, **own), n_classes=None)
-    with contextlib.nullcontext() if rest == 10 else pytest.raises(DisclosureError):
-        assert ask(tmp_path, round, cal)
-
-
 def test_private_answers_without_a_budget_spend_ten_over_all_rounds(tmp_path):
     def private(i):
         return terms(

@@ -29,7 +29,6 @@ from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.spending_log import Entry, SpendingLog
 from fedwqcp.groups import group_names
 from fedwqcp.methods import Calibration
-from fedwqcp.methods._calibration import digest_of
 from fedwqcp.wire.messages import Ask, Summary
 
 
@@ -51,7 +50,6 @@ class _Told(Entry, frozen=True):
     step: int = 0
     content: str = ""  # digest of question and answer, the same in every round
     epsilon: Decimal = Decimal(0)
-    means: str = ""  # digest of the rows of whose features it told means
     division: str = ""  # whose scores: everybody's, or those of classes, of groups, of both
     parts: list[_Part] = []
 
@@ -120,16 +118,15 @@ class DisclosureLedger:
             before = _since_renewal(all_before)
             if epsilon < inf:
                 return replace(entry, epsilon=_with_noise(before, epsilon, limit))
-            means = _new_means(plan, cal, before, limit)
             new = _new(parts, entry, before)
             if limit is not None:
                 limit.allow(plan.round.method.name, new, _spent(before))
-                _check_differences(plan, cal, {division, *(e.division for e in before)}, limit)
+                _check_differences(cal, {division, *(each.division for each in before)}, limit)
             counted = any(part.count for part in parts) and not _is_known(entry, before)
-            if not counted and not means and not any(part.scores for part in new):
+            if not counted and not any(part.scores for part in new):
                 return None
             kept = [_Part(p.accounts, p.sample, sorted(p.ranks), p.count) for p in new if p.scores]
-            return replace(entry, means=means, division=division, parts=kept)
+            return replace(entry, division=division, parts=kept)
 
         self._log.append(_charge)
 
@@ -216,20 +213,18 @@ def _division(parts: list[Told]) -> str:
     )
 
 
-def _check_differences(plan: Plan, cal: Calibration, of: set[str], limit: DisclosureLimit) -> None:
+def _check_differences(cal: Calibration, of: set[str], limit: DisclosureLimit) -> None:
     """Refuse scores whose difference from what was told is of a small class or group alone.
 
     Scores of everybody less those of the large classes are of the small ones together, which must
     be enough. Where classes of groups are told, each of these must be. People of a small group are
-    in others too where groups overlap: the largest score of these may then be known as theirs, and
-    means of features tell of those in one group and not in the other.
+    in others too where groups overlap: the largest score of these may then be known as theirs.
     """
     found, groups, words = of - {""}, cal.groups, " ".join(of)
     several, parts = len(found) > 1, {"class": cal.labels, "group": groups}
     overlap = groups is not None and groups.ndim == 2 and "group" in words
     kinds = [kind for kind in _DIVISIONS if parts[kind] is not None and kind in words]
-    means = overlap and plan.traits.needs_features
-    crossed = means or (several and (_CROSSED in found or overlap))
+    crossed = several and (_CROSSED in found or overlap)
     tables = [cal.sizes(*kinds)] if crossed else [cal.sizes(kind) for kind in kinds if several]
     if groups is not None and overlap and not crossed:
         tables.append(np.array([cal.part(group=name).n for name in group_names(groups)]))
@@ -242,26 +237,6 @@ def _check_differences(plan: Plan, cal: Calibration, of: set[str], limit: Disclo
                 cure=("ask for the kind that was told first, merge groups, or renew the ledger",)
                 * 2,
             )
-
-
-def _new_means(
-    plan: Plan, cal: Calibration, before: list[_Told], limit: DisclosureLimit | None
-) -> str:
-    """Return the digest of the rows whose features a round sums up, if no round did before.
-
-    Means of other rows are refused: the means of two sets of rows tell of the rows between them.
-    """
-    if not plan.traits.needs_features:
-        return ""
-    rows = digest_of(cal.features, cal.labels, cal.groups)
-    known = {entry.means for entry in before if entry.means}
-    if known and rows not in known and limit is not None:
-        raise DisclosureError(
-            "this agent tells means of the features of one set of rows, and told those of another "
-            "before",
-            cure=("renew its ledger",) * 2,
-        )
-    return "" if rows in known else rows
 
 
 def _content(plan: Plan, parts: list[Told], asked: Ask, answers: Sequence[Summary | None]) -> str:

@@ -273,15 +273,9 @@ class CPhet(Method[Summary]):
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         if self.scope == "local" and self.target != "mixture":
             return ()
+        # a covariance with a feature that one person alone has tells all features of that person
         sizes = [cal.n] if cal.labels is None else np.bincount(cal.labels).tolist()
-        # mean and covariance of a class are of its points, as one of its scores would be; a class
-        # of one point has none of its own, but they follow from those of all points
-        some = cal.n >= MIN_POINTS
-        densities = [Disclosure(n, int(n > 0 and some), part) for part, n in enumerate(sizes)]
-        if self.scope == "local":
-            return tuple(densities)
-        # some hundred sums a question, or numbers for as many targets as the server says
-        return (*densities, Disclosure(cal.n, cal.n))
+        return tuple(Disclosure(n, n, part) for part, n in enumerate(sizes))
 
     @property
     def _uniform(self) -> bool:
