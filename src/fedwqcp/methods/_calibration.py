@@ -245,7 +245,10 @@ class Calibration:
         str
             SHA-256 of scores, labels, features and weights.
         """
-        return digest_of(self.scores, self.labels, self.features, self.weights)
+        digest = sha256()
+        for values in (self.scores, self.labels, self.features, self.weights):
+            digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
 
     def labelled(self, method: str) -> tuple[Labels, int]:
         """Return labels and number of classes, for a method that needs them.
@@ -307,14 +310,6 @@ class Calibration:
         more = ("labels", "features", "groups", "weights")
         parts += [name for name in more if getattr(self, name) is not None]
         return f"Calibration({', '.join(parts)})"
-
-
-def digest_of(*arrays: npt.NDArray[Any] | None) -> str:
-    """Return a digest by which the same data are known again; it stays at the agent."""
-    digest = sha256()
-    for values in arrays:
-        digest.update(b"-" if values is None else np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
 
 
 def own_data(cal: Calibration | None, method: str) -> Calibration:
