@@ -284,6 +284,7 @@ def new_folder(
 def predictor(
     context: typer.Context,
     release: Annotated[Path, typer.Option(help="The release, as it was sent.")],
+    round: Annotated[Path, typer.Option(help="Its round: no other release is taken.")],
     agent: Name = None,
     new_site: NewSite = False,
     calibration: CalibrationFile = None,
@@ -291,7 +292,6 @@ def predictor(
         str | None, typer.Option(help="Or the scores that `agent calibrate --scores` read.")
     ] = None,
     calibration_labels: CalibrationLabels = None,
-    round: AnsweredRound = None,
     require: Require = None,
     model: ModelFile = None,
     model_name: ModelName = None,
