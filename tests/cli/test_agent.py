@@ -162,6 +162,22 @@ def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
         assert refused(predict(*more), 2)
 
 
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("method", ["auto", "split-cp"])
+def test_other_data_than_those_that_answered_are_found(three_sites, monkeypatch, method, large):
+    released(method)
+    monkeypatch.setattr("fedwqcp.readers.batches.LARGE", 0 if large else inf)
+    resolve = ("agent", "predictor", "--release", "release.json", "--agent", "st-mary")
+    call(*resolve, "--calibration", "st-mary.npz", code=2)
+    with np.load("lakeside.npz") as rows:
+        np.savez("fewer.npz", **{name: rows[name][:40] for name in rows})
+    for file in ("st-mary.npz", "fewer.npz"):
+        own = ("--round", "round.json", "--calibration", file)
+        for facts in (call_json(*resolve, *own), json.loads(predict(*own, "--json"))):
+            codes = [each["code"] for each in facts["findings"]]
+            assert ("other-data" in codes) == (method == "auto" and file == "fewer.npz")
+
+
 def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):
     text = released("fedwq-cp")
     assert "60 sets" in predict("--round", "round.json")

@@ -27,6 +27,7 @@ EXAMPLES = [
     Finding.of("unchecked-classes", classes=("flu", "cold")),
     Finding.of("no-ids", score="aps"),
     *(Finding.of("calibration-rows", "a", rows=5, n=9, how=how) for how in ("ids", "outputs")),
+    Finding.of("other-data", "a", sent=938, bytes=941),
     Finding.of("unanswered", "a", status="missing"),
     Finding.of("refused", "a", reason="n: must be an integer"),
     Finding.of("missing", "a", "b"),

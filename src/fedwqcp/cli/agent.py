@@ -323,7 +323,7 @@ def predictor(
     name, level = resolved.agent or NEW_SITE, resolved.levels[0]
     out = out or folder.default_name(taken.round, "predictor", agent=name)
     keep_apart(out, release, _path(calibration), calibration_labels, round, model)
-    findings = [promised_to_new_site(taken, level.alpha)] if new_site else []
+    findings = [promised_to_new_site(taken, level.alpha)] if new_site else [*made.findings]
     if exists(out):
         findings.append(Finding.of("replaced", file=out))
     write_atomic(out, resolved.encoded())
@@ -387,7 +387,7 @@ def predict(
     if new is None:
         out = out or Path(f"masks-{name}-{resolved.round}")
         keep_apart(out, outputs, _path(calibration))
-        masks.predict(resolved, outputs, out, promised, output, alpha)
+        masks.predict(resolved, outputs, out, promised, output, alpha, made.findings)
         return
     with in_file(outputs):
         sets = resolved.apply(new, alpha, allow_empty)
@@ -412,6 +412,7 @@ def predict(
     findings = [
         *([promised_to_new_site(taken, level.alpha)] if taken and new_site else ()),
         *([Finding.of("replaced", file=out)] if replaced else ()),
+        *made.findings,
         *(_of_release(taken, resolved, release, new, thresholds) if taken else ()),
         *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
         *([repeated] if repeated else ()),
@@ -453,6 +454,7 @@ class _Resolved:
     predictor: Predictor
     calibration_outputs: Outputs | None = None
     cal: Calibration | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def _resolve(
@@ -482,7 +484,19 @@ def _resolve(
         rows = load_outputs(Path(source), labels, terms.classes)
         with in_file(Path(source), labels):
             cal = prediction.calibration_of(terms, rows)
-    return _Resolved(predictor_of(release, agent, cal, **stated), rows, cal)
+    resolved = predictor_of(release, agent, cal, **stated)
+    found = () if agent is None or cal is None else _other_data(release, agent, cal)
+    return _Resolved(resolved, rows, cal, tuple(found))
+
+
+def _other_data(release: Release, agent: str, cal: Calibration) -> Iterator[Finding]:
+    """Find that data which an agent predicts from would not have given the answer that it sent."""
+    plan, own = Plan.of(release.round), Plan.of(release.round).traits.predicts_from_own_data
+    if not own or release.rounds != 1 or release.round.signed or release.census:
+        return
+    sent, size = release.record(agent), len(Agent(agent, plan, cal, limit=None).answer())
+    if sent.status == "used" and size != sent.bytes_up:
+        yield Finding.of("other-data", agent, sent=sent.bytes_up, bytes=size)
 
 
 def _model(file: Path | None, name: str | None) -> Path | str | None:

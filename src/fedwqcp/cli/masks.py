@@ -25,6 +25,7 @@ def predict(
     promised: Sequence[str],
     output: Output,
     alpha: float | None,
+    found: Sequence[Finding],
 ) -> None:
     """Write the mask of each image to a file of its name, once all images were found sound."""
     names: list[str] = []
@@ -47,11 +48,11 @@ def predict(
     output.say(f"{len(names)} masks in {out}")
     for line in promised:
         output.say(line)
-    findings = []
+    findings = [*found]
     if risk is not None:
         output.say(str(risk))
         level = predictor.level(alpha).alpha
-        findings = [Finding.of("risk-high", part=None, level=level)] * (risk.low > level)
+        findings += [Finding.of("risk-high", part=None, level=level)] * (risk.low > level)
     output.tell(findings)
     output.done(masks=out, n=len(names), measured=risk, findings=findings)
 

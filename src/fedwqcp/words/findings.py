@@ -233,6 +233,13 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
         ),
         lambda _: "Calibration and test files must both have ids, or both none.",
     ),
+    "other-data": (
+        lambda f: (
+            f"{_whose(f)}these calibration data did not answer the round: an answer from them has "
+            f"{f['bytes']:,} bytes, the one that was sent has {f['sent']:,}"
+        ),
+        lambda _: "What is promised holds for patients like those in --calibration.",
+    ),
     "calibration-rows": (
         lambda f: f"{_whose(f)}{f['rows']} of {f['n']} test rows {_ROWS[f['how']]}",
         lambda _: "Coverage there says nothing about new cases: test on other rows.",
