@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 _RULES = {
@@ -11,16 +12,16 @@ _RULES = {
     "watch": "Watch: the whole interval lies below {0:g}, but this may still be chance.",
     "above nominal": "Above nominal: the whole interval lies above {0:g}.",
     "on target": "On target: no part of the interval lies below {1:g}.",
-    "too few cases to tell": "Too few cases to tell: the interval is too wide.",
+    "not yet shown": "Not yet shown: the interval reaches below {1:g}; more test cases decide.",
 }
 _NEXT = {
     "on target": "Use the sets: coverage is as asked for.",
     "too low": "Do not rely on these sets yet. Check that test points come from the same patients, "
-    "devices and labels as the calibration points, then calibrate again with more of them.",
-    "watch": "Measure again on more test points, or calibrate on more, before you rely on it.",
+    "devices and labels as the calibration cases, then calibrate again with more of them.",
+    "watch": "Measure again on more test cases, or calibrate on more, before you rely on it.",
     "test rows": "Measure again on rows that did not calibrate.",
-    "above": "Sets are safe but may be larger than needed: more calibration points shrink them.",
-    "too few": "Measure again on more labelled test points: these are too few to tell.",
+    "above": "Sets are safe but may be larger than needed: more calibration cases shrink them.",
+    "not yet shown": "Measure again on more labelled test cases before you rely on it.",
 }
 _PARTS = {
     None: "One threshold for all classes promises coverage over all of them together, so a hard "
@@ -31,7 +32,8 @@ _PARTS = {
 _SET = (
     "A set holds every label that cannot be ruled out for a case at this level. Over many cases "
     "like those of the calibration, {share} of the sets should hold the true label.",
-    "A set of one label is an answer; a set of several says which ones are still open; an empty "
+    "A set of one label rules out all others at this level, and the table of sizes says how often "
+    "that was right; a set of several says which ones are still open; an empty "
     "one is a miss and, with a randomised score, says nothing about the case.",
 )
 AT_THE_SERVER = (
@@ -55,14 +57,25 @@ def judged(low: float, coverage: float, high: float, nominal: float, explained: 
         return "too low" if coverage < explained else "watch"
     if low > nominal:
         return "above nominal"
-    if low < nominal - (1 - nominal) / 2 - 1e-9:  # 0.85 is enough for 0.9
-        return "too few cases to tell"
+    if low < least_shown(nominal) - 1e-9:
+        return "not yet shown"
     return "on target"
+
+
+def least_shown(nominal: float) -> float:
+    """Return what an interval on target does not reach below: 0.85 for 0.9."""
+    return 1.5 * nominal - 0.5
+
+
+def enough(rate: Any, nominal: float) -> int | None:
+    """Return about how many cases of this coverage are on target; None where no number is."""
+    room = rate.coverage - least_shown(nominal)
+    return ceil(rate.n * ((rate.coverage - rate.low) / room) ** 2) if room > 0 else None
 
 
 def rule(word: str, nominal: float) -> str:
     """Say what a verdict on coverage means."""
-    return _RULES[word].format(nominal, 1.5 * nominal - 0.5)
+    return _RULES[word].format(nominal, least_shown(nominal))
 
 
 def next_steps(verdict: str) -> list[str]:
@@ -76,9 +89,9 @@ def above(infinite: Sequence[str]) -> str:
     if infinite:
         return (
             f"The threshold of {', '.join(infinite)} is infinite: its sets exclude nothing, and a "
-            "finite one needs more calibration points."
+            "finite one needs more calibration cases."
         )
-    return "Sets are larger than needed, or the calibration points gave a high threshold by chance."
+    return "Sets are larger than needed, or the calibration cases gave a high threshold by chance."
 
 
 def meaning(share: str, *, labels: bool) -> list[str]:

@@ -24,10 +24,10 @@ def measured(agent, coverage, low, high):
         (
             [("a", 0.88, 0.84, 0.93), ("b", 0.9, 0.85, 0.95)],
             "plain",
-            "Too few cases to tell at 1 of 2 agents",
+            "Not yet shown at 1 of 2 agents",
         ),
         ([("a", 0.85, 0.8, 0.88), ("b", 0.9, 0.85, 0.95)], "caution", "Watch at 1 of 2 agents"),
-        ([("a", 0.88, 0.7, 0.93)], "plain", "Too few cases to tell"),
+        ([("a", 0.88, 0.7, 0.93)], "plain", "Not yet shown"),
         ([("a", 0.8, 0.7, 0.85)], "bad", "Too low"),
         ([("a", 0.83, 0.8, 0.85)], "caution", "Watch"),
     ],

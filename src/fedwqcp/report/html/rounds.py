@@ -76,7 +76,7 @@ _TONES: dict[str, Tone] = {
     "too low": "bad",
     "watch": "caution",
     "above nominal": "caution",
-    "too few cases to tell": "plain",
+    "not yet shown": "plain",
     "on target": "good",
 }
 _AVERAGING: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "good"}
@@ -114,7 +114,7 @@ class Coverage:
 
 
 _JUDGED: tuple[tuple[str, Tone], ...] = (
-    ("too few cases to tell", "plain"),
+    ("not yet shown", "plain"),
     ("above nominal", "plain"),
     ("watch", "caution"),
     ("too low", "bad"),
@@ -126,8 +126,9 @@ def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
     """Judge a method by the coverages that were measured at its agents."""
     worst, several = min(agents, key=lambda one: one.coverage), len(agents) > 1
     mean = f"{fmean(one.coverage for one in agents):.3f} on average, " if several else ""
-    where = f"at {worst.agent}" if several else f"of {worst.agent}'s test points"
-    text = f"Sets of {method} hold the truth for {mean}{worst.coverage:.3f} {where} "
+    where = f"at {worst.agent}" if several else f"of {worst.agent}'s test cases"
+    sets = f"Sets of {method}" if several else "Sets"
+    text = f"{sets} hold the truth for {mean}{worst.coverage:.3f} {where} "
     text += f"({worst.interval}); {worst.nominal:g} was asked for."
     verdict = ViewVerdict("good", "On target", text)
     for word, tone in _JUDGED:
@@ -161,7 +162,9 @@ def coverage_cards(methods: Mapping[str, Sequence[Coverage]], lead: str) -> Sect
 def _card(one: Coverage, start: float) -> Card:
     bar = Bar(one.low, one.coverage, one.high, one.nominal, start)
     figure, facts = f"{one.coverage:.3f}", list(one.facts.items())
-    return Card(one.agent, *one.judged, figure, "coverage", facts, one.interval, bar)
+    return Card(
+        one.agent, *one.judged, figure, "coverage measured on test cases", facts, one.interval, bar
+    )
 
 
 # The page of a round ------------------------------------------------------------------------------
@@ -226,15 +229,15 @@ def _page(
 ) -> Page:
     """Return a page that says which round it is of, and what is promised to all or one agent."""
     round = release.round
-    lines = promise(case.predictor, case.agent) if case else promise(release)
+    lines = promise(case.predictor, case.agent)[:1] if case else promise(release)
     quorum = f"{round.quorum} of {len(round.agents)}"
     protocol = [("Quorum", quorum), ("Round trips", str(release.rounds))]
+    name = f"{round.method.name} with {len(round.agents)} agents"
     return Page(
         kind=f"fedwqcp round, {whose}",
-        title=title or f"{round.method.name} with {len(round.agents)} agents",
+        title=title or (f"Prediction sets at {case.agent}" if case else name),
         facts=(
-            ("Round", round.id),
-            ("Score", round.score.name),
+            *([] if case else [("Round", round.id), ("Score", round.score.name)]),
             *((("Classes", ", ".join(round.classes)),) if round.classes else ()),
             *([] if case else protocol),
             *(
@@ -421,11 +424,14 @@ def _case(release: Release, agent: str, test: Outputs, again: Outputs | None = N
 def _own_view(case: _Case) -> View:
     """Return what an agent knows at one level: coverage on its own labelled test points."""
     verdict, sections = _coverage_sections([case])
-    record, method = case.release.record(case.agent), case.release.round.method.name
+    round, record = case.release.round, case.release.record(case.agent)
+    method, _, *assumed = round.method.name, *promise(case.predictor, case.agent)
+    made = f"Round {round.id}: {method}, score {round.score.name}, {len(round.agents)} agents."
     sent = f"The agent sent {record.bytes_up:,} bytes and received {record.bytes_down:,}."
     if not case.release.rounds:
         sent = "Nothing was sent: every agent used its own threshold."
-    sections.append(Section("exchanged", "What was sent", "", [Text([sent])]))
+    lines = [made, *map(sentence, assumed), sent]
+    sections.append(Section("exchanged", "How the sets were made", "", [Text(lines)]))
     return View(f"alpha = {case.alpha:g}", [case.agent], method, {method: verdict}, sections)
 
 
@@ -434,13 +440,14 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     first = cases[0]
     agents, parts = [_coverage(case) for case in cases], [_parts(case) for case in cases]
     verdict = _judged(agents, cases, list(chain(*parts)))
-    lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test points."
+    lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test cases."
     labels = isinstance(first.sets, LabelSets)
     share = percent(first.proved or 1 - first.alpha)
     meaning = words.meaning(f"{'at least' if first.proved else 'about'} {share}", labels=labels)
     sections = [
         Section("next", "What to do next", "", [Text(words.next_steps(verdict.word))]),
         coverage_cards({first.release.round.method.name: agents}, lead),
+        *_sizes_section(cases),
         *_parts_section(cases, parts),
         Section("meaning", "What a set means", "", [Text(meaning)]),
     ]
@@ -486,18 +493,20 @@ def _coverage(case: _Case) -> Coverage:
     rate = metrics.measure(case.agent, case.sets, case.truth)
     points = calibration.n if calibration else points_of(release, case.agent)
     thresholds = np.unique(case.threshold).tolist()
-    facts = {"mean size": number(rate.size)}
-    if isinstance(case.sets, LabelSets):
-        facts["sets of one label"] = f"{np.mean(case.sets.sizes() == 1):.1%}"
-    facts |= {"empty sets": f"{rate.empty:.1%}", "test points": f"{rate.n:,}"}
+    facts = {"mean size": number(rate.size), "test cases": f"{rate.n:,}"}
+    if isinstance(case.sets, Intervals):
+        facts["empty sets"] = f"{rate.empty:.1%}"
     if points is not None:
-        facts["calibration points"] = f"{points:,}"
+        facts["calibration cases"] = f"{points:,}"
     if case.proved is not None:
-        facts["coverage proved"] = rounded_down(case.proved)
+        facts["coverage proved by calibration"] = rounded_down(case.proved)
     facts["threshold"] = threshold_range(thresholds, by)
     facts["status"] = release.status(case.agent)
     infinite = thresholds == [inf] if by else inf in thresholds
-    return replace(_of_rate(case, rate, points, facts), infinite=infinite)
+    found = replace(_of_rate(case, rate, points, facts), infinite=infinite)
+    if found.judged[1] == "not yet shown" and (enough := words.enough(rate, 1 - case.alpha)):
+        facts["test cases that decide"] = f"about {enough:,}"
+    return found
 
 
 def _of_rate(
@@ -527,14 +536,35 @@ def _parts(case: _Case) -> list[Coverage]:
         n = case.points_of(name)
         proved = None if n is None else Plan.of(round).proved(n, case.alpha)
         facts = {
-            "calibration points": "" if n is None else f"{n:,}",
+            "calibration cases": "" if n is None else f"{n:,}",
             "proved": "" if proved is None else rounded_down(proved),
-            "test points": f"{rate.n:,}",
+            "test cases": f"{rate.n:,}",
             "coverage": f"{rate.coverage:.3f}",
             "exact 95 % interval": f"{rate.low:.3f} to {rate.high:.3f}",
         }
         parts.append(_of_rate(case, rate, n, facts, name))
     return parts
+
+
+def _sizes_section(cases: Sequence[_Case]) -> list[Section]:
+    """Return a table of how many sets have which size, and how many of these hold the label."""
+    rows, several = [], len(cases) > 1
+    for case in cases:
+        if not isinstance(sets := case.sets, LabelSets):
+            return []
+        rates = metrics.by_group(sets, case.truth, sets.sizes())
+        merged = _merged([(rate.group, rate) for rate in rates])
+        for size, rate in sorted(merged, key=lambda line: int(line[0].split()[0].strip(","))):
+            cells = f"{100 * rate.n / len(sets):.1f}", f"{rate.n:,}", f"{rate.coverage:.3f}"
+            ends = f"{rate.low:.3f} to {rate.high:.3f}"
+            rows.append([case.agent if several else "", size, *cells, ends])
+    columns = ("agent", "labels", "of 100 cases", "test cases", "right", "exact 95 % interval")
+    lead = (
+        "How many sets have so many labels, and how many of these hold the true one. Every line "
+        "stands for at least ten people: rarer sizes are merged."
+    )
+    table = Table("sizes", "", columns, rows, 0 if several else None).filled()
+    return [Section("sizes", "Labels in a set", lead, [table])]
 
 
 def _parts_section(cases: Sequence[_Case], parts: Sequence[Sequence[Coverage]]) -> list[Section]:
@@ -550,9 +580,9 @@ def _parts_section(cases: Sequence[_Case], parts: Sequence[Sequence[Coverage]]) 
     whose, agents = (["agent"], 0) if len(cases) > 1 else ([], None)
     columns = [*whose, kind, *shown[0].facts]
     rows = [[part.agent] * len(whose) + [part.part, *part.facts.values()] for part in shown]
-    table = Table(title.lower(), f"Coverage by {kind}, lowest first", columns, rows, agents)
+    table = Table(title.lower(), f"The most missed {kind} first", columns, rows, agents)
     tones: list[Tone] = [  # nothing is promised of a class under one threshold for all
-        part.judged[0] if by else "caution" if part.high < part.nominal else "plain"
+        "plain" if part.high >= part.nominal else part.judged[0] if by else "caution"
         for part in shown
     ]
     return [Section(title.lower(), title, lead, [table.toned(tones, "coverage").filled()])]
@@ -572,5 +602,5 @@ def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
         elif rate.n:
             lines.append((name, rate))
     if few:
-        lines.append((name_list(few), Rate(n=n, hits=hits)))
+        lines.append((name_list(sorted(few)), Rate(n=n, hits=hits)))
     return sorted(lines, key=lambda line: line[1].coverage)
