@@ -182,6 +182,22 @@ def test_an_interrupted_reader_goes_on_where_it_was(tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
+def test_a_reader_killed_while_it_writes_repeats_no_row(tmp_path, monkeypatch):
+    source, write, calls = fw.OutputBatches(parquet(tmp_path / "cal.parquet")), _stored.to_json, []
+
+    def dies(state):
+        calls.append(state.rows)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return write(state)
+
+    monkeypatch.setattr(_stored, "to_json", dies)
+    with pytest.raises(KeyboardInterrupt), calibration_in_batches(ROUND, source, tmp_path / "kept"):
+        pass
+    with calibration_in_batches(ROUND, source, tmp_path / "kept") as found:
+        assert (found.n, calls) == (N, [384, 768, 768, N])
+
+
 @pytest.mark.parametrize(("at", "row"), [(5, 5), (700, 700)])
 def test_an_id_that_repeats_is_refused_by_its_row(tmp_path, at, row):
     ids = np.arange(N)

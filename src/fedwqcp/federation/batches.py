@@ -10,7 +10,6 @@ from secrets import token_hex
 
 import numpy as np
 
-from fedwqcp._io import exists, read, write_atomic
 from fedwqcp._validation import Floats
 from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError
@@ -47,7 +46,7 @@ def stored_calibration(
     version = source.version or token_hex()
     digest = sha256(f"{__version__} {terms} {version}".encode()).hexdigest()
     with ScoreStore(folder, digest) as store:
-        ids = _Ids(folder / "ids", fresh=not store.state.rows)
+        ids = _Ids(store.state.ids)
         if progress is not None and store.state.rows:
             progress(store.state.rows, source.rows)
         for first, outputs in source.batches(store.state.rows):
@@ -63,7 +62,7 @@ def stored_calibration(
                 store.count(counts)
             store.add(cal, rows)
             if store.full:
-                ids.write()
+                store.state.ids = ids.kept()
                 store.write()
                 if progress is not None:
                     progress(store.state.rows, source.rows)
@@ -111,12 +110,9 @@ class _Ids:
     that repeat throughout do not.
     """
 
-    def __init__(self, path: Path, *, fresh: bool) -> None:
-        self._path, self._below = path, 1.0
-        self._kept: Floats = np.empty(0)
-        if not fresh and exists(path):
-            self._below, *kept = np.frombuffer(read(path), np.float64)
-            self._kept = np.array(kept)
+    def __init__(self, kept: bytes) -> None:
+        numbers = np.frombuffer(kept or np.float64(1.0).tobytes(), np.float64)
+        self._below, self._kept = float(numbers[0]), numbers[1:]
 
     def check(self, outputs: Outputs) -> None:
         """Refuse a batch with an id of an earlier one."""
@@ -137,6 +133,6 @@ class _Ids:
             self._below = float(self._kept[_MOST_IDS // 2])
             self._kept = self._kept[: _MOST_IDS // 2]
 
-    def write(self) -> None:
-        """Keep what an interrupted reader needs to go on."""
-        write_atomic(self._path, np.concatenate([[self._below], self._kept]).tobytes())
+    def kept(self) -> bytes:
+        """Return what an interrupted reader needs to go on."""
+        return np.concatenate([[self._below], self._kept]).tobytes()

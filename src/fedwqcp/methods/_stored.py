@@ -147,6 +147,7 @@ class _Progress(msgspec.Struct):
     grouped: bool = False
     most_groups: int = 0  # of a point; 0 where groups do not overlap
     facts: dict[str, list[int]] = {}
+    ids: bytes = b""  # of the rows, as their reader keeps them
 
     def groups(self) -> Texts:
         """Return each combination of groups once, as rows of a `Calibration` have them."""
