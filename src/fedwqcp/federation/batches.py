@@ -10,7 +10,6 @@ from secrets import token_hex
 
 import numpy as np
 
-from fedwqcp._validation import Floats
 from fedwqcp._versions import __version__
 from fedwqcp.errors import InputError
 from fedwqcp.federation.inspection import agreement_of
