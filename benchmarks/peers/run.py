@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PEERS = ("mapie==1.6.0", "puncc==0.9.3", "crepes==0.9.1", "torchcp==1.2.1")
 TORCH = "torch==2.13.0"
 OURS = ("floor", "fedwqcp", "fedwqcp, numpy alone")
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def set_up(folder: Path) -> Path:
