@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,9 +19,12 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import local
-from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.flower.deployment import new_app
 from fedwqcp.federation.transport.settings import round_of
 from fedwqcp.readers import load_outputs
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from local_federation import LocalFederation
 
 CLIENT = """
 from flwr.app import Message, RecordDict

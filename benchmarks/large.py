@@ -24,11 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fedwqcp as fw
-from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import descendants, round_ended
+from fedwqcp.federation.transport.flower.deployment import new_app
 from fedwqcp.readers import load_outputs
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+from local_federation import LocalFederation, descendants, round_ended
 from page_parts import put
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -31,7 +31,7 @@ from fedwqcp.methods._averages import weighted_mean
 from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "flower"))
+sys.path[:0] = [str(Path(__file__).parents[1] / part) for part in ("tests/flower", "tools")]
 
 BATCH = 10_000
 

@@ -10,6 +10,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from local_federation import round_ended
+
 import fedwqcp as fw
 from changed import replace
 from fedwqcp.federation.agent import Agent
@@ -25,7 +27,6 @@ from fedwqcp.federation.transport.envelope import (
     new_nonce,
     reply_fields,
 )
-from fedwqcp.federation.transport.processes import round_ended
 from fedwqcp.federation.transport.session import Carrier
 from fedwqcp.federation.transport.site import Site, SiteOutputs, accept_release, answer
 from fedwqcp.readers import load_outputs

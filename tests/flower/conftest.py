@@ -27,8 +27,7 @@ def shared_root(tmp_path_factory):
 def shared_federation(shared_root, stops_when_terminated):
     """A SuperLink and three sites with TLS and keys; every process is stopped by its id."""
     from federated import federation_in
-
-    from fedwqcp.federation.transport.processes import descendants
+    from local_federation import descendants
 
     with federation_in(shared_root) as running:
         yield running

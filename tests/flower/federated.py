@@ -7,9 +7,10 @@ import re
 from contextlib import contextmanager
 
 import numpy as np
+from local_federation import LocalFederation
 
 from fedwqcp.federation.certs import make_certs
-from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.flower.deployment import new_app
 
 AGENTS = ("agent-0", "agent-1", "agent-2")
 """Sites that are online from the beginning."""

@@ -8,9 +8,9 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
+from local_federation import make_named_folder
 
 from fedwqcp.federation.transport.flower import client_app
-from fedwqcp.federation.transport.processes import make_named_folder
 
 Tamper = Callable[[int, Message, Message], list[Message]]
 """From a node, a question and the true reply to what the grid delivers instead."""

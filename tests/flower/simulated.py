@@ -5,8 +5,9 @@ from __future__ import annotations
 import urllib.request
 from pathlib import Path
 
-from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import round_ended, wait_until
+from local_federation import LocalFederation, round_ended, wait_until
+
+from fedwqcp.federation.transport.flower.deployment import new_app
 
 
 class Simulation(LocalFederation):

@@ -11,11 +11,11 @@ import time
 
 import pytest
 from federated import AGENTS, app_with, nodes, submitted
+from local_federation import round_ended, wait_until
 
 import fedwqcp as fw
 from engine import SHORT, equals_the_one_within_a_process, finished, in_process
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.processes import round_ended, wait_until
 
 pytestmark = pytest.mark.flower
 

@@ -8,12 +8,13 @@ import tomllib
 
 import pytest
 from flwr.app import Context, RecordDict
+from local_federation import LocalFederation
 
 import fedwqcp as fw
 from engine import finished
 from fedwqcp.errors import InputError
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
+from fedwqcp.federation.transport.flower.deployment import new_app
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 
 

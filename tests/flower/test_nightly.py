@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+from local_federation import LocalFederation, wait_until
 
 import fedwqcp as fw
 from engine import finished
 from fedwqcp.federation.audit import audit
 from fedwqcp.federation.ledger import DisclosureLedger
-from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import wait_until
+from fedwqcp.federation.transport.flower.deployment import new_app
 
 pytestmark = pytest.mark.nightly
 

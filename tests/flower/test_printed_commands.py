@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
-
-import fedwqcp as fw
-from command_line import call
-from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.processes import (
+from local_federation import (
     PROGRAMS,
     Processes,
     descendants,
     free_ports,
     wait_until,
 )
+
+import fedwqcp as fw
+from command_line import call
+from fedwqcp.federation.audit import audit
 
 pytestmark = pytest.mark.flower
 

@@ -7,13 +7,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from local_federation import LocalFederation, wait_until
 
 import fedwqcp as fw
 from engine import finished
 from fedwqcp.demo.hospitals import hospitals
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.deployment import LocalFederation, new_app
-from fedwqcp.federation.transport.processes import wait_until
+from fedwqcp.federation.transport.flower.deployment import new_app
 
 pytestmark = pytest.mark.flower
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 from zipfile import ZipFile
 
 import pytest
+from local_federation import PROGRAMS
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.workspace import Workspace
 from nvflare.fuel.utils.config_factory import ConfigFactory
@@ -29,7 +30,6 @@ from fedwqcp.federation.transport.nvflare.deployment import (
     new_job,
 )
 from fedwqcp.federation.transport.nvflare.lock import SiteLock
-from fedwqcp.federation.transport.processes import PROGRAMS
 from fedwqcp.federation.transport.settings import nodes_of, round_of, timeouts_of
 from fedwqcp.federation.transport.site import load_settings
 

@@ -12,9 +12,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-
-from fedwqcp.federation.transport.nvflare.deployment import SERVER, FlareFederation, write_job
-from fedwqcp.federation.transport.processes import round_ended, wait_until
+from local_federation import SERVER, FlareFederation, round_ended, wait_until, write_job
 
 pytestmark = [pytest.mark.nvflare, pytest.mark.nightly]
 SITE = "st_mary"

@@ -11,17 +11,19 @@ import re
 
 import numpy as np
 import pytest
-
-import fedwqcp as fw
-from command_line import call_json
-from engine import SHORT, equals_the_one_within_a_process, finished, in_process, same
-from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.nvflare.deployment import (
+from local_federation import (
     SERVER,
     FlareFederation,
+    demo,
+    descendants,
+    round_ended,
+    wait_until,
     write_job,
 )
-from fedwqcp.federation.transport.processes import descendants, round_ended, wait_until
+
+import fedwqcp as fw
+from engine import SHORT, equals_the_one_within_a_process, finished, in_process, same
+from fedwqcp.federation.audit import audit
 
 pytestmark = pytest.mark.nvflare
 
@@ -181,7 +183,7 @@ def test_after_the_server_was_killed_a_new_round_works(federation, root):
 
 def test_the_demo_releases_what_one_process_releases_and_stops_every_process(tmp_path):
     before = descendants(os.getpid())
-    found = call_json("nvflare", "demo", "--out", tmp_path / "demo")
+    found = demo(FlareFederation, tmp_path / "demo")
     assert not descendants(os.getpid()).keys() - before.keys()
     assert found["matches"]
     assert len(found["sites"]) >= 3

@@ -45,8 +45,8 @@ app.add_typer(server.app, name="server", help="Open and close rounds.")
 app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
 app.add_typer(predictor.app, name="predictor", help="Graphs and a page of predictors.")
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
-app.add_typer(engines.flower, name="flower", help="Rounds over Flower: an app of your own, a demo.")
-app.add_typer(engines.nvflare, name="nvflare", help="Rounds over NVIDIA FLARE: a job, a demo.")
+app.add_typer(engines.flower, name="flower", help="Rounds over Flower: an app of your own.")
+app.add_typer(engines.nvflare, name="nvflare", help="Rounds over NVIDIA FLARE: a job of your own.")
 app.add_typer(keys, name="keys", help="Keys that sign answers.")
 
 

@@ -1,40 +1,24 @@
-"""A FLARE federation: jobs from templates, startup kits that run no foreign code, a demonstration.
-
-FLARE's programs are started as an operator would start them; nothing here imports nvflare.
-"""
+"""FLARE jobs from templates, and startup kits that run no foreign code; it imports no nvflare."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from fedwqcp._io import exists, from_json, is_file, is_folder, read, to_json, to_toml, write_atomic
+from fedwqcp._io import exists, from_json, is_file, read, to_json, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.federation.site_folder import make_site_folder
-from fedwqcp.federation.transport.processes import (
-    PROGRAMS,
-    Deployment,
-    free_ports,
-    json_of,
-    listens,
-    make_named_folder,
-    template,
-    wait_until,
-    write_templates,
-)
 from fedwqcp.federation.transport.site import load_settings
+from fedwqcp.federation.transport.templates import template, write_templates
 
 OLDEST = (2, 9)
 """The first FLARE that refuses what a job says of itself."""
 SETTINGS = "fedwqcp.toml"
 """Name of the site's own settings, in the folder ``local`` of its startup kit."""
-HOST = "localhost"
-"""Everything stays on this machine."""
 CONTROLLER = "fedwqcp.federation.transport.nvflare.controller.CalibrationController"
 EXECUTOR = "fedwqcp.federation.transport.nvflare.executor.CalibrationExecutor"
 """The classes that a startup kit allows: one of a coordinator, one of a site."""
@@ -44,12 +28,6 @@ _LOCK = {
     "args": {},
 }
 """What FLARE hands each job to, before it writes anything at a site."""
-SERVER = "coordinator"
-ADMIN = "lead@fedwqcp.local"
-"""Who submits jobs; FLARE's role ``lead`` may by default bring code, and our kits refuse it."""
-
-NVFLARE = PROGRAMS / "nvflare"
-"""FLARE's program in the environment of this Python."""
 _FILES = {
     "meta.json.in": "meta.json",
     "README.md.in": "README.md",
@@ -86,7 +64,7 @@ def allow(kit: Path) -> tuple[Path, ...]:
     folder that these name, outside the kit.
     """
     check_flare()
-    written = _lock(kit)
+    written = lock(kit)
     if _is_site(kit):
         settings = kit / "local" / SETTINGS
         if not exists(settings):
@@ -102,7 +80,7 @@ def _is_site(kit: Path) -> bool:
     return exists(kit / "startup" / "fed_client.json")
 
 
-def _lock(kit: Path) -> list[Path]:
+def lock(kit: Path) -> list[Path]:
     """Write the allow-list and the rights of a startup kit."""
     local = kit / "local"
     given = local / "resources.json.default"
@@ -154,105 +132,3 @@ _EVERYTHING = dict.fromkeys(
     ("submit_job", "clone_job", "manage_job", "download_job", "view", "operate"), "any"
 )
 """What is left to a role that may do anything."""
-
-
-def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
-    """Write a job from the template, on other terms."""
-    new_job(folder)
-    server = {
-        "format_version": 2,
-        "server": {"task_request_interval": 0.25},
-        "workflows": [{"id": "calibrate", "path": CONTROLLER, "args": {"terms": dict(terms)}}],
-        "components": [],
-    }
-    config = folder / "app" / "config"
-    (config / "config_fed_server.conf").unlink()
-    write_atomic(config / "config_fed_server.json", to_json(server, indent=2), shared=True)
-    return folder
-
-
-class FlareFederation(Deployment):
-    """A server and its clients with mutual TLS, as FLARE provisions them, on this machine.
-
-    Leaving the block stops every process. No site is started yet on entering it.
-    """
-
-    starting = "provisioning startup kits with certificates; starting the server"
-    sites_run = "clients, which refuse code that a job brings"
-
-    def __init__(self, folder: Path, agents: Sequence[str]) -> None:
-        super().__init__(folder, agents)
-        (self.port,) = free_ports(1)
-        (self.folder / "home").mkdir()
-        self.kits = self.folder / "kits" / "fedwqcp" / "prod_00"
-        self._logged = 0
-        self._provision()
-
-    def environment(self) -> dict[str, str]:
-        return {**super().environment(), "HOME": str(self.folder / "home")}
-
-    def start(self) -> None:
-        self._logged = len(self.processes.output(SERVER))  # by a server that ran before
-        self._start(SERVER)
-
-        def _listens() -> bool:
-            if not self.processes.alive(SERVER):
-                raise InputError(f"the server ended: see {self.folder / 'logs'}")
-            return listens(self.port)
-
-        wait_until(_listens, 60, "the server's port")
-
-    def start_site(self, agent: str, settings: Mapping[str, object]) -> None:
-        lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
-        write_atomic(self.kits / agent / "local" / SETTINGS, "".join(lines).encode(), shared=True)
-        make_named_folder(settings)
-        self._start(agent)
-
-    def _start(self, name: str) -> None:
-        """Start what a startup kit starts, without its loop that would start it again."""
-        kit = self.kits / name
-        self.processes.start(name, ("bash", kit / "startup" / "sub_start.sh", "--once"), kit)
-
-    def online(self) -> int:
-        """Return how many clients have registered since the server's start, as its log says."""
-        log = self.processes.output(SERVER)[self._logged :]
-        return len(set(re.findall(r"(?:New client|Re-activate the client:) ?([^@\s]+)", log)))
-
-    def submit_round(self, folder: Path, terms: Mapping[str, object]) -> str:
-        return self.submit(write_job(folder / "job", terms))
-
-    def submit(self, job: Path) -> str:
-        """Submit a job without waiting for it, and return FLARE's id of it."""
-        reply = self.nvflare("job", "submit", "-j", str(job))
-        number = (reply.get("data") or {}).get("job_id")
-        if not number:
-            raise InputError(f"the job could not be submitted: {reply}")
-        return str(number)
-
-    def status(self, run: str) -> str:
-        return str((self.nvflare("job", "meta", run).get("data") or {}).get("status", ""))
-
-    def nvflare(self, *arguments: str) -> dict[str, Any]:
-        """Run one ``nvflare`` command as the person who submits jobs; return its JSON."""
-        return self._run(*arguments, "--startup-kit", str(self.kits / ADMIN), "--format", "json")
-
-    def _provision(self) -> None:
-        """Let FLARE make certificates and startup kits, and lock them."""
-        line = '  - {name: "%s", type: client, org: fedwqcp}'
-        words = {"server": SERVER, "host": HOST, "port": str(self.port), "admin": ADMIN}
-        words["clients"] = "\n".join(line % name for name in self.agents)
-        project = template(__package__, "project.yml.in", **words)
-        write_atomic(self.folder / "project.yml", project.encode(), shared=True)
-        reply = self._run("provision", "-p", "project.yml", "-w", "kits", "--format", "json")
-        if not is_folder(self.kits):
-            raise InputError(f"the startup kits could not be made: {reply}")
-        for name in (SERVER, *self.agents):
-            _lock(self.kits / name)
-        # FLARE keeps jobs and snapshots in /tmp/nvflare, where other federations have theirs too
-        path = self.kits / SERVER / "local" / "resources.json"
-        jobs = f"{self.folder / 'server'}/".encode()
-        write_atomic(path, read(path).replace(b"/tmp/nvflare/", jobs), shared=True)
-
-    def _run(self, *arguments: str) -> dict[str, Any]:
-        """Run one ``nvflare`` command, and return the JSON that it printed."""
-        return json_of((NVFLARE, *arguments), self.folder, self.env)

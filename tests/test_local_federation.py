@@ -7,15 +7,15 @@ import sys
 
 import msgspec
 import pytest
-
-from fedwqcp.errors import InputError
-from fedwqcp.federation.record import Ledger
-from fedwqcp.federation.transport.processes import (
+from local_federation import (
     Processes,
     descendants,
     round_ended,
     wait_until,
 )
+
+from fedwqcp.errors import InputError
+from fedwqcp.federation.record import Ledger
 from fedwqcp.wire.messages import Choice, Round
 
 STUBBORN = """
