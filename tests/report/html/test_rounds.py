@@ -87,6 +87,7 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     )
     said = words(rounds, rounds / "release.json", options)
     assert re.search(r"truth for 0\.\d{3}", said)
+    assert "aps" not in said[: said.index("What to do next")]
     assert "What to do next" in said
     assert "calibration cases 300" in said
     assert "patient" not in said
@@ -203,6 +204,10 @@ def test_a_round_by_label_or_group_is_judged_in_each(by):
     (verdict,) = page.views[0].verdicts.values()
     assert f"b's {name} (0.500" in verdict.text
     assert "a's" not in verdict.text
+    table = block(page, "classes" if by == "label" else "groups")
+    highs = [float(row[-1].split()[-1]) for row in table.rows]
+    assert [tone == "plain" for tone in table.tones] == [high >= 0.95 for high in highs]
+    assert "good" not in table.tones
 
 
 def test_overlapping_groups_are_rows_with_what_is_proved():
