@@ -277,8 +277,8 @@ def fuzz_signed(case: Case) -> None:
         refusal = Server(setup.plan).receive(data, name)
     if refusal is not None:
         case.refused(refusal)
-    elif encode(decode(data, Answer, setup.plan.kinds)) != honest:
-        raise Finding("a changed answer passes as signed")
+    elif encode(decode(data, Answer, setup.plan.kinds)) not in (honest, setup_answer(setup, name)):
+        raise Finding("a changed answer passes as signed")  # its own two may differ by noise
 
 
 @cache
