@@ -66,7 +66,7 @@ nightly: $(VENV)/.simulation $(VENV)/.nvflare  ## slow faults of a federation, t
 
 SECONDS ?= 600
 fuzz: $(VENV)/.flower  ## hostile messages: make fuzz SECONDS=60 SEED=7
-	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --out build/fuzz
+	PYTHONPATH=tests:tools $(BIN)/python -m fuzz.fuzzer --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) --out build/fuzz
 
 test-browser: $(VENV)/.browser docs  ## reports and the search of the docs in Chromium
 	$(BIN)/python -m pytest tests/browser
