@@ -38,7 +38,7 @@ check: $(VENV)/.dev  ## format, lint, types, imports between packages, docstring
 
 test-torch: $(VENV)/.torch  ## models and tensors
 	$(BIN)/python -m pytest lab/tests/models lab/tests/studies/test_nuclei.py tests/test_torch.py lab/tests/test_training.py \
-	  tests/kernels/test_triton.py \
+	  tests/kernels/test_triton_sets.py \
 	  lab/src/fedwqcp_lab/models src/fedwqcp/torch.py src/fedwqcp/kernels -n 2 -m "not slow"
 
 paper: $(VENV)/.torch  ## the paper's experiment: make paper DATA=folder

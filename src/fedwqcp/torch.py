@@ -14,7 +14,7 @@
 
 Tensors of the CPU share their memory with the numpy kernels. Elsewhere the work is in plain torch
 operations on blocks of rows. Where Triton is there, torch compiles the pass over the rows, and
-`fedwqcp.kernels.triton` finds sets without a sort.
+`fedwqcp.kernels.triton_sets` finds sets without a sort.
 
 Probabilities are rounded to multiples of 2^-52. float64 holds every sum of a row of these, so sums
 are exact in any order on every device.
@@ -421,10 +421,10 @@ def find_sets(formula: Formula, p: Tensor, u: Tensor | None, q: Tensor, rule: Ru
 def _triton() -> Any | None:
     """Return the module of Triton programs, or None where Triton is not installed."""
     try:
-        from fedwqcp.kernels import triton
+        from fedwqcp.kernels import triton_sets
     except ImportError:
         return None
-    return triton
+    return triton_sets
 
 
 @cache

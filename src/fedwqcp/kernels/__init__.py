@@ -7,15 +7,15 @@ mass of the labels ranked before it (`Ranked`). A probability is rounded once to
 2^-52. Sums of such numbers up to 2 are exact, as int64 and as float64, in any order; ties go to the
 smaller index. So all paths agree to the last bit, and who counts is a matter of speed alone.
 
-================  =================================================================================
-file              what it holds
-================  =================================================================================
-``numpy.py``      the reference: ranks, sets by sorting, intervals
-``_fast.cpp``     the same, compiled when the package is installed; optional
-``dispatch.py``   compiled or numpy, on how many threads; what `scores` calls
-``selection.py``  order statistics, plain and weighted
-``triton.py``     sets on a CUDA device
-================  =================================================================================
+==================  ===============================================================================
+file                what it holds
+==================  ===============================================================================
+``numpy.py``        the reference: ranks, sets by sorting, intervals
+``_fast.cpp``       the same, compiled when the package is installed; optional
+``dispatch.py``     compiled or numpy, on how many threads; what `scores` calls
+``selection.py``    order statistics, plain and weighted
+``triton_sets.py``  sets on a CUDA device
+==================  ===============================================================================
 """
 
 from __future__ import annotations

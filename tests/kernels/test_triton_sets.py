@@ -13,7 +13,7 @@ if DEVICE == "cpu":
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is first imported
 pytest.importorskip("triton", reason="Triton runs on Linux alone")
 
-from fedwqcp.kernels import triton as programs  # noqa: E402
+from fedwqcp.kernels import triton_sets as programs  # noqa: E402
 from fedwqcp.scores.aps import APS  # noqa: E402
 from fedwqcp.scores.raps import RAPS  # noqa: E402
 from fedwqcp.scores.saps import SAPS  # noqa: E402
