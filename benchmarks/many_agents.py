@@ -125,7 +125,7 @@ def through_the_grid(agents: int) -> None:
     took, found = timed(lambda: calibrate(grid, round_of(agents, "custom", quorum=agents)))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     assert len(found.stored) == agents
-    assert found.release.outcomes == fw.calibrate(data, alpha=0.1).outcomes
+    assert found.release.outcomes == fw.calibrate(data, method="fedwq-cp", alpha=0.1).outcomes
     print(f"{agents:,} agents: {took:.1f} s, {memory:.0f} MiB", end="; ")
     print(f"{took / (5 * agents / 10_000):.2f} of 5 s per 10,000, {memory / 500:.2f} of 500 MiB")
 
