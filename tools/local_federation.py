@@ -1,8 +1,9 @@
 """A federation of real processes on this machine, for trying out, tests and benchmarks.
 
 ``python tools/local_federation.py flower`` (or ``nvflare``) runs one round between four hospitals.
-The engines' programs are started as an operator would start them; nothing here imports flwr or
-nvflare. Processes are stopped again, with all that they started, whatever happens.
+The engines' programs are started as an operator would start them; what needs flwr or nvflare is
+imported where it is used. Processes are stopped again, with all that they started, whatever
+happens.
 """
 
 from __future__ import annotations
@@ -50,11 +51,10 @@ from fedwqcp.federation.certs import make_certs
 from fedwqcp.federation.record import LOG, Failed, LogLine, Stored, load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.site_folder import make_site_folder
-from fedwqcp.federation.transport.flower.deployment import HOST, new_app
-from fedwqcp.federation.transport.nvflare.deployment import CONTROLLER, SETTINGS, lock, new_job
 from fedwqcp.federation.transport.templates import filled, template
 from fedwqcp.readers import load_outputs
 
+HOST = "127.0.0.1"
 PROGRAMS = Path(sys.executable).parent
 """Where the engines' programs are, in the environment of this Python."""
 ASK_EVERY = 10.0
@@ -414,6 +414,8 @@ class LocalFederation(Deployment):
         return sum(node.get("status") == "online" for node in listed.get("nodes", []))
 
     def submit_round(self, folder: Path, terms: Mapping[str, object]) -> str:
+        from fedwqcp.federation.transport.flower.deployment import new_app
+
         new_app(folder / "app")
         return self.submit(folder / "app", terms)
 
@@ -452,6 +454,8 @@ def _stated(config: Mapping[str, object]) -> str:
 
 def write_job(folder: Path, terms: Mapping[str, object]) -> Path:
     """Write a job from the template, on other terms."""
+    from fedwqcp.federation.transport.nvflare.deployment import CONTROLLER, new_job
+
     new_job(folder)
     server = {
         "format_version": 2,
@@ -497,6 +501,8 @@ class FlareFederation(Deployment):
         wait_until(_listens, 60, "the server's port")
 
     def start_site(self, agent: str, settings: Mapping[str, object]) -> None:
+        from fedwqcp.federation.transport.nvflare.deployment import SETTINGS
+
         lines = [f"{key} = {to_toml(value)}\n" for key, value in settings.items()]
         write_atomic(self.kits / agent / "local" / SETTINGS, "".join(lines).encode(), shared=True)
         make_named_folder(settings)
@@ -532,6 +538,8 @@ class FlareFederation(Deployment):
 
     def _provision(self) -> None:
         """Let FLARE make certificates and startup kits, and lock them."""
+        from fedwqcp.federation.transport.nvflare.deployment import lock
+
         line = '  - {name: "%s", type: client, org: fedwqcp}'
         words = {"server": SERVER, "host": "localhost", "port": str(self.port), "admin": ADMIN}
         words["clients"] = "\n".join(line % name for name in self.agents)
