@@ -209,8 +209,10 @@ def test_terms_change_with_every_part_of_the_round():
 def test_what_another_version_wrote_is_refused_with_what_to_do(message, cls):
     earlier = encode(message).replace(b'"version":3', b'"version":2')
     other = earlier.replace(b'"alphas":', b'"levels":')  # its fields may have other names
-    with raises(MalformedMessageError, field="version"):
-        decode(other, cls, KINDS)
+    none = encode(message).replace(b',"version":3', b"")
+    for wrong in (other, none):
+        with raises(MalformedMessageError, field="version"):
+            decode(wrong, cls, KINDS)
 
 
 def test_a_payload_says_its_kind_also_where_there_is_only_one():

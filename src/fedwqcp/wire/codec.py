@@ -129,6 +129,9 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "u
         check_extent(data, release=issubclass(cls, ReleaseRecord))
         kind: Any = cls  # to a cache, a type is a key like any other
         message: M = _read(data, _decoder(kind, kinds))
+        states = issubclass(cls, ReleaseRecord) or hasattr(message, "version")
+        if states and b'"version"' not in data:  # which has a default, for Python alone
+            raise InputError("must be stated", field="version")
     except msgspec.ValidationError as error:
         if (version := _version(data)) not in (None, VERSION):  # which has other fields, too
             raise MalformedMessageError(source, "version", other_version(version)) from None
