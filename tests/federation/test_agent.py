@@ -13,7 +13,7 @@ from changed import replace
 from fedwqcp import calibrate, methods
 from fedwqcp.errors import DisclosureError, InputError, WrongRoundError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.disclosure import DisclosureLimit
+from fedwqcp.federation.disclosure_limit import DisclosureLimit
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.server import Server

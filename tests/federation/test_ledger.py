@@ -20,7 +20,7 @@ from fedwqcp.errors import DisclosureError, InputError, RecordError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.batches import calibration_from_scores
-from fedwqcp.federation.disclosure import DisclosureLimit
+from fedwqcp.federation.disclosure_limit import DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import new_round
 from fedwqcp.federation.predict import calibration_of

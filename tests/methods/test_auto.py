@@ -14,7 +14,7 @@ from msgspec.structs import force_setattr
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.disclosure import DisclosureLimit
+from fedwqcp.federation.disclosure_limit import DisclosureLimit
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run

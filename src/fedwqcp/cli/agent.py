@@ -25,7 +25,7 @@ from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.batches import calibration_in_batches
-from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
+from fedwqcp.federation.disclosure_limit import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.fingerprints import calibration_rows
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan

@@ -11,7 +11,7 @@ from numpy.random import PCG64
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import DisclosureError, InputError, WrongRoundError
-from fedwqcp.federation.disclosure import (
+from fedwqcp.federation.disclosure_limit import (
     PRIVATE_EPSILON,
     USUAL_LIMIT,
     DisclosureLimit,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from fedwqcp._validation import listed
 from fedwqcp.errors import DisclosureError
-from fedwqcp.federation.disclosure import (
+from fedwqcp.federation.disclosure_limit import (
     EVERYBODY,
     PRIVATE_EPSILON,
     DisclosureLimit,
@@ -234,8 +234,7 @@ def _check_differences(cal: Calibration, of: set[str], limit: DisclosureLimit) -
             raise DisclosureError(
                 f"scores of {listed(sorted(found))} together tell those of a class or group of "
                 f"fewer than {limit.min_class} points",
-                cure=("ask for the kind that was told first, merge groups, or renew the ledger",)
-                * 2,
+                cure=("ask for the kind that was told first, or merge groups",) * 2,
             )
 
 

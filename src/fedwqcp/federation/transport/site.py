@@ -49,7 +49,7 @@ from fedwqcp.errors import (
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import is_approved
 from fedwqcp.federation.batches import calibration_in_batches
-from fedwqcp.federation.disclosure import USUAL_LIMIT, DisclosureLimit
+from fedwqcp.federation.disclosure_limit import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, as_target
 from fedwqcp.federation.predict import calibration_of, check_same_round
