@@ -22,7 +22,7 @@ from numpy.random import Generator
 from fedwqcp import scores
 from fedwqcp.errors import FedwqcpError
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._search import CountAt

@@ -79,11 +79,25 @@ def test_the_classes_of_a_predictor_keep_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cal = fw.Outputs(np.tile([0.7, 0.3], (60, 1)), [0] * 60)
     release = fw.calibrate({"a": cal, "b": cal}, alpha=0.1, score="lac", classes=("nevus", "wart"))
-    release.predictor("a").save("own.json")
-    monitor("open", "m.json", "--predictor", "own.json")
-    assert {key[1]: one["name"] for key, one in streams("m.json").items()} == {
-        None: "", 0: "nevus", 1: "wart"
-    }  # fmt: skip
+    for agent in "ab":
+        release.predictor(agent).save(f"{agent}.json")
+    monitor("open", "m.json", "--predictor", "a.json", "--predictor", "b.json")
+    assert {key: one["name"] for key, one in streams("m.json").items()} == {
+        (agent, label): name
+        for agent in "ab"
+        for label, name in ((None, ""), (0, "nevus"), (1, "wart"))
+    }
+
+
+def test_predictors_of_other_classes_or_levels_take_a_monitor_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cal = fw.Outputs(np.tile([0.7, 0.3], (60, 1)), [0] * 60)
+    for alpha, classes in ((0.1, ("nevus", "wart")), (0.1, ("wart", "nevus")), (0.2, None)):
+        release = fw.calibrate({"a": cal, "b": cal}, alpha=alpha, score="lac", classes=classes)
+        release.predictor("a").save(f"{alpha}-{classes and classes[0]}.json")
+    for other in ("0.1-wart.json", "0.2-None.json"):
+        with pytest.raises(InputError):
+            monitor("open", "m.json", "--predictor", "0.1-nevus.json", "--predictor", other)
 
 
 def test_inputs_that_change_exit_with_the_code_of_an_alarm(state):

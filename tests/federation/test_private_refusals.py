@@ -11,7 +11,7 @@ from changed import replace
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.batches import calibration_in_batches
-from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.privacy_budget import LEAST_EPSILON, Budget

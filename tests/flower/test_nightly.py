@@ -13,7 +13,7 @@ from local_federation import LocalFederation, wait_until
 import fedwqcp as fw
 from engine import finished
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.transport.flower.deployment import new_app
 
 pytestmark = pytest.mark.nightly

@@ -209,9 +209,9 @@ def test_it_finds_a_predictor_of_any_level(monkeypatch):
 
 
 SITE_FAULTS = {
-    "a ledger of one round": ("fedwqcp.federation.ledger._spent", lambda _: Counter()),
+    "a ledger of one round": ("fedwqcp.federation.disclosure_ledger._spent", lambda _: Counter()),
     "scores of another model for nothing": (
-        "fedwqcp.federation.ledger._of_same",
+        "fedwqcp.federation.disclosure_ledger._of_same",
         lambda one, other: one.accounts.keys() == other.accounts.keys(),
     ),
     "small private groups": (
@@ -223,7 +223,7 @@ SITE_FAULTS = {
         lambda *_: None,
     ),
     "masks that lift the limit": ("fedwqcp.federation.transport.site.Site.hides", lambda *_: True),
-    "differences": ("fedwqcp.federation.ledger._check_differences", lambda *_: None),
+    "differences": ("fedwqcp.federation.disclosure_ledger._check_differences", lambda *_: None),
     "a lost ledger": ("fedwqcp.federation.site_folder._Marker.lost", lambda *_: []),
     "an approval of the method alone": (
         "fedwqcp.federation.approval._name",

@@ -25,9 +25,9 @@ from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.batches import calibration_in_batches
+from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.disclosure_limit import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.fingerprints import calibration_rows
-from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import predictor_of
 from fedwqcp.federation.privacy_budget import Budget

@@ -73,8 +73,11 @@ def open_state(
         float | None, typer.Option(help="Miscoverage level that was promised.")
     ] = None,
     predictor: Annotated[
-        Path | None,
-        typer.Option(help="A site's predictor, which tells agent, level and classes or groups."),
+        list[Path] | None,
+        typer.Option(
+            help="A site's predictor, which tells agent, level and classes or groups; repeat for "
+            "each site."
+        ),
     ] = None,
     classes: Annotated[int, typer.Option(help="Number of classes, to monitor each one too.")] = 0,
     class_alpha: Annotated[
@@ -87,16 +90,28 @@ def open_state(
     """Start to monitor agents after a release."""
     groups: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    if predictor is not None:
-        parsed = parse(read(predictor), str(predictor))
-        if parsed.score_object.losses:
+    if predictor:
+        sites = [parse(read(path), str(path)) for path in predictor]
+        first, levels = sites[0], [site.level(alpha) for site in sites]
+        if any(site.score_object.losses for site in sites):
             raise InputError("controls a risk: a monitor watches coverage", field="--predictor")
-        level, agent = parsed.level(alpha), agent or [parsed.agent or "new-site"]
-        alpha = max(level.alpha, 1 - (level.proved or 1.0))
-        several = isinstance(parsed.score_object, LabelScore)
-        groups = parsed.groups
-        classes = classes or (parsed.n_classes or 0 if several and not groups else 0)
-        names = parsed.classes if len(parsed.classes) == classes else ()
+        agent = agent or [site.agent or "new-site" for site in sites]
+        promised = {max(level.alpha, 1 - (level.proved or 1.0)) for level in levels}
+        if len(promised) > 1 or any(
+            (site.classes, site.n_classes, site.groups)
+            != (first.classes, first.n_classes, first.groups)
+            for site in sites
+        ):
+            raise InputError(
+                "must promise the same level for the same classes or groups: open a monitor for "
+                "each that differs",
+                field="--predictor",
+            )
+        (alpha,) = promised
+        several = isinstance(first.score_object, LabelScore)
+        groups = first.groups
+        classes = classes or (first.n_classes or 0 if several and not groups else 0)
+        names = first.classes if len(first.classes) == classes else ()
     if not agent or alpha is None:
         raise InputError("must be given, or --predictor", field="--agent and --alpha")
     terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, groups, names)
@@ -274,10 +289,10 @@ def _lines(
     }
     if any(grouped.values()) and not (short and not alarms):
         yield f"  {'groups' if isinstance(classes[0].label, str) else 'classes'}: " + "; ".join(
-            f"{state} {who}" for state, who in grouped.items() if who
+            f"{who} in state {state}" for state, who in grouped.items() if who
         )
-    if alarms and not short:
-        yield "  calibrate again on rows labelled since, then `fedwqcp monitor recalibrated`"
+    if alarms:
+        yield "  do not rely on its sets: calibrate again, then `fedwqcp monitor recalibrated`"
 
 
 def _batch_table(monitor: Monitor, agent: str) -> Iterator[str]:

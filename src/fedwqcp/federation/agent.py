@@ -11,13 +11,13 @@ from numpy.random import PCG64
 from numpy.random import Generator as Random
 
 from fedwqcp.errors import DisclosureError, InputError, WrongRoundError
+from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.disclosure_limit import (
     PRIVATE_EPSILON,
     USUAL_LIMIT,
     DisclosureLimit,
     too_little_noise,
 )
-from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, Task, part_of
 from fedwqcp.federation.privacy_budget import LEAST_EPSILON, Budget
 from fedwqcp.federation.signing import SigningKey

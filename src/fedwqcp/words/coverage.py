@@ -15,7 +15,7 @@ _RULES = {
     "not yet shown": "Not yet shown: the interval reaches below {1:g}; more test cases decide.",
 }
 _NEXT = {
-    "on target": "Use the sets: coverage is as asked for.",
+    "on target": "Use the sets until the monitor raises an alarm: coverage is as asked for.",
     "too low": "Do not rely on these sets yet. Check that test points come from the same patients, "
     "devices and labels as the calibration cases, then calibrate again with more of them.",
     "watch": "Measure again on more test cases, or calibrate on more, before you rely on it.",
@@ -32,9 +32,9 @@ _PARTS = {
 _SET = (
     "A set holds every label that cannot be ruled out for a case at this level. Over many cases "
     "like those of the calibration, {share} of the sets should hold the true label.",
-    "A set of one label rules out all others at this level, and the table of sizes says how often "
-    "that was right; a set of several says which ones are still open; an empty "
-    "one is a miss and, with a randomised score, says nothing about the case.",
+    "A set of one label is no proof: the table of sizes says how often such sets were right. A set "
+    "of several says which labels are still open. An empty one is a miss and, with a randomised "
+    "score, says nothing about the case.",
 )
 AT_THE_SERVER = (
     "The server has no test data. Each agent measures its own coverage, where its data are: "

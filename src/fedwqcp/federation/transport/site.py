@@ -49,8 +49,8 @@ from fedwqcp.errors import (
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import is_approved
 from fedwqcp.federation.batches import calibration_in_batches
+from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.disclosure_limit import USUAL_LIMIT, DisclosureLimit
-from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import Plan, as_target
 from fedwqcp.federation.predict import calibration_of, check_same_round
 from fedwqcp.federation.privacy_budget import Budget

@@ -115,9 +115,9 @@ def _agents(agents: Sequence[Standing], monitor: Monitor) -> Section:
     lead = (
         "The limit is the promised coverage less a tolerance for chance in the calibration. Alarm: "
         "coverage has fallen below it. Watch: a whole 95 % interval lies below it, of all rows, "
-        "the last batch or the last four; that may still be chance. Too few: not even rows without "
-        "a miss could show that coverage holds. Inputs are tested without labels and say nothing "
-        "of coverage."
+        "the last batch or the last four; that may still be chance. Too few: even without a miss "
+        "so few rows could not show that coverage holds. Inputs are tested without labels and say "
+        "nothing of coverage."
     )
     table = _table(
         "agents",
@@ -184,8 +184,9 @@ def _next_steps(standings: Sequence[Standing], hidden: Container[Standing], name
     alarms = [one for one in standings if one.state == "alarm"]
     blocks: list[Block] = [Text([_fallen(one, hidden)], "bad", "alarm") for one in alarms]
     advice = [
-        f"Calibrate {agent} again on rows labelled after the change, give it the new threshold, "
-        f"and record it: fedwqcp monitor recalibrated {name} --agent {agent} --calibrated-on N"
+        f"Do not rely on the sets of {agent} now. Calibrate it again on rows labelled after the "
+        f"change, give it the new threshold, and record it: fedwqcp monitor recalibrated {name} "
+        f"--agent {agent} --calibrated-on N"
         for agent in dict.fromkeys(one.agent for one in alarms)
     ]
     parts = groupby((one for one in alarms if one.label is not None), lambda one: one.agent)

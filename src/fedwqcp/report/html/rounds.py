@@ -426,7 +426,11 @@ def _own_view(case: _Case) -> View:
     verdict, sections = _coverage_sections([case])
     round, record = case.release.round, case.release.record(case.agent)
     method, _, *assumed = round.method.name, *promise(case.predictor, case.agent)
-    made = f"Round {round.id}: {method}, score {round.score.name}, {len(round.agents)} agents."
+    day = case.release.provenance.get("created", "").partition("T")[0]
+    made = (
+        f"Round {round.id}{' of ' if day else ''}{day}: {method}, score {round.score.name}, "
+        f"{len(round.agents)} agents."
+    )
     sent = f"The agent sent {record.bytes_up:,} bytes and received {record.bytes_down:,}."
     if not case.release.rounds:
         sent = "Nothing was sent: every agent used its own threshold."

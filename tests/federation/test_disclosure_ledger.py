@@ -20,8 +20,8 @@ from fedwqcp.errors import DisclosureError, InputError, RecordError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import approve, waiting_rounds
 from fedwqcp.federation.batches import calibration_from_scores
+from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.disclosure_limit import DisclosureLimit
-from fedwqcp.federation.ledger import DisclosureLedger
 from fedwqcp.federation.plan import new_round
 from fedwqcp.federation.predict import calibration_of
 from fedwqcp.federation.site_folder import make_site_folder
@@ -384,7 +384,7 @@ import numpy as np
 from fedwqcp.errors import DisclosureError
 from fedwqcp.federation import spending_log
 from fedwqcp.federation.agent import Agent
-from fedwqcp.federation.ledger import DisclosureLedger
+from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Round
