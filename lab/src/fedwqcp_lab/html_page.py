@@ -16,9 +16,7 @@ from fedwqcp.report.html.page import (
     Section,
     Table,
     View,
-    counted,
     interval,
-    name_list,
     number,
 )
 from fedwqcp.report.html.rounds import (
@@ -28,6 +26,7 @@ from fedwqcp.report.html.rounds import (
 )
 from fedwqcp.theory import diagnose
 from fedwqcp.wire.messages import LocalQuantile
+from fedwqcp.words import counted, name_list
 from fedwqcp_lab.comparison import INTERVAL, half_width
 from fedwqcp_lab.results import AgentPartition, Journal, Result, read_results
 

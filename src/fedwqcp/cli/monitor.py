@@ -28,7 +28,7 @@ from fedwqcp.monitor.state import record_of
 from fedwqcp.monitor.tables import batch_row, gravest, standing_row
 from fedwqcp.scores import LabelScore
 from fedwqcp.serve import parse
-from fedwqcp.words import coverage as words
+from fedwqcp.words import monitor as words
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -148,7 +148,7 @@ def update(
         for name, rows_of in batches.items():
             monitor.absorb(name, rows_of, batch)
     concerned = {*batches, *(alarm.agent for alarm in monitor.alarms)}  # an alarm stands
-    _end(monitor, [name for name in monitor.sites if name in concerned], check, as_json)
+    _end(state, monitor, [name for name in monitor.sites if name in concerned], check, as_json)
 
 
 @app.command()
@@ -170,7 +170,7 @@ def inputs(
     values = read_column(_read(rows), column)
     with changing(state) as monitor:
         monitor.update_inputs(agent, values, batch=batch, baseline=baseline)
-    _end(monitor, [agent], check, as_json)
+    _end(state, monitor, [agent], check, as_json)
 
 
 @app.command()
@@ -195,7 +195,7 @@ def show(
     output = Output(as_json)
     for line in _batch_table(monitor, names[0]) if len(names) == 1 else _agent_table(monitor):
         output.say(line)
-    _end(monitor, names, check, as_json, table=True)
+    _end(state, monitor, names, check, as_json, table=True)
 
 
 @app.command()
@@ -231,12 +231,7 @@ def _points(agents: Sequence[str], sizes: Sequence[int] | None) -> dict[str, int
 
 
 def _end(
-    monitor: Monitor,
-    agents: Sequence[str],
-    check: bool,
-    as_json: bool,
-    *,
-    table: bool = False,
+    file: Path, monitor: Monitor, agents: list[str], check: bool, as_json: bool, table: bool = False
 ) -> None:
     """Say how agents stand; with ``check`` exit with a code of its own on an alarm."""
     output = Output(as_json)
@@ -245,7 +240,7 @@ def _end(
         streams = [one for one in standings if one.agent == name]
         bad = any("alarm" in (one.state, one.inputs) for one in streams)
         if not table or bad:
-            for line in _lines(streams, monitor.sites[name].batches, short=table):
+            for line in _lines(streams, monitor.sites[name].batches, str(file), short=table):
                 output.say(line, style="bold red" if bad and not line.startswith(" ") else None)
     alarms = [one for one in standings if one.state == "alarm"]
     changed = [one for one in standings if one.inputs == "alarm"]
@@ -260,39 +255,22 @@ def _end(
 
 
 def _lines(
-    own: Sequence[Standing], batches: Sequence[BatchCounts], *, short: bool
+    streams: Sequence[Standing], batches: Sequence[BatchCounts], file: str, *, short: bool
 ) -> Iterator[str]:
     """Say in at most five lines how an agent stands, and what to do."""
-    whole, classes = own[0], own[1:]
-    alarms = [one for one in own if one.state == "alarm"]
-    state = "ALARM" if alarms else whole.state
-    name = whole.agent if short or not batches else f"{whole.agent}, {batches[-1].name}"
-    said = "too few labelled rows" if state == "too few" else f"coverage {state}"
-    inputs = {"ok": "; inputs ok", "alarm": "; INPUTS CHANGED"}.get(whole.inputs, "")
-    if not short and batches and batches[-1].inputs == "baseline":
-        inputs = "; inputs kept as the baseline"
-    yield f"{name}: {said}{inputs}"
+    whole, *parts = streams
+    alarms = [one for one in streams if one.state == "alarm"]
+    yield words.state(streams, batches[-1] if batches and not short else None)
     if whole.coverage is not None and not short:
-        recent = whole.recent_hits / max(1, whole.recent_n)
-        ends = f"{whole.low:.3f} to {whole.high:.3f} at every look"
-        yield (
-            f"  coverage {whole.coverage:.3f} of {whole.n:,} rows ({ends}), {recent:.3f} in the "
-            f"last {len(whole.recent)}; limit {whole.floor:.3f}"
-        )
+        yield f"  {words.coverage(whole)}"
     if whole.inputs == "alarm":
-        yield f"  inputs have changed since about {whole.inputs_since}; coverage needs labels"
+        yield f"  {words.inputs_changed(whole)}"
     for one in alarms[:1]:
-        yield f"  {words.fallen(one, counted=one.since_n >= MIN_COUNT)}"
-    grouped = {
-        state: ", ".join(one.name for one in classes if one.state == state)
-        for state in ("alarm", "watch", "too few")
-    }
-    if any(grouped.values()) and not (short and not alarms):
-        yield f"  {'groups' if isinstance(classes[0].label, str) else 'classes'}: " + "; ".join(
-            f"{who} in state {state}" for state, who in grouped.items() if who
-        )
+        yield f"  {words.fallen(one, rows=one.since_n >= MIN_COUNT)}"
+    if (states := words.part_states(parts)) and (alarms or not short):
+        yield f"  {states}"
     if alarms:
-        yield "  do not rely on its sets: calibrate again, then `fedwqcp monitor recalibrated`"
+        yield f"  {words.recalibrate(whole.agent, file)}"
 
 
 def _batch_table(monitor: Monitor, agent: str) -> Iterator[str]:

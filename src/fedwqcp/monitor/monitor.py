@@ -337,17 +337,17 @@ class Monitor:
             raise InputError("values must be one finite number for each row")
         entry = self._entry(agent, name=batch, kind="inputs")
         rounded = np.array([float(f"{value:.3g}") for value in numbers.tolist()])
-        own = self._site(agent).inputs
-        seed = own.seed if own.cells else secrets.randbits(48)
-        u = np.random.default_rng([seed, sum(own.cells.values())]).uniform(size=len(rounded))
-        p, cells = ranks(own.cells, rounded, u)
-        test, ones = own.test, np.ones(len(p), dtype=np.int64)
+        before = self._site(agent).inputs
+        seed = before.seed if before.cells else secrets.randbits(48)
+        u = np.random.default_rng([seed, sum(before.cells.values())]).uniform(size=len(rounded))
+        p, cells = ranks(before.cells, rounded, u)
+        test, ones = before.test, np.ones(len(p), dtype=np.int64)
         if not baseline:
             share = self.terms.delta / len(self.terms.agents)
             test = advance(test, rank_bets(p), ones, 0 * ones, delta=share, batch=entry.name)
-        found = InputState(seed, cells, test)
-        self.sites[agent] = replace(self.sites[agent], inputs=found)
-        self._keep(agent, replace(entry, inputs="baseline" if baseline else found.state))
+        inputs = InputState(seed, cells, test)
+        self.sites[agent] = replace(self.sites[agent], inputs=inputs)
+        self._keep(agent, replace(entry, inputs="baseline" if baseline else inputs.state))
         return self.standings(agent)[0]
 
     def recalibrated(self, agent: str, *, calibrated_on: int | None = None) -> None:

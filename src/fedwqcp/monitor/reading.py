@@ -261,11 +261,10 @@ def _batch(rows: Sequence[Mapping[str, Any]]) -> CoverageBatch:
         return batch_of_rows(covered, labels, groups)
     if "labels" in rows[0]:
         labels = _column(rows, "label")
-        held = [_set(row, place) for place, row in enumerate(rows)]
-        batch = batch_of_rows(
-            [y in own for y, own in zip(labels, held, strict=True)], labels, groups
-        )
-        return replace(batch, size=fmean(map(len, held)))
+        sets = [_set(row, number) for number, row in enumerate(rows)]
+        hits = [label in labels_of for label, labels_of in zip(labels, sets, strict=True)]
+        batch = batch_of_rows(hits, labels, groups)
+        return replace(batch, size=fmean(map(len, sets)))
     if "lower" in rows[0]:
         y, lower, upper = (_column(rows, name) for name in ("y", "lower", "upper"))
         hits = [a <= v <= b for a, v, b in zip(lower, y, upper, strict=True)]
@@ -412,13 +411,13 @@ def _column(rows: Iterable[Mapping[str, Any]], name: str) -> list[float]:
     return numbers
 
 
-def _set(row: Mapping[str, Any], place: int) -> set[float]:
+def _set(row: Mapping[str, Any], number: int) -> set[float]:
     """Return the labels of a set: text with spaces, or a list; a missing set is no empty one."""
     try:
         held = row["labels"]
         return {float(label) for label in (held.split() if isinstance(held, str) else held)}
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise InputError("must have a set of labels in 'labels'", row=place) from None
+        raise InputError("must have a set of labels in 'labels'", row=number) from None
 
 
 def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:

@@ -106,11 +106,3 @@ def parts(by: str | None, kinds: str) -> str:
         f"{_PARTS[by]} Coloured: the whole interval lies below what was asked for. Every line "
         f"stands for at least ten people: smaller {kinds} are merged."
     )
-
-
-def fallen(one: Any, *, counted: bool) -> str:
-    """Say how far the coverage of an agent or class has fallen, and since when."""
-    kind = "group" if isinstance(one.label, str) else "class"
-    where = one.agent if one.label is None else f"{one.agent}, {kind} {one.name}"
-    now = f"is {one.current:.3f} of {one.since_n:,} rows" if counted else "has dropped"
-    return f"{where}: coverage {now} since about {one.since}; the limit is {one.floor:.3f}"

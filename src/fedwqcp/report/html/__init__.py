@@ -65,10 +65,10 @@ def load_page(source: Path, options: ReportOptions) -> Page:
     for page_of in KINDS.values():
         if (page := page_of(source, options)) is not None:
             return page
-    found = "" if exists(source) else ". It does not exist"
+    mistake = "" if exists(source) else ". It does not exist"
     if is_file(source) and (what := mistaken_for("release", read(source))):
-        found = f". It is {what}"
-    raise InputError(f"{source} must be one of: {'; '.join(KINDS)}{found}")
+        mistake = f". It is {what}"
+    raise InputError(f"{source} must be one of: {'; '.join(KINDS)}{mistake}")
 
 
 def save(page: Page, out: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What a report is made of: page, view, section, block; and how it writes numbers and names.
+"""What a report is made of: page, view, section, block; and how it writes numbers.
 
 A page has one view for each dataset or level, a view has sections, a section has blocks (text,
 cards, tables). The template renders these and nothing else.
@@ -6,14 +6,12 @@ cards, tables). The template renders these and nothing else.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 
-from fedwqcp._validation import named
 from fedwqcp.errors import InputError
 from fedwqcp.findings import Finding
 from fedwqcp.metrics import Rate
@@ -186,9 +184,9 @@ class Table:
 
     def filled(self) -> Table:
         """Return the table without the columns that say nothing."""
-        keep = [at for at in range(len(self.columns)) if any(row[at] for row in self.rows)]
-        rows = [tuple(row[at] for at in keep) for row in self.rows]
-        return replace(self, columns=[self.columns[at] for at in keep], rows=rows)
+        kept = [i for i in range(len(self.columns)) if any(row[i] for row in self.rows)]
+        rows = [tuple(row[i] for i in kept) for row in self.rows]
+        return replace(self, columns=[self.columns[i] for i in kept], rows=rows)
 
 
 Block: TypeAlias = Text | Cards | Table
@@ -221,32 +219,3 @@ def threshold_range(values: Sequence[float], by: str | None) -> str:
 def interval(rate: Rate) -> str:
     """Write an exact interval, such as ``"exact 95 % interval 0.748 to 0.815"``."""
     return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
-
-
-def name_list(names: Iterable[str]) -> str:
-    """Name a few, and count the others.
-
-    >>> name_list(["a"]), name_list("abc"), name_list("abcdefgh")
-    ('a', 'a, b and c', 'a, b, c, d, e and 3 more')
-    """
-    listed = list(names)
-    if len(listed) > 6:
-        return named(listed)
-    return " and ".join(part for part in (", ".join(listed[:-1]), listed[-1]) if part)
-
-
-def counted(count: int, what: str) -> str:
-    """Write how many there are of something, such as ``"1 agent"`` or ``"1,797 points"``."""
-    ending = "es" if what.endswith(("s", "ch")) else "s"
-    return f"{count:,} {what}{'' if count == 1 else ending}"
-
-
-def sentence(text: str, names: Iterable[str] = ()) -> str:
-    """Begin with a capital, unless with one of some names, and end with a full stop.
-
-    >>> sentence("few points at zurich"), sentence("zurich sent +inf", ["zurich"])
-    ('Few points at zurich.', 'zurich sent +inf.')
-    """
-    if not any(re.match(rf"{re.escape(name)}(?!\w)", text) for name in names):
-        text = text[:1].upper() + text[1:]
-    return text + ("" if text.endswith(".") else ".")

@@ -45,16 +45,14 @@ from fedwqcp.report.html.page import (
     Tone,
     View,
     ViewVerdict,
-    counted,
     interval,
-    name_list,
     number,
-    sentence,
     threshold_range,
 )
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
+from fedwqcp.words import counted, name_list, sentence
 from fedwqcp.words import coverage as words
 from fedwqcp.words.findings import lines as told
 from fedwqcp.words.rounds import percent
@@ -395,12 +393,12 @@ class _Case:
         release, round = self.release, self.release.round
         if part not in round.group_names:
             return None
-        place, answers = round.group_names.index(part), release.received.get(self.agent)
+        position, answers = round.group_names.index(part), release.received.get(self.agent)
         if self.calibration is not None:
-            return part_of(round, self.calibration, place).n
+            return part_of(round, self.calibration, position).n
         if answers is None or round.by != "group":
             return None
-        sent = answers[release.tasks_of(self.alpha, place)[0]]
+        sent = answers[release.tasks_of(self.alpha, position)[0]]
         return 0 if sent is None else sum(sent.sizes())
 
 
@@ -507,10 +505,10 @@ def _coverage(case: _Case) -> Coverage:
     facts["threshold"] = threshold_range(thresholds, by)
     facts["status"] = release.status(case.agent)
     infinite = thresholds == [inf] if by else inf in thresholds
-    found = replace(_of_rate(case, rate, points, facts), infinite=infinite)
-    if found.judged[1] == "not yet shown" and (enough := words.enough(rate, 1 - case.alpha)):
+    coverage = replace(_of_rate(case, rate, points, facts), infinite=infinite)
+    if coverage.judged[1] == "not yet shown" and (enough := words.enough(rate, 1 - case.alpha)):
         facts["test cases that decide"] = f"about {enough:,}"
-    return found
+    return coverage
 
 
 def _of_rate(

@@ -1,0 +1,128 @@
+"""A monitor as text: how agents stand, since when coverage has fallen, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from fedwqcp.words import counted, name_list, sentence
+
+ALARMS = "No alarm is no proof: a small drop is found late, and rows without labels are not seen."
+AGENTS = (
+    "The limit is the promised coverage less a tolerance for chance in the calibration. Alarm: "
+    "coverage has fallen below it. Watch: a whole 95 % interval (all rows, the last batch or the "
+    "last four) lies below it, maybe by chance. Too few: even without a miss these rows could not "
+    "show that coverage holds. Intervals of all rows hold at every look. Inputs are tested without "
+    "labels and say nothing of coverage."
+)
+HISTORY = (
+    "The mark is the limit, the band the interval, the state that of all rows since the "
+    "calibration. Batches of fewer than ten rows are merged with the next."
+)
+
+_STATE, _AGENT = attrgetter("state"), attrgetter("agent")
+
+
+def parts(kind: str, by: str, left: int) -> str:
+    """Say how the table of classes or groups is read, and how many lines are left out."""
+    text = (
+        f"Each {kind} has a test of its own. Only a calibration by {by} promises coverage within "
+        f"each. Counts under ten are left out, and those of another {kind} that would tell them."
+    )
+    return text + (f" {counted(left, 'line')} with less evidence are left out." if left else "")
+
+
+def state(streams: Sequence[Any], batch: Any = None) -> str:
+    """Say in a few words how an agent stands; the first stream is all its rows."""
+    whole, states = streams[0], {one.state for one in streams}
+    coverage = f"coverage {'ALARM' if 'alarm' in states else whole.state}"
+    if coverage.endswith("too few"):
+        coverage = "too few labelled rows"
+    inputs = {"ok": "; inputs ok", "alarm": "; INPUTS CHANGED"}.get(whole.inputs, "")
+    if batch and batch.inputs == "baseline":
+        inputs = "; inputs kept as the baseline"
+    return f"{whole.agent}{f', {batch.name}' if batch else ''}: {coverage}{inputs}"
+
+
+def part_states(parts: Sequence[Any]) -> str:
+    """Say which classes or groups of an agent do not stand well; nothing where all do."""
+    by_state = groupby(sorted(parts, key=_STATE), _STATE)
+    states = [(state, ", ".join(one.name for one in of)) for state, of in by_state]
+    kind = "groups" if parts and isinstance(parts[0].label, str) else "classes"
+    bad = "; ".join(f"{names} in state {state}" for state, names in states if state != "ok")
+    return bad and f"{kind}: {bad}"
+
+
+def coverage(whole: Any) -> str:
+    """Say what the coverage of an agent is, and what it was of late."""
+    recent = whole.recent_hits / max(1, whole.recent_n)
+    return (
+        f"coverage {whole.coverage:.3f} of {whole.n:,} rows ({whole.low:.3f} to {whole.high:.3f} "
+        f"at every look), {recent:.3f} in the last {len(whole.recent)}; limit {whole.floor:.3f}"
+    )
+
+
+def fallen(one: Any, *, rows: bool) -> str:
+    """Say how far the coverage of an agent or class has fallen, and since when."""
+    kind = "group" if isinstance(one.label, str) else "class"
+    where = one.agent if one.label is None else f"{one.agent}, {kind} {one.name}"
+    now = f"is {one.current:.3f} of {one.since_n:,} rows" if rows else "has dropped"
+    return f"{where}: coverage {now} since about {one.since}; the limit is {one.floor:.3f}"
+
+
+def inputs_changed(whole: Any) -> str:
+    """Say since when the inputs of an agent have changed, and what to do."""
+    return (
+        f"{whole.agent}: inputs have changed since about {whole.inputs_since}; label a few dozen "
+        "of the latest rows to learn the coverage"
+    )
+
+
+def recalibrate(agent: str, file: str) -> str:
+    """Say what to do about an agent with an alarm."""
+    return (
+        f"do not rely on the sets of {agent}: calibrate it again on rows labelled after the "
+        f"change, then `fedwqcp monitor recalibrated {file} --agent {agent} --calibrated-on N`"
+    )
+
+
+def next_steps(standings: Sequence[Any], file: str) -> list[str]:
+    """Say what to do about all agents."""
+    alarms = [one for one in standings if one.state == "alarm"]
+    steps = [recalibrate(agent, file) for agent in dict.fromkeys(map(_AGENT, alarms))]
+    by_agent = groupby((one for one in alarms if one.label is not None), _AGENT)
+    if dropped := "; ".join(f"{a}: {name_list(one.name for one in of)}" for a, of in by_agent):
+        steps.append(f"where single classes or groups dropped ({dropped}), calibrate by these")
+    if alarms:
+        steps.append("check what changed about then: a device, the patients, the model")
+    changed = [one for one in standings if one.label is None and one.inputs == "alarm"]
+    steps += [inputs_changed(one) for one in changed]
+    if watched := dict.fromkeys(one.agent for one in standings if one.state == "watch"):
+        steps.append(f"label more rows of {name_list(watched)} before you rely on the sets there")
+    steps = steps or ["go on as before: update the monitor as labels arrive"]
+    return [sentence(step, [one.agent for one in changed]) for step in steps]
+
+
+def verdict(standings: Sequence[Any], fallen: Sequence[str]) -> tuple[str, str, str]:
+    """Return the gravest state, and say where it is; ``fallen`` tells the alarms."""
+    agents = [one for one in standings if one.label is None]
+    alarmed = {one.agent for one in standings if one.state == "alarm"}
+    watched = dict.fromkeys(one.agent for one in standings if one.state == "watch")
+    of, changed = counted(len(agents), "agent"), [one for one in agents if one.inputs == "alarm"]
+    if alarmed:
+        return "alarm", f"Alarm at {len(alarmed)} of {of}", fallen[0]
+    if changed:
+        text = sentence(inputs_changed(changed[0]), [changed[0].agent])
+        return "watch", f"Inputs changed at {len(changed)} of {of}", text
+    if watched:
+        text = f"At {name_list(watched)} a whole 95 % interval lies below the limit. No alarm yet."
+        return "watch", f"Watch {len(watched)} of {of}", text
+    known, rows = [one for one in agents if one.state == "ok"], sum(one.n for one in agents)
+    seen = f"{counted(rows, 'row')} from {of}"
+    if not known:
+        return "too few", "Too few rows", f"Nothing can be said yet: {seen}."
+    worst = min(known, key=lambda one: one.coverage)
+    text = f"No alarm after {seen}. The lowest coverage is {worst.coverage:.3f} at {worst.agent}"
+    return "ok", "No alarm", f"{text}; the limit is {worst.floor:.3f}."
