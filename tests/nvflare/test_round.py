@@ -212,7 +212,7 @@ def test_a_job_can_pass_the_executor_nothing():
 
 
 def test_a_site_answers_from_the_file_that_it_names(tmp_path):
-    cals, round = data(), terms(quorum=1)
+    cals, round = data(), terms()
     rng = np.random.default_rng(0)
     for name in NAMES:
         (tmp_path / name).mkdir()
