@@ -237,22 +237,22 @@ def difference(ours: Release, kept: bytes) -> str:
     return re.sub(r"^(outcomes\[\d+\]\.values?\b[^:]*):", r"threshold (\1):", text)
 
 
-def _difference(ours: Any, theirs: Any, at: str) -> str:
+def _difference(ours: Any, theirs: Any, path: str) -> str:
     """Return the first place where two JSON values differ."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         both = [key for key in ours if key in theirs]
         alone = dict.fromkeys(ours, "is missing") | dict.fromkeys(theirs, "must not be there")
-        found: Iterator[str] = chain(
-            (_difference(ours[key], theirs[key], f"{at}.{key}") for key in both),
-            (f"{at}.{key}".lstrip(".") + f": {alone[key]}" for key in alone if key not in both),
+        differences: Iterator[str] = chain(
+            (_difference(ours[key], theirs[key], f"{path}.{key}") for key in both),
+            (f"{path}.{key}".lstrip(".") + f": {alone[key]}" for key in alone if key not in both),
         )
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        found = (
-            _difference(o, t, f"{at}[{o.get('name', i) if isinstance(o, dict) else i}]")
+        differences = (
+            _difference(o, t, f"{path}[{o.get('name', i) if isinstance(o, dict) else i}]")
             for i, (o, t) in enumerate(zip(ours, theirs, strict=True))
         )
     else:
         same = ours == theirs and type(ours) is type(theirs)
-        said = f"recomputed {reprlib.repr(ours)}, the record says {reprlib.repr(theirs)}"
-        return "" if same else f"{at.lstrip('.')}: {said}"
-    return next((place for place in found if place), "")
+        values = f"recomputed {reprlib.repr(ours)}, the record says {reprlib.repr(theirs)}"
+        return "" if same else f"{path.lstrip('.')}: {values}"
+    return next((difference for difference in differences if difference), "")

@@ -121,7 +121,7 @@ class DisclosureLedger:
             new = _new(parts, entry, before)
             if limit is not None:
                 limit.allow(plan.round.method.name, new, _spent(before))
-                _check_differences(cal, {division, *(each.division for each in before)}, limit)
+                _check_differences(cal, {division, *(past.division for past in before)}, limit)
             counted = any(part.count for part in parts) and not _is_known(entry, before)
             if not counted and not any(part.scores for part in new):
                 return None
@@ -148,12 +148,12 @@ class DisclosureLedger:
 
 def _since_renewal(entries: list[_Told]) -> list[_Told]:
     """Return what counts."""
-    last = max((at for at, each in enumerate(entries) if each.renewed), default=-1)
+    last = max((index for index, entry in enumerate(entries) if entry.renewed), default=-1)
     return entries[last + 1 :]
 
 
 def _parts(entries: list[_Told]) -> list[_Part]:
-    return [part for each in entries for part in each.parts]
+    return [part for entry in entries for part in entry.parts]
 
 
 def _spent(entries: list[_Told]) -> Counter[str]:
@@ -166,16 +166,16 @@ def _spent(entries: list[_Told]) -> Counter[str]:
 
 def _with_noise(before: list[_Told], epsilon: float, limit: DisclosureLimit | None) -> Decimal:
     """Return what a private answer spends; all of them together need noise enough."""
-    own = Decimal(str(epsilon))
-    spent = sum((each.epsilon for each in before), own)
+    cost = Decimal(str(epsilon))
+    spent = sum((entry.epsilon for entry in before), cost)
     if limit is not None and spent > PRIVATE_EPSILON:
         raise too_little_noise(float(spent))
-    return own
+    return cost
 
 
 def _is_known(entry: _Told, before: list[_Told]) -> bool:
     """Whether this answer to this question was written down before, in whatever round."""
-    return any(each.content == entry.content for each in before)
+    return any(past.content == entry.content for past in before)
 
 
 def _new(parts: list[Told], entry: _Told, before: list[_Told]) -> list[Told]:
@@ -184,16 +184,16 @@ def _new(parts: list[Told], entry: _Told, before: list[_Told]) -> list[Told]:
     What is only counted is charged for a whole round at its first step: later steps take from that,
     but a step that is answered twice pays again.
     """
-    own = [each for each in before if each.terms == entry.terms]
-    paid = [] if any(each.step == entry.step for each in own) else _parts(own)
-    known, found = _is_known(entry, before), []
+    of_round = [past for past in before if past.terms == entry.terms]
+    paid = [] if any(past.step == entry.step for past in of_round) else _parts(of_round)
+    known, untold = _is_known(entry, before), []
     for part in parts:
-        same = [each for each in _parts(before) if _of_same(each, part)]
-        ranks = part.ranks.difference(*(each.ranks for each in same))
-        count = part.count - sum(each.count for each in paid if _of_same(each, part))
+        same = [past for past in _parts(before) if _of_same(past, part)]
+        ranks = part.ranks.difference(*(past.ranks for past in same))
+        count = part.count - sum(past.count for past in paid if _of_same(past, part))
         count = 0 if known else max(0, count)
-        found.append(Told(part.accounts, part.sample, ranks, count))
-    return found
+        untold.append(Told(part.accounts, part.sample, ranks, count))
+    return untold
 
 
 def _of_same(one: _Part, other: Told) -> bool:
@@ -220,11 +220,11 @@ def _check_differences(cal: Calibration, of: set[str], limit: DisclosureLimit) -
     be enough. Where classes of groups are told, each of these must be. People of a small group are
     in others too where groups overlap: the largest score of these may then be known as theirs.
     """
-    found, groups, words = of - {""}, cal.groups, " ".join(of)
-    several, parts = len(found) > 1, {"class": cal.labels, "group": groups}
+    divisions, groups, words = of - {""}, cal.groups, " ".join(of)
+    several, parts = len(divisions) > 1, {"class": cal.labels, "group": groups}
     overlap = groups is not None and groups.ndim == 2 and "group" in words
     kinds = [kind for kind in _DIVISIONS if parts[kind] is not None and kind in words]
-    crossed = several and (_CROSSED in found or overlap)
+    crossed = several and (_CROSSED in divisions or overlap)
     tables = [cal.sizes(*kinds)] if crossed else [cal.sizes(kind) for kind in kinds if several]
     if groups is not None and overlap and not crossed:
         tables.append(np.array([cal.part(group=name).n for name in group_names(groups)]))
@@ -232,7 +232,7 @@ def _check_differences(cal: Calibration, of: set[str], limit: DisclosureLimit) -
         small = sizes[sizes < limit.min_class]
         if small.size and (crossed or small.sum() < limit.min_class):
             raise DisclosureError(
-                f"scores of {listed(sorted(found))} together tell those of a class or group of "
+                f"scores of {listed(sorted(divisions))} together tell those of a class or group of "
                 f"fewer than {limit.min_class} points",
                 cure=("ask for the kind that was told first, or merge groups",) * 2,
             )

@@ -127,7 +127,7 @@ def of_columns(plan: Plan, outputs: Outputs) -> Iterator[Finding]:
 def of_answer(plan: Plan, answer: bytes) -> Iterator[Finding]:
     """Find where noise makes a private answer useless."""
     sent = decode(answer, Answer, plan.kinds).answers
-    if any(isinstance(each, LocalQuantile) and each.threshold == inf for each in sent):
+    if any(isinstance(summary, LocalQuantile) and summary.threshold == inf for summary in sent):
         yield Finding.of("spent-for-nothing")
 
 
@@ -147,8 +147,8 @@ def of_outcomes(release: ReleaseRecord) -> Iterator[Finding]:
     """Find who was left out of a threshold, and who has no points."""
     round = release.round
     for alpha in round.alphas:
-        for place, part in enumerate(round.group_names or (None,)):
-            tasks = release.tasks_of(alpha, place)
+        for group, part in enumerate(round.group_names or (None,)):
+            tasks = release.tasks_of(alpha, group)
             of = {"alpha": alpha, "by": round.by, "part": part}
             names = dict.fromkeys(name for task in tasks for name in excluded(release, task))
             if names:
@@ -179,17 +179,17 @@ def _infinite(release: ReleaseRecord, agents: Iterable[str]) -> Iterator[Finding
     alike: dict[tuple[tuple[float, ...], tuple[int, ...]], list[str]] = {}
     for name in agents:
         pairs = [
-            (alpha, place)
+            (alpha, group)
             for alpha in round.alphas
-            for place in range(len(round.group_names)) or (None,)
-            if _is_infinite(release, name, alpha, place)
+            for group in range(len(round.group_names)) or (None,)
+            if _is_infinite(release, name, alpha, group)
         ]
         if pairs:
             levels = tuple(dict.fromkeys(alpha for alpha, _ in pairs))
-            where = tuple(dict.fromkeys(place for _, place in pairs if place is not None))
+            where = tuple(dict.fromkeys(group for _, group in pairs if group is not None))
             alike.setdefault((levels, where), []).append(name)
     for (levels, where), names in alike.items():
-        parts = tuple(round.group_names[place] for place in where)
+        parts = tuple(round.group_names[group] for group in where)
         facts = {"alphas": levels, "by": round.by, "parts": parts, **_needed(release, min(levels))}
         yield Finding("infinite-threshold", tuple(names), facts)
 
@@ -197,22 +197,22 @@ def _infinite(release: ReleaseRecord, agents: Iterable[str]) -> Iterator[Finding
 def is_useless(release: ReleaseRecord) -> bool:
     """Tell whether no agent has a finite threshold, at any level, in any class or group."""
     round = release.round
-    places = range(len(round.group_names)) or (None,)
+    groups = range(len(round.group_names)) or (None,)
     return bool(release.used) and all(
-        _is_infinite(release, name, alpha, place)
+        _is_infinite(release, name, alpha, group)
         for name in release.used
         for alpha in round.alphas
-        for place in places
+        for group in groups
     )
 
 
-def _is_infinite(release: ReleaseRecord, name: str, alpha: float, place: int | None) -> bool:
+def _is_infinite(release: ReleaseRecord, name: str, alpha: float, group: int | None) -> bool:
     """Tell whether a threshold is +inf; where own data decide, whether the agent sent that."""
-    if release.is_infinite(name, alpha, place):
+    if release.is_infinite(name, alpha, group):
         return True
     if release.local or name not in release.received:  # local thresholds say all
         return False
-    for task in release.tasks_of(alpha, place or 0):
+    for task in release.tasks_of(alpha, group or 0):
         sent, outcome = release.received[name][task], release.outcomes[task]
         is_inf = isinstance(sent, LocalQuantile) and sent.threshold == inf
         if isinstance(sent, PartSketches):

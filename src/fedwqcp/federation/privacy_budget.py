@@ -31,7 +31,7 @@ class _Spending(Entry, frozen=True):
     def sound(self) -> bool:
         """Whether the numbers can be what an answer spent."""
         both = (self.epsilon, self.total)
-        return all(each.is_finite() and 0 < float(each) < inf for each in both)
+        return all(number.is_finite() and 0 < float(number) < inf for number in both)
 
 
 class Budget:
@@ -61,7 +61,7 @@ class Budget:
     def left(self) -> float:
         """What is left; below 0 if the budget was lowered after it was spent."""
         before = self._log.read()
-        return float(min((self.total, *(each.total for each in before))) - _spent(before))
+        return float(min((self.total, *(spending.total for spending in before))) - _spent(before))
 
     def answer(
         self, round: str, question: str, epsilon: float, compute: Callable[[], bytes]
@@ -77,7 +77,7 @@ class Budget:
 
         def _charge(before: list[_Spending]) -> _Spending | None:
             nonlocal answer
-            known = next((each.answer for each in before if each.question == question), None)
+            known = next((entry.answer for entry in before if entry.question == question), None)
             if known is not None:
                 answer = known.encode()
                 return None
@@ -92,7 +92,7 @@ class Budget:
     def _check(self, round: str, epsilon: float, before: list[_Spending]) -> None:
         """Refuse an answer that would spend more than is left."""
         left = max(self.total - _spent(before), Decimal(0))
-        first = min((each.total for each in before), default=self.total)
+        first = min((spending.total for spending in before), default=self.total)
         if self.total > first:
             raise BudgetError(
                 f"the privacy budget of these data was {first:f}: it can be lowered, not raised to "

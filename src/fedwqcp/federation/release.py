@@ -522,7 +522,7 @@ def _sent(release: Release, name: str, alpha: float) -> str:
     parts = range(len(release.round.group_names) or 1)
     tasks = (task for part in parts for task in release.tasks_of(alpha, part))
     sent = (local_thresholds(release, task).get(name) for task in tasks)
-    return _span([each.threshold for each in sent if each is not None])
+    return _span([quantile.threshold for quantile in sent if quantile is not None])
 
 
 def _shown(release: Release, name: str, alpha: float) -> str:
@@ -556,7 +556,7 @@ def promise(
     elif isinstance(made, Release):
         levels = [(alpha, _at_all(made, alpha)) for alpha in made.round.alphas]
     else:
-        levels = [(each.alpha, each.proved) for each in made.levels]
+        levels = [(entry.alpha, entry.proved) for entry in made.levels]
     told = guaranteed(made, agent, levels)
     if not made.guarantee:
         return [f"guarantee: {told} ({made.assumption})"]
@@ -565,8 +565,8 @@ def promise(
 
 def _at_all(release: Release, alpha: float) -> float | None:
     """Return 1 - alpha where the points of all agents are known to prove it, else None."""
-    found = [release.proved(name, alpha) or 0.0 for name in release.used if not release.round.by]
-    return 1 - alpha if found and min(found) >= 1 - alpha - 1e-12 else None
+    proved = [release.proved(name, alpha) or 0.0 for name in release.used if not release.round.by]
+    return 1 - alpha if proved and min(proved) >= 1 - alpha - 1e-12 else None
 
 
 def keep_findings(release: Release, findings: tuple[Finding, ...]) -> None:

@@ -55,12 +55,12 @@ def make_site_folder(folder: Path) -> bool:
     """Make a site's folder, or renew it after a loss; return whether its marker is new."""
     make_folder(folder, private=True)
     with locked(folder):
-        found = _marker(folder) if is_file(folder / MARKER) else _Marker("")
-        lost = found.lost(folder)
-        if found.made and not lost:
+        marker = _marker(folder) if is_file(folder / MARKER) else _Marker("")
+        lost = marker.lost(folder)
+        if marker.made and not lost:
             return False
         made = datetime.now(UTC).isoformat(timespec="seconds")
-        keeps = [name for name in found.keeps if name not in lost]
+        keeps = [name for name in marker.keeps if name not in lost]
         write_atomic(folder / MARKER, to_json(_Marker(made, keeps)))
     return True
 
@@ -87,16 +87,16 @@ def kept_in(folder: Path, name: str) -> Path:
 
 
 def _marker(folder: Path) -> _Marker:
-    found = from_json(read(folder / MARKER), _Marker)
-    if found is None:
+    marker = from_json(read(folder / MARKER), _Marker)
+    if marker is None:
         raise RecordError(f"{folder / MARKER} is damaged: restore it")
-    return found
+    return marker
 
 
 def check_outside(folder: Path, kit: Path) -> None:
     """Refuse a folder below a startup kit, where the name of a job can remove it."""
-    for place in (os.path.abspath, os.path.realpath):
-        if Path(place(folder)).is_relative_to(place(kit)):
+    for resolve in (os.path.abspath, os.path.realpath):
+        if Path(resolve(folder)).is_relative_to(resolve(kit)):
             raise InputError(
                 f"must lie outside the startup kit {kit}, got {folder}: a job can remove what "
                 "lies below it",
@@ -113,7 +113,7 @@ def check_open(folder: Path, round: str) -> None:
 def close_old_rounds(folder: Path) -> None:
     """Keep the newest rounds whole, and of older ones the digests of what was answered."""
     with locked(folder):
-        rounds = sorted(in_folder(folder / "rounds"), key=lambda each: each.stat().st_mtime_ns)
+        rounds = sorted(in_folder(folder / "rounds"), key=lambda entry: entry.stat().st_mtime_ns)
         for old in rounds[:-ROUNDS_KEPT]:
             sent = {path.name: sha256(read(path)).hexdigest() for path in in_folder(old, "*.json")}
             if "round.json" in sent:  # else nothing was answered

@@ -85,21 +85,21 @@ class SpendingLog(Generic[E]):
         """
         count = _count(self.folder / COUNT) if exists(self.folder / COUNT) else None
         paths = in_folder(self.folder, "[0-9]*.json")
-        for at, path in enumerate(paths, 1):
-            if path.name != f"{at:06d}.json":
-                raise _missing(self.folder, f"{at:06d}.json")
-        found = [self._entry(path) for path in paths]
+        for number, path in enumerate(paths, 1):
+            if path.name != f"{number:06d}.json":
+                raise _missing(self.folder, f"{number:06d}.json")
+        entries = [self._entry(path) for path in paths]
         if count is None and paths and not exists(self.folder / COUNT):
             raise _missing(self.folder, COUNT)
         if count is not None and count > len(paths):
             raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
-        return found
+        return entries
 
     def _entry(self, path: Path) -> E:
-        found = from_json(read(path), self._kind)
-        if found is None or not found.sound:
+        entry = from_json(read(path), self._kind)
+        if entry is None or not entry.sound:
             raise RecordError(f"{path} is damaged: it must say what an answer spent; restore it")
-        return found
+        return entry
 
     def _count_up(self, answers: int) -> None:
         """Keep how many answers there are; it never falls."""
@@ -113,7 +113,7 @@ def _missing(folder: Path, name: str) -> RecordError:
 
 
 def _count(path: Path) -> int:
-    found = from_json(read(path), _Count)
-    if found is None:
+    count = from_json(read(path), _Count)
+    if count is None:
         raise RecordError(f"{path} is damaged: it must say how many answers left; restore it")
-    return found.answers
+    return count.answers

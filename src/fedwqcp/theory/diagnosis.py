@@ -228,19 +228,19 @@ def diagnose_release(release: ReleaseRecord, alpha: float) -> dict[str, Diagnosi
         By group; one named "" without groups. Of a score of several columns the gravest. Empty
         where the method averages nothing, or the server has no summaries.
     """
-    round, found = release.round, dict[str, Diagnosis]()
+    round, diagnoses = release.round, dict[str, Diagnosis]()
     if methods.get(round.method.name, **round.method.settings).traits.averages is None:
-        return found
+        return diagnoses
     bounds = scores.get(round.score.name, **round.score.settings).bounds(round.n_classes)
-    for place, group in enumerate(round.group_names or ("",)):
-        tasks, each = release.tasks_of(alpha, place), []
+    for index, group in enumerate(round.group_names or ("",)):
+        tasks, by_task = release.tasks_of(alpha, index), []
         for task in tasks:
             local, shared = local_thresholds(release, task), release.outcomes[task].threshold(None)
             if local and isinstance(shared, float):
-                each.append(diagnose(local, alpha / len(tasks), bounds, threshold=shared))
-        if each:
-            found[group] = min(each, key=lambda one: VERDICTS.index(one.verdict))
-    return found
+                by_task.append(diagnose(local, alpha / len(tasks), bounds, threshold=shared))
+        if by_task:
+            diagnoses[group] = min(by_task, key=lambda one: VERDICTS.index(one.verdict))
+    return diagnoses
 
 
 def excluded(release: ReleaseRecord, task: int) -> tuple[str, ...]:
@@ -251,7 +251,7 @@ def excluded(release: ReleaseRecord, task: int) -> tuple[str, ...]:
     if release.round.method.settings.get("overflow") != "exclude":
         return ()
     local = local_thresholds(release, task)
-    over = tuple(name for name, own in local.items() if own.threshold == inf)
+    over = tuple(name for name, quantile in local.items() if quantile.threshold == inf)
     return over if len(over) < len(local) else ()
 
 

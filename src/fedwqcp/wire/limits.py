@@ -87,7 +87,7 @@ SETTING = Limit("setting", -(2**63), 2**63 - 1, "whole numbers among settings, `
 LIST = Limit("list", 0, 10**6, "numbers in a setting")
 TEXT = Limit("text", 0, 1000, "characters of a setting, `id`, `key`, `rule`, a reason")
 
-ALL = tuple(found for found in list(globals().values()) if isinstance(found, Limit))
+ALL = tuple(limit for limit in list(globals().values()) if isinstance(limit, Limit))
 """The whole table, in the order above."""
 
 

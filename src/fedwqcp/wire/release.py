@@ -288,9 +288,9 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             its own data (`fedwqcp.federation.predict.thresholds`).
         """
 
-        def _of_group(place: int) -> Floats:
+        def _of_group(index: int) -> Floats:
             """Return the threshold of one group."""
-            values = [self._value(agent, task) for task in self.tasks_of(alpha, place)]
+            values = [self._value(agent, task) for task in self.tasks_of(alpha, index)]
             return np.array(values if len(values) > 1 else values[0], dtype=np.float64)
 
         threshold = threshold_by(self.round, _of_group, group)
@@ -333,8 +333,8 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             Of any column of the score; False where the agent's own data decide.
         """
         places = range(len(self.round.group_names) or 1) if group is None else (group,)
-        for place in places:
-            for task in self.tasks_of(alpha, place):
+        for index in places:
+            for task in self.tasks_of(alpha, index):
                 if self._known(agent, task) == inf:
                     return True
         return False

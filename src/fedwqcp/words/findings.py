@@ -24,7 +24,7 @@ def text(*findings: Finding) -> str:
 
 def lines(findings: Iterable[Finding]) -> list[str]:
     """Return one text for each code, in the order in which the codes come."""
-    return [text(*alike) for alike in _by(findings, lambda each: each.code)]
+    return [text(*alike) for alike in _by(findings, lambda finding: finding.code)]
 
 
 def warn(findings: Iterable[Finding]) -> None:

@@ -184,8 +184,8 @@ class TaskCarrier(Carrier):
             lines.seek(max(0, log.stat().st_size - _LOG_END))
             text = lines.read().decode(errors="replace")
         job = re.escape(self._context.get_job_id())
-        found = re.findall(rf"job {job} due to reported failure from (\S+): (.+)", text)
-        return named((f"{site}: {reason}" for site, reason in dict(found).items()), 12)
+        failures = re.findall(rf"job {job} due to reported failure from (\S+): (.+)", text)
+        return named((f"{site}: {reason}" for site, reason in dict(failures).items()), 12)
 
     def _keep(self, nonce: str, client_task: ClientTask, fl_ctx: FLContext) -> None:
         """Keep a result until the session takes it; FLARE calls this in a thread of its own."""

@@ -42,7 +42,7 @@ class SiteLock(AppDeployer):
     def __init__(self) -> None:
         super().__init__()
         known = ClientRequestProcessors.request_processors
-        known[:] = [each for each in known if _COMMANDS.issuperset(each.get_topics())]
+        known[:] = [handler for handler in known if _COMMANDS.issuperset(handler.get_topics())]
 
     def deploy(  # noqa: PLR0917  # FLARE's own arguments
         self,
