@@ -314,10 +314,10 @@ def tail_ranks(n: int, alpha: float, most: int = 16) -> tuple[int, ...]:
     >>> tail_ranks(80, 0.1)
     (31, 43, 55, 56, 58, 59, 68, 74)
     """
-    bar, own = least_coverage(alpha), conformal_rank(n, alpha)
+    bar, quantile = least_coverage(alpha), conformal_rank(n, alpha)
     turns = [insufficient_count(n, bar, UNSAFE_ERROR / agents) + 1 for agents in (256, 16, 64, 4)]
     shares = [1 - (1 - bar) * times for times in (2, 3, 1, 4, 1.5, 5, 6, 0.8, 2.5, 8, 0.9, 1.2, 10)]
     spread = [int(n * share) for share in shares]
     wanted = dict.fromkeys([*turns[:2], sufficient_count(n, bar), *turns[2:], *spread])
-    ranks = [rank for rank in wanted if 0 < rank <= n and rank != own]
+    ranks = [rank for rank in wanted if 0 < rank <= n and rank != quantile]
     return tuple(sorted(ranks[: min(most, n // _SCORES_PER_RANK)]))

@@ -115,8 +115,8 @@ class TensorLabelScore:
         if formula is None:
             _check(p, y)
             return (1.0 - p.gather(1, y[:, None])[:, 0].to(torch.float64)).clamp(min=0.0)
-        place, sound = rank_labels(p, y, v)
-        scores = formula.of(place, 1.0 if v is None else v)
+        ranks, sound = rank_labels(p, y, v)
+        scores = formula.of(ranks, 1.0 if v is None else v)
         _refuse(sound, p, y, v)  # last, since it waits for the device
         return scores
 
@@ -182,8 +182,8 @@ class TensorLabelScore:
         y = _as_labels(labels, p)
         q = _as_threshold(threshold, p)
         if _on_cpu(p):
-            found = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
-            return SetMeasures(*map(torch.from_numpy, found))
+            measures = self.score.measure(p.numpy(), y.numpy(), q.numpy(), rule, _numpy(v))
+            return SetMeasures(*map(torch.from_numpy, measures))
         self.score.check_rule(rule)
         _check(p, y, v)
         by_row = q.ndim == 2 and len(q) > 1
@@ -297,25 +297,25 @@ class Formula:
     penalty: float = 0.0
     k_reg: int = 0
 
-    def of(self, place: RankedTensors, u: Tensor | float) -> Tensor:
+    def of(self, ranks: RankedTensors, u: Tensor | float) -> Tensor:
         """Return the scores of labels at these places; u = 1 where nothing is random."""
         if self.kind == "saps":
-            steps = (place.rank - 2).to(torch.float64) + u
-            return torch.where(place.rank == 1, u * place.top, place.top + steps * self.penalty)
-        mass = place.before + u * (place.upto - place.before)
+            steps = (ranks.rank - 2).to(torch.float64) + u
+            return torch.where(ranks.rank == 1, u * ranks.top, ranks.top + steps * self.penalty)
+        mass = ranks.before + u * (ranks.upto - ranks.before)
         if self.kind == "raps":
-            steps = torch.clamp(place.rank - self.k_reg, min=0).to(torch.float64)
+            steps = torch.clamp(ranks.rank - self.k_reg, min=0).to(torch.float64)
             return mass + self.penalty * steps
         return mass
 
-    def belongs(self, place: RankedTensors, u: Tensor | float, q: Tensor, rule: Rule) -> Tensor:
+    def belongs(self, ranks: RankedTensors, u: Tensor | float, q: Tensor, rule: Rule) -> Tensor:
         """Return whether labels at these places belong to their sets."""
-        inside = self.of(place, u) <= q
+        inside = self.of(ranks, u) <= q
         if rule == "leq":
             return inside
-        inside |= place.rank == 1
+        inside |= ranks.rank == 1
         if rule == "until":  # the label before, with its whole mass
-            inside |= self.of(place._replace(upto=place.before, rank=place.rank - 1), 1.0) < q
+            inside |= self.of(ranks._replace(upto=ranks.before, rank=ranks.rank - 1), 1.0) < q
         return inside
 
 
@@ -338,15 +338,15 @@ def _rounded(probs: Tensor) -> Tensor:
     return torch.where(probs < edge, (probs + edge) - edge, probs)
 
 
-def _ahead(probs: Tensor, labels: Tensor, own: Tensor, u: Tensor | None) -> tuple[Tensor, ...]:
-    """Return where labels of probability ``own`` stand, and whether all that came is sound."""
-    p, own = _rounded(probs), _rounded(own)
+def _ahead(probs: Tensor, labels: Tensor, value: Tensor, u: Tensor | None) -> tuple[Tensor, ...]:
+    """Return where labels of probability ``value`` stand, and whether all that came is sound."""
+    p, value = _rounded(probs), _rounded(value)
     columns = torch.arange(p.shape[1], device=p.device, dtype=torch.int32)
-    ahead = (p > own[:, None]) | ((p == own[:, None]) & (columns < labels[:, None]))
+    ahead = (p > value[:, None]) | ((p == value[:, None]) & (columns < labels[:, None]))
     before = torch.where(ahead, p, 0.0).sum(1, dtype=torch.float64)
     rank = ahead.sum(1, dtype=torch.int32) + 1
-    place = _capped(before, before + own, rank, p.amax(1), p.shape[1])
-    return *place, *_sound(probs, labels, u)
+    ranks = _capped(before, before + value, rank, p.amax(1), p.shape[1])
+    return *ranks, *_sound(probs, labels, u)
 
 
 def _count(mask: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
@@ -368,9 +368,9 @@ def _sound(probs: Tensor, labels: Tensor | None, u: Tensor | None) -> tuple[Tens
 def rank_labels(probs: Tensor, labels: Tensor, u: Tensor | None) -> tuple[RankedTensors, Tensor]:
     """Return where one label of each row stands, without sorting, and which rows are sound."""
     inside = labels.clamp(0, probs.shape[1] - 1)[:, None]
-    own = probs.gather(1, inside)[:, 0]  # outside, or the pass is a slow loop
-    *place, sound = _by_rows(_ahead, probs, labels, own, u)
-    return RankedTensors(*place), sound
+    value = probs.gather(1, inside)[:, 0]  # outside, or the pass is a slow loop
+    *ranks, sound = _by_rows(_ahead, probs, labels, value, u)
+    return RankedTensors(*ranks), sound
 
 
 def _by_rows(
@@ -402,17 +402,17 @@ def find_sets(formula: Formula, p: Tensor, u: Tensor | None, q: Tensor, rule: Ru
     one_per_row = q.numel() == 1 or tuple(q.shape) == (len(p), 1)
     programs = _triton()
     if programs is not None and p.device.type == "cuda" and one_per_row and programs.serves(p):
-        found: Tensor = programs.find_sets(formula, p, u, q, rule)
-        return found
+        sets: Tensor = programs.find_sets(formula, p, u, q, rule)
+        return sets
     mask = torch.empty(p.shape, dtype=torch.bool, device=p.device)
     levels = q.expand(p.shape)
     for rows in _blocks(p):
         ordered, order = torch.sort(-_rounded(p[rows]).double(), dim=1, stable=True)
         upto = torch.cumsum(-ordered, 1)
         rank = torch.arange(1, p.shape[1] + 1, device=p.device).expand_as(order)
-        place = _capped(upto + ordered, upto, rank, -ordered[:, :1], p.shape[1])
+        ranks = _capped(upto + ordered, upto, rank, -ordered[:, :1], p.shape[1])
         level = levels[rows].gather(1, order) if q.ndim and q.shape[-1] > 1 else levels[rows, :1]
-        inside = formula.belongs(place, 1.0 if u is None else u[rows, None], level, rule)
+        inside = formula.belongs(ranks, 1.0 if u is None else u[rows, None], level, rule)
         mask[rows] = torch.empty_like(inside).scatter_(1, order, inside)
     return mask
 

@@ -59,10 +59,10 @@ def backend() -> Backend:
         raise InputError(f"FEDWQCP_BACKEND must be numpy or compiled, got {wanted[:20]!r}")
     if wanted == "numpy":
         return Backend(None, "numpy (FEDWQCP_BACKEND=numpy)")
-    found = _load()
-    if found.loops is None and wanted == "compiled":
-        raise InputError(f"FEDWQCP_BACKEND=compiled needs the compiled loops: {found.name}")
-    return found
+    compiled = _load()
+    if compiled.loops is None and wanted == "compiled":
+        raise InputError(f"FEDWQCP_BACKEND=compiled needs the compiled loops: {compiled.name}")
+    return compiled
 
 
 @cache
@@ -124,7 +124,7 @@ def _over_probabilities(
         if probs.flags.c_contiguous:
             return work((probs[rows], *layout), rows)
         step = max(1, COPIED // n_classes)
-        parts = [slice(at, min(at + step, rows.stop)) for at in range(rows.start, rows.stop, step)]
+        parts = [slice(i, min(i + step, rows.stop)) for i in range(rows.start, rows.stop, step)]
         return all(work((np.ascontiguousarray(probs[part]), *layout), part) for part in parts)
 
     return over_rows(n, probs.size, some)
@@ -152,8 +152,8 @@ def score_labels(
 
     def work(p: tuple[Any, int, int], rows: slice) -> bool:
         assert loops is not None
-        own = None if v is None else v[rows]
-        given = *p, labels[rows], own, formula.penalties, formula.by_top
+        uniforms = None if v is None else v[rows]
+        given = *p, labels[rows], uniforms, formula.penalties, formula.by_top
         return bool(loops.scores(*given, scores[rows]))
 
     if loops is not None and _over_probabilities(probs, work):
@@ -186,8 +186,8 @@ def find_sets(
     rule, per = RULES.index(given.rule), (0, 2, 1)[q.ndim]
 
     def work(p: tuple[Any, int, int], rows: slice) -> bool:
-        own = None if v is None else v[rows]
-        formed = own, formula.penalties, formula.by_top, rule, q[rows] if per == 1 else q, per
+        uniforms = None if v is None else v[rows]
+        formed = uniforms, formula.penalties, formula.by_top, rule, q[rows] if per == 1 else q, per
         if labels is None:
             return bool(loops.sets(*p, None, *formed, out.sizes[rows], None, out.mask[rows]))
         return bool(loops.sets(*p, labels[rows], *formed, out.sizes[rows], out.covered[rows], None))
@@ -219,20 +219,20 @@ def lac_sets(
 
     def work(p: tuple[Any, int, int], rows: slice) -> bool:
         assert loops is not None
-        own = flat[rows] if per == 1 else flat
+        levels = flat[rows] if per == 1 else flat
         if labels is None:
-            return bool(loops.lac(*p, None, own, per, None, None, out.mask[rows]))
+            return bool(loops.lac(*p, None, levels, per, None, None, out.mask[rows]))
         wanted = out.sizes[rows], out.covered[rows], None
-        return bool(loops.lac(*p, labels[rows], own, per, *wanted))
+        return bool(loops.lac(*p, labels[rows], levels, per, *wanted))
 
     if loops is not None and _over_probabilities(probs, work):
         return out
     check(probs)
     if labels is None:
         return out._replace(mask=probs >= least)
-    own = (flat, flat, flat[labels] if per == 2 else flat)[per]
+    levels = (flat, flat, flat[labels] if per == 2 else flat)[per]
     return out._replace(
-        covered=of_labels(probs, labels) >= own, sizes=reference.count_from(probs, least)
+        covered=of_labels(probs, labels) >= levels, sizes=reference.count_from(probs, least)
     )
 
 
@@ -285,14 +285,14 @@ def hash_texts(texts: npt.NDArray[np.str_], key: bytes) -> npt.NDArray[np.uint64
     if loops is None or not texts.dtype.isnative or not width:
         return None
     points = np.ascontiguousarray(texts).view(np.uint32)
-    found = np.empty(len(texts), np.uint64)
-    return found if loops.hash_texts(points, width, key, found) else None
+    hashes = np.empty(len(texts), np.uint64)
+    return hashes if loops.hash_texts(points, width, key, hashes) else None
 
 
 def hash_rows(rows: Floats) -> npt.NDArray[np.uint64] | None:
     """Return BLAKE2b of the bytes of each contiguous row; None where Python has to."""
-    loops, found = backend().loops, np.empty(len(rows), np.uint64)
+    loops, hashes = backend().loops, np.empty(len(rows), np.uint64)
     if loops is None:
         return None
-    loops.hash_rows(rows, rows.itemsize * rows.shape[1], found)
-    return found
+    loops.hash_rows(rows, rows.itemsize * rows.shape[1], hashes)
+    return hashes

@@ -193,7 +193,7 @@ def _last_value(
 
 @triton.jit
 def _count_ties(
-    own,
+    probability,
     mass,
     count,
     ties,
@@ -210,8 +210,8 @@ def _count_ties(
     low, high = ties * 0, ties
     while tl.max((low < high).to(tl.int32), 0) > 0:
         mid = (low + high) >> 1
-        before = mass + own * mid
-        upto = tl.where(count + mid + 1 == C, 1.0, before + own)
+        before = mass + probability * mid
+        upto = tl.where(count + mid + 1 == C, 1.0, before + probability)
         fits = inside(before, upto, count + mid + 1, top, u, q, penalty, k_reg, KIND, RULE)
         fits = fits & (low < high)
         high = tl.where(fits | (low >= high), high, mid)
@@ -256,14 +256,14 @@ def sets(
     x, value, mass, count, ties = _last_value(
         p, column, there & some, top, U, Q, penalty, k_reg, C, KIND, RULE, WIDE
     )
-    own = value.to(tl.float64)
-    low = _count_ties(own, mass, count, ties, top, U, Q, penalty, k_reg, C, KIND, RULE)
+    probability = value.to(tl.float64)
+    low = _count_ties(probability, mass, count, ties, top, U, Q, penalty, k_reg, C, KIND, RULE)
     level = (bits_of(value) + (low < ties)).to(x.dtype, bitcast=True)
     belongs = x >= tl.where(some, level, 2.0)[:, None]
     if tl.max((some & (low > 0) & (low < ties)).to(tl.int32), 0) > 0:
         same = x == value[:, None]
-        place = tl.cumsum(same.to(tl.int32), 1)
-        belongs = belongs | (same & (place <= low[:, None]) & some[:, None])
+        position = tl.cumsum(same.to(tl.int32), 1)
+        belongs = belongs | (same & (position <= low[:, None]) & some[:, None])
     tl.store(mask + (row * C)[:, None] + index, belongs.to(tl.int8), mask=real)
 
 

@@ -63,17 +63,17 @@ class AutoRisk(OneShot[LossCurve]):
         pooled = CRC.smallest(summed(curves[some]), N, M, alpha) if M else inf
         if M > 1:
             return Proposal(pooled)
-        return Borrowed(tuple(inf if own else pooled for own in some), pooled)
+        return Borrowed(tuple(inf if many else pooled for many in some), pooled)
 
     def localize(
         self, outcome: Outcome, cal: Calibration | None, position: int | None, alpha: float
     ) -> Floats:
         cal = own_data(cal, "auto")
         curve, extra = CRC.curve(cal), int(conformal_rank(cal.n, alpha) <= cal.n)
-        own = CRC.smallest(curve, cal.n, extra, alpha) if cal.n else -inf
+        local = CRC.smallest(curve, cal.n, extra, alpha) if cal.n else -inf
         most = CRC.grid[(curve == 0).argmax()] if (curve == 0).any() else inf
         offer = borrowed_of(outcome, position)
-        return raised(own, offer, cal.n, alpha, most=most, enough=self.enough, small=self.small)
+        return raised(local, offer, cal.n, alpha, most=most, enough=self.enough, small=self.small)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         return (Disclosure(cal.n, len(self._levels(cal.n)), each_level=False),)

@@ -205,7 +205,7 @@ class Auto(OneShot[PartSketches]):
         small = [scores for scores in parts if len(scores) < HIDDEN]
         return PartSketches(
             counts=tuple(map(len, parts)),
-            values=tuple([() if len(own) < HIDDEN else self._sketch(own) for own in parts]),
+            values=tuple([() if len(part) < HIDDEN else self._sketch(part) for part in parts]),
             rest=self._sketch(joined(small)),
         )
 
@@ -216,15 +216,15 @@ class Auto(OneShot[PartSketches]):
             return super().localize(outcome, cal, position, alpha)
         scores = own_data(cal, "auto").scores
         n = len(scores)
-        own = order_statistic(scores, min(conformal_rank(n, alpha), n)) if n else -inf
-        offer, most = borrowed_of(outcome, position), scores.max(initial=own)
-        return raised(own, offer, n, alpha, most=most, enough=self.enough, small=self.small)
+        threshold = order_statistic(scores, min(conformal_rank(n, alpha), n)) if n else -inf
+        offer, most = borrowed_of(outcome, position), scores.max(initial=threshold)
+        return raised(threshold, offer, n, alpha, most=most, enough=self.enough, small=self.small)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         classes = [(c, len(p)) for c, p in enumerate(self._parts(cal) or ()) if len(p) >= HIDDEN]
-        found = [Disclosure.of_ranks(n, self._ranks(n), c) for c, n in classes]
+        disclosures = [Disclosure.of_ranks(n, self._ranks(n), c) for c, n in classes]
         rest = cal.n - sum(n for _, n in classes)
-        return (*found, Disclosure.of_ranks(rest, self._ranks(rest)))
+        return (*disclosures, Disclosure.of_ranks(rest, self._ranks(rest)))
 
     def _ranks(self, n: int) -> tuple[int, ...]:
         """Return which of n scores are sent: at most a seventh over all groups of a point."""
@@ -249,13 +249,13 @@ class Auto(OneShot[PartSketches]):
         if sent.counts and terms.n_classes not in (None, len(sent.counts)):
             raise InputError(f"must be {terms.n_classes}, one for each class", field="counts")
         gap, parts = GAP * self.max_groups, sent.parts
-        if [len(found) for _, found in parts] != [len(sent_ranks(n, gap)) for n, _ in parts]:
+        if [len(values) for _, values in parts] != [len(sent_ranks(n, gap)) for n, _ in parts]:
             raise InputError("must be the scores at the ranks of each size", field="values")
         return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[PartSketches], alpha: float) -> Outcome:
         gap = GAP * self.max_groups
-        agents = [[Cell.of(found, sent_ranks(n, gap)) for n, found in s.parts] for s in summaries]
+        agents = [[Cell.of(sent, sent_ranks(n, gap)) for n, sent in s.parts] for s in summaries]
         if self.target == "mixture":
             every = Pool([cell for cells in agents for cell in cells], surely=True)
             N, M = sum(sum(s.sizes()) for s in summaries), len(summaries)
@@ -268,12 +268,12 @@ class Auto(OneShot[PartSketches]):
                 return PerAgentThresholds((inf,) * len(agents))
             if sum(some) > 1:
                 return Proposal(pooled)
-            return Borrowed(tuple(inf if own else pooled for own in some), pooled)
+            return Borrowed(tuple(inf if many else pooled for many in some), pooled)
         values = self._by_class(summaries, agents, pool, sum(some), alpha)
         if not isinstance(self.target, str):
             return PerAgentThresholds(values)
         alone = sum(some) == 1
-        values = tuple([inf if alone and own else v for v, own in zip(values, some, strict=True)])
+        values = tuple([inf if alone and many else v for v, many in zip(values, some, strict=True)])
         return Borrowed(values, pooled)
 
     def _by_class(
@@ -288,11 +288,11 @@ class Auto(OneShot[PartSketches]):
         C = most_common([len(s.counts) for s in summaries if s.counts])
         empty = Cell.of((), ())
         counts, cells = np.zeros((len(agents), C)), []
-        for at, (summary, own) in enumerate(zip(summaries, agents, strict=True)):
+        for index, (summary, by_class) in enumerate(zip(summaries, agents, strict=True)):
             if summary.counts and len(summary.counts) != C:
-                raise UnfitAnswerError(at, f"must hold {C} classes")
-            counts[at, : len(summary.counts)] = summary.counts
-            cells.append(own[:-1] if summary.counts else [empty] * C)
+                raise UnfitAnswerError(index, f"must hold {C} classes")
+            counts[index, : len(summary.counts)] = summary.counts
+            cells.append(by_class[:-1] if summary.counts else [empty] * C)
         pi = shares(counts if self.target == "own" else self.target, counts.shape)
         known = np.array([[cell.n for cell in row] for row in cells], dtype=np.float64)
         _, n0 = shrunk_thresholds(cells, pi, REFERENCE, None)
@@ -335,11 +335,11 @@ class Auto(OneShot[PartSketches]):
 
     @property
     def traits(self) -> Traits:
-        own = self.target == "own"
+        local = self.target == "own"
         return Traits(
             corrects_shift_of="labels",
-            predicts_from_own_data=own,
-            proved=self._proved if own else None,
+            predicts_from_own_data=local,
+            proved=self._proved if local else None,
             for_losses=self._for_losses,
         )
 
@@ -383,8 +383,8 @@ class Pool:
 
     def smallest(self, rank: int) -> float:
         """Return the first score that was sent with so many at or below it, or +inf."""
-        at = int(np.searchsorted(self.below, rank))
-        return float(self.values[at]) if at < len(self.values) else inf
+        index = int(np.searchsorted(self.below, rank))
+        return float(self.values[index]) if index < len(self.values) else inf
 
 
 @lru_cache(maxsize=4096)
@@ -398,11 +398,11 @@ def sent_ranks(n: int, gap: int = GAP) -> tuple[int, ...]:
     >>> sent_ranks(40), len(sent_ranks(600)), len(sent_ranks(1_000_000))
     ((12, 19, 26, 33, 40), 28, 91)
     """
-    found, rank = [], n if n >= HIDDEN else 0
+    ranks, rank = [], n if n >= HIDDEN else 0
     while rank >= gap:
-        found.append(rank)
+        ranks.append(rank)
         rank -= max(gap, ceil((n - rank) / SPREAD))
-    return tuple(reversed(found))
+    return tuple(reversed(ranks))
 
 
 @lru_cache(maxsize=256)
@@ -437,8 +437,8 @@ def enough_points(alpha: float, times: float) -> int:
     if last == _MOST_BEYOND - 1:
         raise InputError(f"must be larger, such as 1.5, got {times!r}", "enough")
     first, after = (ceil(j / share) - 1 for j in (last, last + 1))
-    found = (n for n in range(max(first, 1), after) if last and _holds(last, n, float(share)))
-    return next(found, after)
+    sizes = (n for n in range(max(first, 1), after) if last and _holds(last, n, float(share)))
+    return next(sizes, after)
 
 
 _MOST_BEYOND = 400
@@ -446,22 +446,22 @@ _MOST_BEYOND = 400
 
 
 def raised(
-    own: float, borrowed: float, n: int, alpha: float, *, most: float, enough: float, small: str
+    local: float, borrowed: float, n: int, alpha: float, *, most: float, enough: float, small: str
 ) -> Floats:
     """Raise the threshold of an agent's n points to the borrowed one, as far as `Auto` allows."""
     if conformal_rank(n, alpha) > n:
-        return np.asarray(inf if small == "inf" else max(own, borrowed))
+        return np.asarray(inf if small == "inf" else max(local, borrowed))
     if borrowed == inf or n >= enough_points(alpha, enough):
-        return np.asarray(own)
-    return np.asarray(min(max(own, borrowed), most))
+        return np.asarray(local)
+    return np.asarray(min(max(local, borrowed), most))
 
 
 def borrowed_of(outcome: Outcome, position: int | None) -> float:
     """Return what an agent may borrow, whatever a release holds: a number, or +inf for nothing."""
-    found: object = inf
+    value: object = inf
     if isinstance(outcome, Proposal):
-        found = outcome.value
+        value = outcome.value
     elif isinstance(outcome, Borrowed):
         there = position is not None and position < len(outcome.values)
-        found = outcome.values[position] if there else outcome.pooled  # type: ignore[index]
-    return found if isinstance(found, int | float) and found > -inf else inf
+        value = outcome.values[position] if there else outcome.pooled  # type: ignore[index]
+    return value if isinstance(value, int | float) and value > -inf else inf

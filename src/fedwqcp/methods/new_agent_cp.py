@@ -155,8 +155,8 @@ def _smallest(agents: Sequence[WeightedPoints], least: Fraction) -> float:
     sizes = [a.n for a in agents]
     points = np.unique(np.concatenate([values for values, _ in known] or [np.empty(0)]))
 
-    def enough(place: int) -> bool:
-        value = points[place]
+    def enough(index: int) -> bool:
+        value = points[index]
         counts = [int(c[np.searchsorted(values, value, side="right")]) for values, c in known]
         return _reaches(counts, sizes, least)
 

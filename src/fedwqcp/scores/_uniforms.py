@@ -65,7 +65,7 @@ def uniforms(key: str | int, ids: npt.ArrayLike | Sequence[str]) -> Floats:
     salt = key_digest(key)
     if array.size and array.dtype.kind in "US":
         bits = _keyed_hashes(salt, array)
-    elif array.dtype == object and {isinstance(each, str) for each in array.flat} == {True, False}:
+    elif array.dtype == object and {isinstance(cell, str) for cell in array.flat} == {True, False}:
         raise InputError("ids must be integers in every row or text in every row, got both")
     elif array.size and array.dtype.kind not in "iu":
         raise InputError(f"ids must be integers or text, got an array of {array.dtype}")
@@ -201,8 +201,8 @@ def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:
         raise InputError(f"outputs must have one or two axes, got shape {array.shape}")
     matrix = array if array.ndim == 2 else array[:, None]
     flat = np.ascontiguousarray(as_floats(matrix, "outputs", (None, None)), "<f8")
-    if (found := dispatch.hash_rows(flat)) is not None:
-        return found.view(np.int64)
+    if (hashes := dispatch.hash_rows(flat)) is not None:
+        return hashes.view(np.int64)
     data, step = flat.reshape(-1).view(np.uint8).data, 8 * flat.shape[1]  # no copy of each row
     starts = range(0, step * len(flat), step) if step else [0] * len(flat)
     words = [blake2b(data[start : start + step], digest_size=8).digest() for start in starts]
@@ -211,14 +211,14 @@ def row_ids(outputs: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 def _keyed_hashes(salt: bytes, texts: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     """Return eight bytes for each text; the state after the key is copied for each."""
-    if texts.dtype.kind == "U" and (found := dispatch.hash_texts(texts, salt)) is not None:
-        return found
+    if texts.dtype.kind == "U" and (hashes := dispatch.hash_texts(texts, salt)) is not None:
+        return hashes
     keyed, words = blake2b(digest_size=8, key=salt).copy, []
     try:
         for text in map(str.encode, map(str, texts.tolist())):
-            each = keyed()
-            each.update(text)
-            words.append(each.digest())
+            state = keyed()
+            state.update(text)
+            words.append(state.digest())
     except UnicodeEncodeError:
         raise InputError("ids must be text that can be written as UTF-8") from None
     return np.frombuffer(b"".join(words), dtype="<u8").astype(_U64)
