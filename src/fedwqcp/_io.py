@@ -90,8 +90,8 @@ def make_folder(folder: Path, *, private: bool = False) -> None:
     mode = 0o700 if private else 0o777
     try:
         new = [parent for parent in (folder, *folder.parents) if not os.path.lexists(parent)]
-        for each in (*reversed(new), folder):
-            each.mkdir(mode, exist_ok=True)
+        for path in (*reversed(new), folder):
+            path.mkdir(mode, exist_ok=True)
         if private:
             with contextlib.suppress(PermissionError):  # another's folder, or a disk without modes
                 folder.chmod(mode)

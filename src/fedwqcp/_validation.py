@@ -656,16 +656,16 @@ def check_printable(name: str, field: str) -> None:
         )
 
 
-def check_same_classes(own: Sequence[str], agreed: Sequence[str]) -> None:
+def check_same_classes(labels: Sequence[str], agreed: Sequence[str]) -> None:
     """Refuse classes that are not those of a round, in its order."""
-    own, agreed = tuple(own), tuple(agreed)
-    if own == agreed:
+    labels, agreed = tuple(labels), tuple(agreed)
+    if labels == agreed:
         return
-    missing = [name for name in agreed if name not in own]
-    unknown = [name for name in own if name not in agreed]
+    missing = [name for name in agreed if name not in labels]
+    unknown = [name for name in labels if name not in agreed]
     if not missing and not unknown:
         raise ClassesError(
-            f"must be in the round's order, {listed(agreed)}; this agent has {listed(own)}: put "
+            f"must be in the round's order, {listed(agreed)}; this agent has {listed(labels)}: put "
             "the columns of the probabilities, and the numbers of the labels, in the round's order",
             field="classes",
         )

@@ -229,9 +229,9 @@ def federated_quantile(
     if not levels:
         raise InputError("q must be at least one number, got none")
     cals = {}
-    for name, own in values.items():
+    for name, numbers in values.items():
         try:
-            cals[name] = Calibration(as_floats(own, "values", (None,)))
+            cals[name] = Calibration(as_floats(numbers, "values", (None,)))
         except InputError as error:
             raise error.within(f"agent {name!r}") from None
     if not sum(cal.n for cal in cals.values()):
@@ -245,5 +245,5 @@ def federated_quantile(
         secure=(-1.0, 1.0) if secure else False,  # of counts no range is asked
     )
     name = next(iter(cals))
-    found = [float(release.threshold(name, alpha)) for alpha in alphas]
-    return np.array(found) if several else found[0]
+    thresholds = [float(release.threshold(name, alpha)) for alpha in alphas]
+    return np.array(thresholds) if several else thresholds[0]

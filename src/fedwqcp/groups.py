@@ -75,7 +75,7 @@ def group_places(groups: npt.ArrayLike, known: Sequence[str], n: int | None = No
     """Return where the groups of each row stand among those that are known; -1 where none is."""
     texts = as_groups(groups, n)
     names, inverse = np.unique(texts, return_inverse=True)
-    positions = {name: place for place, name in enumerate(known)}
+    positions = {name: position for position, name in enumerate(known)}
     if texts.ndim == 2:
         positions[""] = -1
     of_names = np.array([positions.get(str(name), -2) for name in names], dtype=np.int64)

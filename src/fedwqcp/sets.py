@@ -29,7 +29,7 @@ _SHOWN = 10
 def _first_rows(rows: Iterable[str]) -> list[str]:
     """Return the first rows, and a mark where there are more."""
     first = list(islice(rows, _SHOWN + 1))
-    lines = [f"row {at}: {text}" for at, text in enumerate(first[:_SHOWN])]
+    lines = [f"row {index}: {text}" for index, text in enumerate(first[:_SHOWN])]
     return [*lines, "..."] if len(first) > _SHOWN else lines
 
 
@@ -92,14 +92,14 @@ class LabelSets:
         if not len(self):
             return f"no sets, {of}"
         lines = [f"{len(self)} set{'s' * (len(self) > 1)}, {of}; mean size {sizes.mean():.4g}"]
-        found, counts = np.unique(sizes, return_counts=True)
-        if len(found) <= _SHOWN:
-            wide = max(len(str(found.max())), len(str(counts.max())))
-            for what, row in (("size", found), ("sets", counts)):
+        values, counts = np.unique(sizes, return_counts=True)
+        if len(values) <= _SHOWN:
+            wide = max(len(str(values.max())), len(str(counts.max())))
+            for what, row in (("size", values), ("sets", counts)):
                 lines.append(what + "".join(f"  {number:>{wide}}" for number in row))
         else:
             middle, empty = np.median(sizes), np.count_nonzero(self.empty())
-            lines.append(f"sizes {found[0]} to {found[-1]}, median {middle:g}; {empty} empty")
+            lines.append(f"sizes {values[0]} to {values[-1]}, median {middle:g}; {empty} empty")
         return "\n".join([*lines, *_first_rows(self._words(row) for row in range(len(self)))])
 
     def _words(self, row: int) -> str:
@@ -121,7 +121,7 @@ class LabelSets:
         tuple of str
             In the order of the columns.
         """
-        return tuple(self.classes[at] if self.classes else str(at) for at in self[row])
+        return tuple(self.classes[label] if self.classes else str(label) for label in self[row])
 
     def sizes(self) -> npt.NDArray[np.int64]:
         """Return the number of labels in each set, shape (n,).
@@ -349,21 +349,21 @@ def as_csv(sets: LabelSets | Intervals, ids: npt.NDArray[Any] | None = None) -> 
     if isinstance(sets, LabelSets):
         between = "; " if sets.classes else " "  # names may hold spaces
         rows: Iterable[list[object]] = (
-            [name, len(labels), between.join(labels), *each]
-            for name, (labels, each) in zip(names, _labels(sets), strict=True)
+            [name, len(labels), between.join(labels), *bits]
+            for name, (labels, bits) in zip(names, _labels(sets), strict=True)
         )
         return to_csv(chain([["id", "size", "labels", *sets.classes]], rows))
-    columns = (each.tolist() for each in (sets.sizes(), sets.lower, sets.upper))
+    columns = (column.tolist() for column in (sets.sizes(), sets.lower, sets.upper))
     return to_csv(chain([["id", "size", "lower", "upper"]], zip(names, *columns, strict=True)))
 
 
 def _labels(sets: LabelSets) -> Iterator[tuple[list[str], list[int]]]:
     """Yield the labels of each row by name, and its 0s and 1s where classes have names."""
-    names = sets.classes or [str(at) for at in range(sets.mask.shape[1])]
+    names = sets.classes or [str(label) for label in range(sets.mask.shape[1])]
     for start in range(0, len(sets), _ROWS):
         mask, end = sets.mask[start : start + _ROWS], 0
-        labels = [names[at] for at in mask.nonzero()[1].tolist()]
-        each = mask.astype(int).tolist() if sets.classes else [[]] * len(mask)
-        for size, row in zip(mask.sum(axis=1).tolist(), each, strict=True):
+        labels = [names[label] for label in mask.nonzero()[1].tolist()]
+        bits = mask.astype(int).tolist() if sets.classes else [[]] * len(mask)
+        for size, row in zip(mask.sum(axis=1).tolist(), bits, strict=True):
             begin, end = end, end + size
             yield labels[begin:end], row

@@ -485,14 +485,14 @@ def _resolve(
         with in_file(Path(source), labels):
             cal = prediction.calibration_of(terms, rows)
     resolved = predictor_of(release, agent, cal, **stated)
-    found = () if agent is None or cal is None else _other_data(release, agent, cal)
-    return _Resolved(resolved, rows, cal, tuple(found))
+    findings = () if agent is None or cal is None else _other_data(release, agent, cal)
+    return _Resolved(resolved, rows, cal, tuple(findings))
 
 
 def _other_data(release: Release, agent: str, cal: Calibration) -> Iterator[Finding]:
     """Find that data which an agent predicts from would not have given the answer that it sent."""
-    plan, own = Plan.of(release.round), Plan.of(release.round).traits.predicts_from_own_data
-    if not own or release.rounds != 1 or release.round.signed or release.census:
+    plan, local = Plan.of(release.round), Plan.of(release.round).traits.predicts_from_own_data
+    if not local or release.rounds != 1 or release.round.signed or release.census:
         return
     sent, size = release.record(agent), len(Agent(agent, plan, cal, limit=None).answer())
     if sent.status == "used" and size != sent.bytes_up:
@@ -617,10 +617,10 @@ def _measured(predictor: Predictor, sets: LabelSets | Intervals, new: Outputs) -
 
 def _missed(rates: Sequence[Measured], alpha: float, points: int | None) -> Iterator[Finding]:
     """Find rates beyond what was asked for; ``points`` calibrated, where they are known."""
-    for place, one in enumerate(rates):
-        part = one.agent if place else None
+    for index, one in enumerate(rates):
+        part = one.agent if index else None
         if isinstance(one, metrics.AgentMetrics) and one.high < 1 - alpha:
-            n = None if place else points
+            n = None if index else points
             chance = one.coverage >= metrics.explained(one.n, n, alpha)
             yield Finding.of("coverage-low", part=part, level=1 - alpha, chance=chance)
         if isinstance(one, metrics.AgentRisk) and one.low > alpha:

@@ -25,7 +25,7 @@ def predict(
     promised: Sequence[str],
     output: Output,
     alpha: float | None,
-    found: Sequence[Finding],
+    earlier: Sequence[Finding],
 ) -> None:
     """Write the mask of each image to a file of its name, once all images were found sound."""
     names: list[str] = []
@@ -48,7 +48,7 @@ def predict(
     output.say(f"{len(names)} masks in {out}")
     for line in promised:
         output.say(line)
-    findings = [*found]
+    findings = [*earlier]
     if risk is not None:
         output.say(str(risk))
         level = predictor.level(alpha).alpha

@@ -60,15 +60,15 @@ def load_outputs(
             ) from None
 
 
-def check_different(found: Outputs) -> None:
+def check_different(outputs: Outputs) -> None:
     """Refuse an id that names two rows."""
-    if found.ids is None or not (again := found.ids.size - len(set(found.ids.tolist()))):
+    if outputs.ids is None or not (again := outputs.ids.size - len(set(outputs.ids.tolist()))):
         return
-    first = np.unique(found.ids, return_index=True)[1]
+    first = np.unique(outputs.ids, return_index=True)[1]
     error = InputError(
         f"an id must name one row; {again} of the rows {'repeats' if again == 1 else 'repeat'} "
         "an earlier id, this one first",
-        row=int(np.setdiff1d(np.arange(found.ids.size), first)[0]),
+        row=int(np.setdiff1d(np.arange(outputs.ids.size), first)[0]),
         cure=("give each row an id of its own",) * 2,
     )
-    raise error if found.first_line is None else error.at_line(found.first_line)
+    raise error if outputs.first_line is None else error.at_line(outputs.first_line)

@@ -57,13 +57,13 @@ def load_masks(path: Path) -> MaskOutputs:
     return reduced(path, images(path))
 
 
-def reduced(path: Path, found: Iterable[Image]) -> MaskOutputs:
+def reduced(path: Path, images: Iterable[Image]) -> MaskOutputs:
     """Reduce images as they come; each must hold its mask."""
     ids: list[str] = []
     groups: list[set[Any]] = []
 
     def _pairs() -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        for image in found:
+        for image in images:
             ids.append(image.name)
             groups.extend([] if image.groups is None else [image.groups])
             if image.mask is None:
@@ -90,9 +90,9 @@ def _files(path: Path) -> Iterator[tuple[str, Any]]:
     if is_folder(path):
         names = in_folder(path, "*.npz")
         _check_some(names)
-        for each in names:
-            with opened(each, OUTPUT_BYTES) as file:
-                yield each.stem, file
+        for image in names:
+            with opened(image, OUTPUT_BYTES) as file:
+                yield image.stem, file
         return
     with opened(path, OUTPUT_BYTES) as whole:
         try:

@@ -35,11 +35,11 @@ class ParquetFiles:
         dataset, self._parquet = _pyarrow("dataset"), _pyarrow("parquet")
         self._pool = _pyarrow("lib").default_memory_pool()
         try:
-            found = dataset.dataset(source, format="parquet")
+            table = dataset.dataset(source, format="parquet")
         except Exception as error:  # whatever a file system raises
             why = str(error).splitlines()[0][:200]
             raise InputError(f"{source} must be Parquet files that can be read: {why}") from None
-        self.files, self._system = tuple(found.files), found.filesystem
+        self.files, self._system = tuple(table.files), table.filesystem
         if not self.files:
             raise InputError(f"{source} must hold Parquet files, it holds none")
         self.rows: int = sum(self._open(name).metadata.num_rows for name in self.files)
@@ -120,5 +120,5 @@ def _cells(column: Any) -> Cells:
         one = column.chunk(0) if getattr(column, "num_chunks", 0) == 1 else column  # is not copied
         cells: npt.NDArray[Any] = one.to_numpy()
         return cells
-    found: list[object] = column.to_pylist()
-    return found
+    objects: list[object] = column.to_pylist()
+    return objects

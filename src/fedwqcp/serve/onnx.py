@@ -134,23 +134,23 @@ def _behind(
         raise InputError(f"must be of opset {OLDEST} or later", field="model")
     floats = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16
     shapes = {
-        each.name: each.type.tensor_type.shape.dim
-        for each in model.graph.output
-        if each.type.tensor_type.elem_type in floats
+        tensor.name: tensor.type.tensor_type.shape.dim
+        for tensor in model.graph.output
+        if tensor.type.tensor_type.elem_type in floats
     }
     if output is None and len(shapes) == 1:
         (output,) = shapes
     if output not in shapes:
         raise InputError(f"must be one of {', '.join(shapes)}", field="output")
-    for each in outputs:
-        if each.name == "mask":  # as the model's map
-            del each.type.tensor_type.shape.dim[:]
-            each.type.tensor_type.shape.dim.extend(shapes[output])
+    for tensor in outputs:
+        if tensor.name == "mask":  # as the model's map
+            del tensor.type.tensor_type.shape.dim[:]
+            tensor.type.tensor_type.shape.dim.extend(shapes[output])
     columns = [dim.dim_value for dim in shapes[output]][1:]
     if n_classes is not None and columns not in ([n_classes], [0]):  # 0: any number
         raise InputError(f"must have {n_classes} columns, got {columns}", field="output")
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
-    names = {each.name for each in (*inputs, *outputs)}
+    names = {tensor.name for tensor in (*inputs, *outputs)}
     if taken & names:
         raise InputError(f"the model has a {min(taken & names)} of its own", field="model")
     for node in g.nodes:
@@ -176,7 +176,7 @@ class _Graph:
 
     def add_all(self, op: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
         """Add a node with several outputs."""
-        names = [f"sets_{op}_{len(self.nodes)}_{at}" for at in range(count)]
+        names = [f"sets_{op}_{len(self.nodes)}_{index}" for index in range(count)]
         self.nodes.append(self._helper.make_node(op, inputs, names, **attributes))
         return names
 
@@ -196,13 +196,13 @@ class _Graph:
 
     def extreme(self, values: str, axis: int, largest: int = 1) -> str:
         """Return the largest or smallest along an axis; ReduceMax differs between opsets."""
-        found = self.add_all("TopK", 2, values, self.ints(1), axis=axis, largest=largest)[0]
-        return self.add("Squeeze", found, self.ints(axis))
+        extremes = self.add_all("TopK", 2, values, self.ints(1), axis=axis, largest=largest)[0]
+        return self.add("Squeeze", extremes, self.ints(axis))
 
     def used(self) -> list[Any]:
         """Return the constants that a node reads."""
         read = {name for node in self.nodes for name in node.input}
-        return [each for each in self.constants if each.name in read]
+        return [constant for constant in self.constants if constant.name in read]
 
     def name(self, values: tuple[str, ...], names: tuple[str, ...]) -> None:
         """Give outputs of the graph their names."""
@@ -246,41 +246,41 @@ def _sets(g: _Graph, score: Any, q: str, rule: str) -> str:
     values = g.cast("outputs", "float32") if single else g.add("Min", _rounded(g, p), one)
     labels = g.add("Slice", g.add("Shape", p), g.ints(1), g.ints(2))
     ordered, order = g.add_all("TopK", 2, values, labels, axis=1)
-    place = _summed(g, ordered) if single else _capped(g, ordered)
+    ranks = _summed(g, ordered) if single else _capped(g, ordered)
     by_label = g.add("GatherElements", g.add("Expand", q, g.add("Shape", p)), order, axis=1)
-    mask = _within(g, score, place, by_label, rule)
+    mask = _within(g, score, ranks, by_label, rule)
     nobody = g.add("Cast", g.add("Mul", p, g.const(0.0)), to=9)  # False everywhere
     return g.add("ScatterElements", nobody, order, mask, axis=1)
 
 
-def _within(g: _Graph, score: Any, place: _Place, q: str, rule: str) -> str:
+def _within(g: _Graph, score: Any, ranks: _Place, q: str, rule: str) -> str:
     """Tell which labels belong to their sets."""
     u = g.add("Unsqueeze", "u", g.ints(1)) if score.randomized else None
-    mask = g.add("LessOrEqual", _formula(g, score, place, u), q)
+    mask = g.add("LessOrEqual", _formula(g, score, ranks, u), q)
     if rule != "leq":
-        mask = g.add("Or", mask, g.add("Equal", place.rank, g.const(1.0)))
+        mask = g.add("Or", mask, g.add("Equal", ranks.rank, g.const(1.0)))
     if rule == "until":
-        rank = g.add("Sub", place.rank, g.const(1.0))
-        previous = _Place(place.before, place.before, rank, place.top)
+        rank = g.add("Sub", ranks.rank, g.const(1.0))
+        previous = _Place(ranks.before, ranks.before, rank, ranks.top)
         mask = g.add("Or", mask, g.add("Less", _formula(g, score, previous, None), q))
     return mask
 
 
-def _formula(g: _Graph, score: Any, place: _Place, u: str | None) -> str:
+def _formula(g: _Graph, score: Any, ranks: _Place, u: str | None) -> str:
     """Return the score of labels at their places; u is 1 where it is left out."""
     share = g.const(1.0) if u is None else u
     if isinstance(score, SAPS):
-        steps = g.add("Add", g.add("Sub", place.rank, g.const(2.0)), share)
-        later = g.add("Add", place.top, g.add("Mul", steps, g.const(score.penalty)))
-        first = g.add("Equal", place.rank, g.const(1.0))
-        return g.add("Where", first, g.add("Mul", share, place.top), later)
-    mass = place.upto
+        steps = g.add("Add", g.add("Sub", ranks.rank, g.const(2.0)), share)
+        later = g.add("Add", ranks.top, g.add("Mul", steps, g.const(score.penalty)))
+        first = g.add("Equal", ranks.rank, g.const(1.0))
+        return g.add("Where", first, g.add("Mul", share, ranks.top), later)
+    mass = ranks.upto
     if u is not None:
-        own = g.add("Sub", place.upto, place.before)
-        mass = g.add("Add", place.before, g.add("Mul", u, own))
+        weight = g.add("Sub", ranks.upto, ranks.before)
+        mass = g.add("Add", ranks.before, g.add("Mul", u, weight))
     if not isinstance(score, RAPS):
         return mass
-    beyond = g.add("Max", g.const(0.0), g.add("Sub", place.rank, g.const(score.k_reg)))
+    beyond = g.add("Max", g.const(0.0), g.add("Sub", ranks.rank, g.const(score.k_reg)))
     return g.add("Add", mass, g.add("Mul", g.const(score.penalty), beyond))
 
 
@@ -362,10 +362,10 @@ def _grown(g: _Graph, p: str) -> _Place:
 def _intervals(g: _Graph, score: IntervalScore, q: str, columns: int) -> tuple[str, str]:
     """Return both ends."""
     out = g.cast("outputs")
-    q_low, q_high = (g.add("Gather", q, g.const(at, np.int64), axis=1) for at in (0, columns - 1))
+    q_low, q_high = (g.add("Gather", q, g.const(end, np.int64), axis=1) for end in (0, columns - 1))
     low = high = out
     if score.width == 2:
-        low, high = (g.add("Gather", out, g.const(at, np.int64), axis=1) for at in (0, 1))
+        low, high = (g.add("Gather", out, g.const(end, np.int64), axis=1) for end in (0, 1))
     if isinstance(score, NormalizedResidual):
         spread = g.add("Max", high, g.const(score.floor))
         high, q_low, q_high = low, _stretch(g, q_low, spread), _stretch(g, q_high, spread)
@@ -398,6 +398,6 @@ def _next(g: _Graph, op: Literal["Add", "Sub"], x: str) -> str:
 
     References: Rump, Zimmermann, Boldo, Melquiond (2009), BIT 49.
     """
-    found = g.add(op, x, g.add("Mul", g.add("Abs", x), g.const(U * (1 + 2 * U))))
+    neighbour = g.add(op, x, g.add("Mul", g.add("Abs", x), g.const(U * (1 + 2 * U))))
     largest = g.const(sys.float_info.max)
-    return g.add("Where", g.add("Equal", x, g.const(inf)), largest, found)
+    return g.add("Where", g.add("Equal", x, g.const(inf)), largest, neighbour)

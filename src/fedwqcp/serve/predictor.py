@@ -416,9 +416,9 @@ class Predictor(
         """
         new = self.outputs(outputs)
         ids = row_ids(new.values) if self.score_object.randomized and new.ids is None else new.ids
-        found: LabelSets | Intervals
-        found = self._predict(new.values, ids, new.groups, alpha, allow_empty)
-        return found
+        predicted: LabelSets | Intervals
+        predicted = self._predict(new.values, ids, new.groups, alpha, allow_empty)
+        return predicted
 
     def _predict(
         self,
@@ -586,10 +586,10 @@ class Predictor(
     @cached_property
     def score_object(self) -> Score:
         """The score that ``score`` names."""
-        found = scores.get(self.score.name, **self.score.settings)
-        if not isinstance(found, LabelScore | MultiLabel | IntervalScore | Mask):
+        score = scores.get(self.score.name, **self.score.settings)
+        if not isinstance(score, LabelScore | MultiLabel | IntervalScore | Mask):
             raise InputError("is the caller's own: its sets are not made here", field="score")
-        return found
+        return score
 
     @property
     def _call(self) -> str:
@@ -609,7 +609,7 @@ class Predictor(
         low, high = self.score_object.bounds(self.n_classes)
         columns = self.score_object.columns
         widths = {columns} if self.n_classes is None or columns > 1 else {1, self.n_classes}
-        found = {}
+        tables = {}
         for level in self.levels:
             as_alpha(level.alpha)
             if {len(row) for row in level.thresholds} - widths or len(level.thresholds) != (
@@ -621,8 +621,8 @@ class Predictor(
                 raise InputError(
                     f"must lie between {low:g} and {high:g}, or be inf", field="thresholds"
                 )
-            found[level.alpha] = table
-        return found
+            tables[level.alpha] = table
+        return tables
 
     @cached_property
     def _salt(self) -> bytes:
@@ -766,10 +766,10 @@ def bound_to(
         "data_period": data_period,
         "valid_until": valid_until.isoformat() if isinstance(valid_until, date) else valid_until,
     }
-    found = {name: text for name, text in given.items() if text is not None}
-    for name, text in found.items():
+    facts = {name: text for name, text in given.items() if text is not None}
+    for name, text in facts.items():
         check_printable(text, name)
-    return found
+    return facts
 
 
 def _end_of_day(text: str) -> float:
