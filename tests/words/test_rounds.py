@@ -57,5 +57,5 @@ def test_advice_names_method_and_settings() -> None:
 
 
 def test_a_refusal_is_explained_where_its_field_alone_says_little() -> None:
-    assert words.refused("terms")
-    assert words.refused("counts") == ""
+    assert len(words.refusals(["terms", "terms", "counts"], ["a"])) == 2
+    assert words.refusals(["counts"], []) == []

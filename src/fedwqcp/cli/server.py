@@ -131,7 +131,7 @@ def close(
     refused = [str(refusal) for refusal in closed.refusals]
     for file in closed.repeated:
         output.say(f"{file}: this answer was given twice, it is read once")
-    reasons = _refused_for(closed)
+    reasons = words.refusals([refusal.field for refusal in closed.refusals], closed.lost)
     release = closed.release
     useless = [Finding.of("useless", file=out)] if inspection.is_useless(release) else []
     findings = [*useless, *release.findings]
@@ -142,10 +142,8 @@ def close(
     elif not useless:
         output.say(f"closed: send {out} to the agents; {folder.record_file(round)} stays here")
     diagnoses = _diagnoses(release)
-    judged_lines = [
-        f"{of}: {diagnosis}" if of else str(diagnosis) for of, diagnosis in diagnoses.items()
-    ]
-    for line in (str(release), *reasons, *judged_lines):
+    averaging = [f"{of}: {one}" if of else str(one) for of, one in diagnoses.items()]
+    for line in (str(release), *reasons, *averaging):
         output.say(line)
     output.tell(useless)
     advice = advise_on(release) if diagnoses else None
@@ -164,17 +162,6 @@ def close(
         findings=findings,
         advice=advice,
     )
-
-
-def _refused_for(closed: folder.ClosedRound) -> list[str]:
-    """Explain what answers were refused for, a line for each reason; and what can be done."""
-    fields = dict.fromkeys(refusal.field for refusal in closed.refusals)
-    lines = [line for line in map(words.refused, fields) if line]
-    if closed.lost:
-        must = "it must" if len(closed.lost) == 1 else "they must"
-        without = f"the round is closed without {named(closed.lost, 12)}"
-        lines.append(f"{without}: open a new round if {must} count")
-    return lines
 
 
 def _agents(release: Release) -> list[dict[str, object]]:
@@ -268,26 +255,14 @@ def _say(record: Path, result: Audit, output: Output) -> None:
     if release is None or not result.matches:
         output.say(f"{record} does not match: {result.difference}", style="bold red")
         return
-    used, listed = len(release.used), len(release.agents)
-    agents = f"{used} agents" if used == listed else f"{used} of the {listed} agents"
-    given = f"{result.answers} accepted answers of {agents} give the release"
-    if result.sums:
-        given = f"the sums over {agents} give the release"
-    elif not result.answers:
-        given = "its terms alone give the release, no agent sends anything"
-    if result.answers:
-        given += ", all of them signed" if release.round.signed else "; none is signed"
-    output.say(f"matches: round {release.round.id}, {release.round.method.name}, {given}")
+    output.say(words.audited(result))
     status = statuses(release)
     if names := [name for name in release.used if status[name] == "used"]:
         output.say(f"  used: {named(names, 12)}")
     for agent in release.agents:
         if status[agent.name] != "used":
             output.say(f"  {agent.name}: {status[agent.name]} {agent.reason}".rstrip())
-    for what, made in (
-        ("opened", release.round.provenance),
-        ("released", release.provenance),
-    ):
+    for what, made in (("opened", release.round.provenance), ("released", release.provenance)):
         when, by = made.get("created", "at no stated time"), made.get("software", "unknown")
         output.say(f"  {what} {when} with {by}, as the server states")
     if len(release.used) < len(release.agents):

@@ -34,6 +34,7 @@ from fedwqcp.methods import MODULUS, FixedPoint, Summed, Total
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Begin, Question, Round, SharedThresholdWithin
 from fedwqcp.wire.release import AgentRecord
+from fedwqcp.words.rounds import accuracy
 
 Words: TypeAlias = npt.NDArray[np.int64]
 """Whole numbers modulo 2^32."""
@@ -224,7 +225,7 @@ class SecureServer:
         return Release(
             round=self.plan.round,
             guarantee=self.plan.method.guarantee,
-            assumption=f"{self.plan.method.assumption}; {_accuracy(self.sums, margin)}",
+            assumption=f"{self.plan.method.assumption}; {accuracy(self.sums, margin)}",
             rounds=rounds,
             agents=tuple(_record(name) for name in self.plan.round.agents),
             outcomes=outcomes,
@@ -238,13 +239,6 @@ class SecureServer:
 
     def _questions(self) -> tuple[Question | None, ...]:
         return tuple(task.question for task in self._tasks)
-
-
-def _accuracy(sums: int, margin: float) -> str:
-    """Say what masked sums add to a method's assumption."""
-    exact = f"at most {margin:.3g} above it" if margin else "equal to it"
-    source = "one masked sum" if sums == 1 else f"{sums} masked sums"
-    return f"found from {source}: never below the threshold without masks, and {exact}"
 
 
 # Masks. Each pair of agents shares a seed; one adds its mask, the other subtracts it.

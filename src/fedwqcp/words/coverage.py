@@ -40,6 +40,10 @@ AT_THE_SERVER = (
     "The server has no test data. Each agent measures its own coverage, where its data are: "
     "fedwqcp report with --agent and --outputs."
 )
+SIZES = (
+    "How many sets have so many labels, and how many of these hold the true one. Every line "
+    "stands for at least ten people: rarer sizes are merged."
+)
 _INTERVAL = (
     "An interval holds every value that cannot be ruled out for a case at this level. Over many "
     "cases like those of the calibration, {share} should hold the true value.",
@@ -71,6 +75,15 @@ def enough(rate: Any, nominal: float) -> int | None:
     """Return about how many cases of this coverage are on target; None where no number is."""
     room = rate.coverage - least_shown(nominal)
     return ceil(rate.n * ((rate.coverage - rate.low) / room) ** 2) if room > 0 else None
+
+
+def measured(method: str, worst: Any, mean: float | None) -> str:
+    """Say what the sets covered where least, and on average over several agents."""
+    text = f"Sets hold the truth for {worst.coverage:.3f} of {worst.agent}'s test cases"
+    if mean is not None:
+        text = f"Sets of {method} hold the truth for {mean:.3f} on average, "
+        text += f"{worst.coverage:.3f} at {worst.agent}"
+    return f"{text} ({worst.interval}); {worst.nominal:g} was asked for."
 
 
 def rule(word: str, nominal: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil, floor, inf
 from typing import Any
 
@@ -95,6 +95,39 @@ def averaging(diagnosis: Any) -> str:
     return f"{verdict}; every agent covered at least {least:.3f} (95 % confidence)"
 
 
+def accuracy(sums: int, margin: float) -> str:
+    """Say what masked sums add to a method's assumption."""
+    exact = f"at most {margin:.3g} above it" if margin else "equal to it"
+    source = "one masked sum" if sums == 1 else f"{sums} masked sums"
+    return f"found from {source}: never below the threshold without masks, and {exact}"
+
+
+def made(release: Any, agent: str) -> tuple[str, str]:
+    """Say in which round an agent's sets were made, and how much it sent for them."""
+    round, record = release.round, release.record(agent)
+    day = release.provenance.get("created", "").partition("T")[0]
+    sent = f"The agent sent {record.bytes_up:,} bytes and received {record.bytes_down:,}."
+    return (
+        f"Round {round.id}{' of ' if day else ''}{day}: {round.method.name}, score "
+        f"{round.score.name}, {len(round.agents)} agents.",
+        sent if release.rounds else "Nothing was sent: every agent used its own threshold.",
+    )
+
+
+def audited(result: Any) -> str:
+    """Say of a record that matches what gives its release."""
+    release, listed = result.release, len(result.release.agents)
+    agents = f"{len(release.used)}{f' of the {listed}' * (len(release.used) < listed)} agents"
+    source = "its terms alone give the release, no agent sends anything"
+    if result.sums:
+        source = f"the sums over {agents} give the release"
+    elif result.answers:
+        source = f"{result.answers} accepted answers of {agents} give the release"
+    if result.answers:
+        source += ", all of them signed" if release.round.signed else "; none is signed"
+    return f"matches: round {release.round.id}, {release.round.method.name}, {source}"
+
+
 _ADVICE = {
     "own": "Each agent's own calibration points prove its coverage, whatever the others send.",
     "mixture": "It covers patients of all agents together, in proportion to their points.",
@@ -131,6 +164,12 @@ _REFUSED = {
 }
 
 
-def refused(field: str) -> str:
-    """Say more of what an answer was refused for; nothing where its own reason says all."""
-    return f"refused for {field!r}: {_REFUSED[field]}" if field in _REFUSED else ""
+def refusals(fields: Iterable[str], lost: Sequence[str]) -> list[str]:
+    """Say more of what answers were refused for, where their own reasons do not say all."""
+    known = [field for field in dict.fromkeys(fields) if field in _REFUSED]
+    lines = [f"refused for {field!r}: {_REFUSED[field]}" for field in known]
+    if lost:
+        must = "it must" if len(lost) == 1 else "they must"
+        without = f"the round is closed without {named(lost, 12)}"
+        lines.append(f"{without}: open a new round if {must} count")
+    return lines

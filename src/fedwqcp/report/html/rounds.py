@@ -55,7 +55,7 @@ from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
 from fedwqcp.words import counted, name_list, sentence
 from fedwqcp.words import coverage as words
 from fedwqcp.words.findings import lines as told
-from fedwqcp.words.rounds import percent
+from fedwqcp.words.rounds import made, percent
 
 LINES = 50
 """Lines about classes or groups, at most: those that are covered least."""
@@ -123,12 +123,8 @@ _JUDGED: tuple[tuple[str, Tone], ...] = (
 def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
     """Judge a method by the coverages that were measured at its agents."""
     worst, several = min(agents, key=lambda one: one.coverage), len(agents) > 1
-    mean = f"{fmean(one.coverage for one in agents):.3f} on average, " if several else ""
-    where = f"at {worst.agent}" if several else f"of {worst.agent}'s test cases"
-    sets = f"Sets of {method}" if several else "Sets"
-    text = f"{sets} hold the truth for {mean}{worst.coverage:.3f} {where} "
-    text += f"({worst.interval}); {worst.nominal:g} was asked for."
-    verdict = ViewVerdict("good", "On target", text)
+    mean = fmean(one.coverage for one in agents) if several else None
+    verdict = ViewVerdict("good", "On target", words.measured(method, worst, mean))
     for word, tone in _JUDGED:
         names = [one.agent for one in agents if one.judged[1] == word]
         if not names:
@@ -422,18 +418,10 @@ def _case(release: Release, agent: str, test: Outputs, again: Outputs | None = N
 def _own_view(case: _Case) -> View:
     """Return what an agent knows at one level: coverage on its own labelled test points."""
     verdict, sections = _coverage_sections([case])
-    round, record = case.release.round, case.release.record(case.agent)
-    method, _, *assumed = round.method.name, *promise(case.predictor, case.agent)
-    day = case.release.provenance.get("created", "").partition("T")[0]
-    made = (
-        f"Round {round.id}{' of ' if day else ''}{day}: {method}, score {round.score.name}, "
-        f"{len(round.agents)} agents."
-    )
-    sent = f"The agent sent {record.bytes_up:,} bytes and received {record.bytes_down:,}."
-    if not case.release.rounds:
-        sent = "Nothing was sent: every agent used its own threshold."
-    lines = [made, *map(sentence, assumed), sent]
-    sections.append(Section("exchanged", "How the sets were made", "", [Text(lines)]))
+    method, (_, *assumed) = case.release.round.method.name, promise(case.predictor, case.agent)
+    where, sent = made(case.release, case.agent)
+    text = Text([where, *map(sentence, assumed), sent])
+    sections.append(Section("exchanged", "How the sets were made", "", [text]))
     return View(f"alpha = {case.alpha:g}", [case.agent], method, {method: verdict}, sections)
 
 
@@ -561,12 +549,8 @@ def _sizes_section(cases: Sequence[_Case]) -> list[Section]:
             ends = f"{rate.low:.3f} to {rate.high:.3f}"
             rows.append([case.agent if several else "", size, *cells, ends])
     columns = ("agent", "labels", "of 100 cases", "test cases", "right", "exact 95 % interval")
-    lead = (
-        "How many sets have so many labels, and how many of these hold the true one. Every line "
-        "stands for at least ten people: rarer sizes are merged."
-    )
     table = Table("sizes", "", columns, rows, 0 if several else None).filled()
-    return [Section("sizes", "Labels in a set", lead, [table])]
+    return [Section("sizes", "Labels in a set", words.SIZES, [table])]
 
 
 def _parts_section(cases: Sequence[_Case], parts: Sequence[Sequence[Coverage]]) -> list[Section]:
