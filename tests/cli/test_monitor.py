@@ -78,7 +78,11 @@ def test_a_predictor_by_group_has_its_groups_watched_and_reported(tmp_path, monk
 def test_the_classes_of_a_predictor_keep_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cal = fw.Outputs(np.tile([0.7, 0.3], (60, 1)), [0] * 60)
-    release = fw.calibrate({"a": cal, "b": cal}, alpha=0.1, score="lac", classes=("nevus", "wart"))
+    terms = {"alpha": 0.1, "score": "lac", "classes": ("nevus", "wart")}
+    fw.calibrate({"a": cal, "b": cal}, **terms).predictor("a").save("shared.json")
+    monitor("open", "shared-m.json", "--predictor", "shared.json")  # promises nothing by class
+    assert list(streams("shared-m.json")) == [("a", None)]
+    release = fw.calibrate({"a": cal, "b": cal}, **terms, by="label")
     for agent in "ab":
         release.predictor(agent).save(f"{agent}.json")
     monitor("open", "m.json", "--predictor", "a.json", "--predictor", "b.json")

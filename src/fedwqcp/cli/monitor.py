@@ -26,7 +26,6 @@ from fedwqcp.monitor import (
 )
 from fedwqcp.monitor.state import record_of
 from fedwqcp.monitor.tables import batch_row, gravest, standing_row
-from fedwqcp.scores import LabelScore
 from fedwqcp.serve import parse
 from fedwqcp.words import monitor as words
 
@@ -108,9 +107,9 @@ def open_state(
                 field="--predictor",
             )
         (alpha,) = promised
-        several = isinstance(first.score_object, LabelScore)
         groups = first.groups
-        classes = classes or (first.n_classes or 0 if several and not groups else 0)
+        if first.by == "label":  # else nothing is promised within a class
+            classes = first.n_classes or 0
         names = first.classes if len(first.classes) == classes else ()
     if not agent or alpha is None:
         raise InputError("must be given, or --predictor", field="--agent and --alpha")

@@ -97,10 +97,10 @@ def _too_much(what: str) -> DisclosureError:
             "choose settings that reveal less (SECURITY.md has a table), or, if this site may, "
             "widen its limit with "
             "limit=DisclosureLimit(share, min_class), or lift it with allow_samples=True",
-            "ask the server for a method or --setting that reveals less (SECURITY.md has a table), "
-            "or, if this site may, widen its limit with --max-share and --min-class or lift it "
-            "with --allow-samples; only if no answer from these data ever left this site, `agent "
-            "ledger OUTPUTS --renew` counts anew",
+            "only if no answer from these data ever left this site, `fedwqcp agent ledger OUTPUTS "
+            "--renew` counts anew; else ask the server for a method or --setting that reveals less "
+            "(SECURITY.md has a table), or, if this site may, widen its limit with --max-share and "
+            "--min-class or lift it with --allow-samples",
         ),
     )
 

@@ -41,7 +41,7 @@ _MEANING = re.compile(r"id|label|y|group(:.+)?|prediction|sigma|lower|upper|[pzx
 
 _MEANT = {
     "id": re.compile(
-        r"ids?|(patient|row|case|subject|person|record|study)[ _-]?ids?|pid|mrn|patient|subject",
+        r"ids?|\w+[ _-]ids?|(patient|row|case|customer|client|subject|person|study)(ids?)?|pid|mrn",
         re.I,
     ),
     "label": re.compile(

@@ -94,7 +94,7 @@ def next_steps(standings: Sequence[Any], file: str) -> list[str]:
     steps = [recalibrate(agent, file) for agent in dict.fromkeys(map(_AGENT, alarms))]
     by_agent = groupby((one for one in alarms if one.label is not None), _AGENT)
     if dropped := "; ".join(f"{a}: {name_list(one.name for one in of)}" for a, of in by_agent):
-        steps.append(f"where single classes or groups dropped ({dropped}), calibrate by these")
+        steps.append(f"most has dropped: {dropped}; those without an alarm may have dropped too")
     if alarms:
         steps.append("check what changed about then: a device, the patients, the model")
     changed = [one for one in standings if one.label is None and one.inputs == "alarm"]
