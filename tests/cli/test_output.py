@@ -172,9 +172,11 @@ def test_a_site_sees_what_it_told_and_what_waits(tmp_path):
     facts = call_json("agent", "ledger", tmp_path / "cal.npz")
     assert facts["accounts"] == [{"of": "everybody", "people": 30, "told": 1, "left": 5}]
     assert not call_json("agent", "ledger", tmp_path / "cal.npz.ledger", "--renew")["accounts"]
-    with pytest.raises(InputError):
-        call("agent", "ledger", tmp_path / "other.ledger")
     assert call_json("agent", "folder", tmp_path / "site")["new"]
+    (tmp_path / "site" / "ledger").mkdir()
+    for command, path in (("ledger", "other.ledger"), ("ledger", "site"), ("approve", "none")):
+        with pytest.raises(InputError):  # "nothing" of the wrong folder would be false comfort
+            call("agent", command, tmp_path / path)
     assert call_json("agent", "approve", tmp_path / "site")["waiting"] == []
 
 

@@ -221,8 +221,10 @@ def ledger(
     """Show how many people's scores were sent, and how many may be."""
     if is_file(folder):
         folder = _beside(folder, ".ledger")
-    elif not exists(folder):
-        raise InputError(f"{folder}: there is no such ledger, and no such file of outputs")
+    elif not exists(folder) or exists(folder / "ledger"):
+        raise InputError(
+            f"{folder} must be a file of outputs, or the folder ledger/DATA-SET of a site"
+        )
     output, kept, limit = Output(as_json), DisclosureLedger(folder), DisclosureLimit(max_share)
     if renew:
         kept.renew()
@@ -238,7 +240,7 @@ def ledger(
             "may be sent"
         )
     if not rows:
-        output.say("no score was sent")
+        output.say("no score was sent by files; over an engine see FOLDER/ledger/DATA-SET")
     output.done(ledger=folder, accounts=rows)
 
 
@@ -263,6 +265,8 @@ def approve(
             f"{name} waits: {asked}, score {score}, alpha {levels}, by {terms.by or 'nothing'}, "
             f"{len(terms.agents)} agents; all its terms: {folder / 'waiting' / name}.json"
         )
+    if not waiting:
+        output.say("no round waits")
     output.done(approved=round, waiting=list(waiting))
 
 

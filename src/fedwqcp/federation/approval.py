@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from fedwqcp._io import exists, in_folder, make_folder, move, read, write_atomic
+from fedwqcp._io import exists, in_folder, is_folder, make_folder, move, read, write_atomic
 from fedwqcp.errors import InputError
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Round
@@ -40,6 +40,8 @@ def is_approved(folder: Path, kept: Path, round: Round, terms: bytes) -> bool:
 
 def waiting_rounds(folder: Path) -> dict[str, Round]:
     """Return the rounds that wait, by name."""
+    if not is_folder(folder):
+        raise InputError(f"{folder} must be the folder of a site over an engine: there is none")
     return {path.stem: _read(path) for path in in_folder(folder / "waiting", "*.json")}
 
 

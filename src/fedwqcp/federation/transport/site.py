@@ -210,7 +210,8 @@ class Site:
         if kept is None or self.folder is None:
             raise InputError("must be named where rounds wait for approval", field="folder")
         if not is_approved(self.folder, kept, round, terms):
-            raise RefusedError("approval")
+            waits = InputError(f"the round waits: fedwqcp agent approve {self.folder} lists it")
+            raise RefusedError("approval") from waits
 
     def previous_answer(self, round: Round, terms: bytes, name: str) -> bytes | None:
         """Return what was answered before (``step-0``, ``step-1``, ..., ``ready``).
