@@ -148,33 +148,33 @@ def told(plan: Plan, cal: Calibration, steps: int) -> list[Told]:
     samples: dict[_Key, tuple[Calibration, int]] = {}
     ranks, once, added = dict[_Key, set[int]](), Counter[_Key](), Counter[_Key]()
     for task in plan.tasks:
-        own = part_of(plan.round, cal.column(task.column), task.group)
+        part = part_of(plan.round, cal.column(task.column), task.group)
         same = Counter[_Key]()
-        for found in plan.method.reveals(own, task.alpha, steps=steps):
-            key = (task.column, task.group, found.part)
-            samples[key] = own, found.size
-            if found.ranks:
-                ranks.setdefault(key, set()).update(found.ranks)
+        for disclosure in plan.method.reveals(part, task.alpha, steps=steps):
+            key = (task.column, task.group, disclosure.part)
+            samples[key] = part, disclosure.size
+            if disclosure.ranks:
+                ranks.setdefault(key, set()).update(disclosure.ranks)
             else:
-                (added if found.each_level else same)[key] += found.scores
+                (added if disclosure.each_level else same)[key] += disclosure.scores
         once |= same  # the larger of each
     parts = []
-    for key, (own, size) in samples.items():
+    for key, (part, size) in samples.items():
         by_rank = frozenset(ranks.get(key, ()))
         count = min(size - len(by_rank), once[key] + added[key])
         accounts = _accounts(plan, cal, *key[1:], size)
-        parts.append(Told(accounts, _sample(plan, own), by_rank, count))
+        parts.append(Told(accounts, _sample(plan, part), by_rank, count))
     return parts
 
 
-def _sample(plan: Plan, own: Calibration) -> str:
+def _sample(plan: Plan, part: Calibration) -> str:
     """Return by what the same scores are known again: their digest, and how they were made.
 
     Scores that two settings leave equal count twice: what is free would tell that they are equal,
     such as that nobody's label ranks beyond ``k_reg``.
     """
     key = plan.round.key if plan.score.randomized else ""
-    return sha256(f"{plan.round.score} {key} {own.digest()}".encode()).hexdigest()
+    return sha256(f"{plan.round.score} {key} {part.digest()}".encode()).hexdigest()
 
 
 def _accounts(
@@ -186,18 +186,18 @@ def _accounts(
     sample of no class that is smaller than the whole is of its small classes together.
     """
 
-    def _class(at: int) -> str:
-        return f"class {cal.classes[at] if cal.classes else at}"
+    def _class(label: int) -> str:
+        return f"class {cal.classes[label] if cal.classes else label}"
 
-    round, found, whole, own = plan.round, dict[str, int](), "", ""
+    round, sizes, whole, name = plan.round, dict[str, int](), "", ""
     if group is not None:
         whole = _class(group) if round.by == "label" else f"group {round.groups[group]}"
     n = cal.n if group is None else part_of(round, cal, group).n
     if part is not None or size < n:
-        own = "small classes" if part is None else _class(part)
-        found[f"{own} of {whole}" if whole else own] = size
+        name = "small classes" if part is None else _class(part)
+        sizes[f"{name} of {whole}" if whole else name] = size
     if part is not None and whole and cal.labels is not None:
-        found[own] = cal.part(label=part).n
+        sizes[name] = cal.part(label=part).n
     if group is not None:
-        found[whole] = n
-    return {**found, EVERYBODY: cal.n}
+        sizes[whole] = n
+    return {**sizes, EVERYBODY: cal.n}
