@@ -333,8 +333,8 @@ def predictor(
     write_atomic(out, resolved.encoded())
     output = Output(as_json)
     output.say(
-        f"{out}: a threshold in it may be the score of one person: it "
-        "stays where calibration data may be"
+        f"{out}: written. Keep it as private as the calibration data: a threshold may be one "
+        "person's score"
     )
     output.tell(findings)
     for line in () if new_site else promise(resolved, who, level):

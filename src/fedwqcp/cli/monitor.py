@@ -210,7 +210,7 @@ def recalibrated(
         for name in agent:
             monitor.recalibrated(name, calibrated_on=points.get(name))
     output = Output(as_json)
-    output.say(f"{', '.join(agent)}: monitored again, from the first row")
+    output.say(f"{', '.join(agent)}: earlier rows no longer count")
     output.done(state=state, agents=agent)
 
 
@@ -276,7 +276,7 @@ def _batch_table(monitor: Monitor, agent: str) -> Iterator[str]:
     """Show the latest batches of an agent, then all its rows since the calibration."""
     whole, batches = monitor.standings(agent)[0], monitor.sites[agent].batches[-BATCHES:]
     yield f"{agent}: alarms when coverage falls below {whole.floor:.3f}"
-    yield "A batch has its exact interval, all rows have one that holds at every look."
+    yield "The interval of all rows holds however often you look; that of a batch is its own."
     rows = [*map(batch_row, batches), {**_row(whole), "batch": "all rows"}]
     yield from _lines_of(rows, "batch", "mean size")
 
