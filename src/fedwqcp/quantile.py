@@ -99,7 +99,7 @@ def least_sample(alpha: float) -> int:
     >>> least_sample(0.1), least_sample(0.05)
     (9, 19)
     """
-    return ceil(1 / ((1 - exact_level(alpha)) or alpha)) - 1
+    return ceil(1 / Fraction((1 - exact_level(alpha)) or alpha)) - 1
 
 
 def conformal_quantile(

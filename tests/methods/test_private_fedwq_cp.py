@@ -147,3 +147,10 @@ def test_what_averaging_private_thresholds_gives():
             <= ended(PrivateFedWQCP(), summaries(*zip(drawn, sizes, strict=True))).value
         )
     assert stats.binom.cdf(hits, trials, 0.9) > 1e-6
+
+
+@pytest.mark.parametrize("size_epsilon", [0.0, 1.0])
+def test_a_level_that_no_sample_reaches_has_no_finite_threshold(size_epsilon):
+    method = PrivateFedWQCP(epsilon=2.5, size_epsilon=size_epsilon)
+    release = fw.calibrate({"a": np.full(50, 0.5)}, alpha=5e-324, method=method, rng=0)
+    assert release.threshold("a") == np.inf

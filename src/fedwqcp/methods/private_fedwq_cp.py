@@ -151,7 +151,8 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
         if alpha > 0.5:
             raise InputError(f"alpha must be at most 0.5 for private-fedwq-cp, got {alpha:g}")
         edges = edges_of(self.bins, self.bounds)
-        failure, n, least = self.gamma * alpha, cal.n, cal.n
+        failure = max(self.gamma * alpha, 1e-300)  # no n reaches such a level; 0 has no logarithm
+        n = least = cal.n
         if self.size_epsilon:
             failure /= 2  # the size may be overstated with the other half
             n = noised_size(cal.n, self.size_epsilon, rng)
