@@ -89,9 +89,12 @@ def test_a_default_site_answers_auto_at_two_levels_and_then_fedwq_cp(tmp_path, n
 def test_a_site_answers_the_default_again_when_others_join_or_leave(tmp_path):
     rng = np.random.default_rng(3)
     outputs = Outputs(rng.dirichlet([2, 3], size=76), rng.integers(0, 2, 76), ids=np.arange(76))
+    accounts = []
     for others in ("b", "bc", "bcd", "e"):
         round = new_round(("a", *others), "auto", "aps", (0.1,), n_classes=2)
         ask(tmp_path, round, calibration_of(round, outputs))
+        accounts.append(told(tmp_path))
+    assert accounts == accounts[:1] * 4  # the same scores again cost nothing
 
 
 def test_new_rows_raise_the_size_and_not_what_was_given(tmp_path):

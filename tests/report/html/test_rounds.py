@@ -87,9 +87,7 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     )
     said = words(rounds, rounds / "release.json", options)
     assert re.search(r"truth for 0\.\d{3}", said)
-    assert "aps" not in said[: said.index("What to do next")]
-    assert "What to do next" in said
-    assert "calibration cases 300" in said
+    assert "aps" not in said[: said.index("calibration cases 300")]
     assert "patient" not in said
     assert any(rule(word, 0.9) in said for word in ("too low", "watch", "on target"))
 
