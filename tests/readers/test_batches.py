@@ -182,6 +182,13 @@ def test_an_interrupted_reader_goes_on_where_it_was(tmp_path):
     assert not (tmp_path / "kept").exists()
 
 
+def test_progress_is_logged(tmp_path, caplog):
+    source = fw.OutputBatches(parquet(tmp_path / "cal.parquet"))
+    with caplog.at_level("INFO", "fedwqcp"):
+        fw.calibrate({"here": source}, alpha=0.1)
+    assert [line.count("900") for line in caplog.messages] == [1, 1]
+
+
 def test_a_reader_killed_while_it_writes_repeats_no_row(tmp_path, monkeypatch):
     source, write, calls = fw.OutputBatches(parquet(tmp_path / "cal.parquet")), _stored.to_json, []
 

@@ -47,6 +47,7 @@ from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.messages import Round, unknown_agent
+from fedwqcp.words import rounds as words
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -201,8 +202,7 @@ def _in_batches(
     """Score a large source, and say on the error stream how far it is."""
 
     def _progress(rows: int, of: int | None) -> None:
-        whole = "" if of is None else f" of {of:,}"
-        typer.echo(f"{rows:,}{whole} rows scored", err=True)
+        typer.echo(words.progress(rows, of), err=True)
 
     return calibration_in_batches(round, source, kept, _progress)
 

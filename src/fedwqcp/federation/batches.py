@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
@@ -23,11 +24,17 @@ from fedwqcp.readers.batches import OutputBatches
 from fedwqcp.scores import LabelScore, text_ids, uniforms
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Round
+from fedwqcp.words import rounds as words
 
 Progress = Callable[[int, int | None], None]
 """Is told how many rows are scored, and how many there are if that is known."""
 _MOST_IDS = 2**18
 """Ids that are compared with those of other batches: those of the smallest hashes."""
+
+
+def log_progress(rows: int, of: int | None) -> None:
+    """Log how far a reader is, at level INFO."""
+    logging.getLogger("fedwqcp").info(words.progress(rows, of))
 
 
 @contextmanager
@@ -36,7 +43,7 @@ def stored_calibration(
     scored: Callable[[Outputs], Calibration],
     folder: Path,
     terms: str,
-    progress: Progress | None = None,
+    progress: Progress = log_progress,
 ) -> Iterator[StoredCalibration]:
     """Score every batch, and keep the scores in a folder as long as they are used.
 
@@ -46,7 +53,7 @@ def stored_calibration(
     digest = sha256(f"{__version__} {terms} {version}".encode()).hexdigest()
     with ScoreStore(folder, digest) as store:
         ids = _Ids(store.state.ids)
-        if progress is not None and store.state.rows:
+        if store.state.rows:
             progress(store.state.rows, source.rows)
         for first, outputs in source.batches(store.state.rows):
             try:
@@ -63,13 +70,12 @@ def stored_calibration(
             if store.full:
                 store.state.ids = ids.kept()
                 store.write()
-                if progress is not None:
-                    progress(store.state.rows, source.rows)
+                progress(store.state.rows, source.rows)
         yield store.calibration()
 
 
 def calibration_in_batches(
-    round: Round, source: OutputBatches, folder: Path, progress: Progress | None = None
+    round: Round, source: OutputBatches, folder: Path, progress: Progress = log_progress
 ) -> AbstractContextManager[StoredCalibration]:
     """Score an agent's calibration points with the round's score, batch by batch."""
     scored = calibration_from_scores if source.scores else calibration_of

@@ -102,6 +102,11 @@ def accuracy(sums: int, margin: float) -> str:
     return f"found from {source}: never below the threshold without masks, and {exact}"
 
 
+def progress(rows: int, of: int | None) -> str:
+    """Say how many rows of a large source are scored."""
+    return f"{rows:,}{'' if of is None else f' of {of:,}'} rows scored"
+
+
 def made(release: Any, agent: str) -> tuple[str, str]:
     """Say in which round an agent's sets were made, and how much it sent for them."""
     round, record = release.round, release.record(agent)
