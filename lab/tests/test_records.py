@@ -89,7 +89,7 @@ def test_tables_and_figures_are_what_the_records_give(tmp_path):
 def test_the_figure_of_scale_is_what_its_records_give(tmp_path):
     pytest.importorskip("matplotlib")
     records = stress.journal_of(RESULTS / "scale").read()
-    scale_study.draw_scale([r for r in records if r.preset == own.MAIN], tmp_path / "s", [".svg"])
+    scale_study.draw_scale([r for r in records if r.preset == own.MAIN], tmp_path / "s")
     same_figure(tmp_path / "s.svg", RESULTS / "scale" / "scale.svg")
 
 

@@ -26,7 +26,6 @@ from rich.text import Text
 from fedwqcp.cli import AsJson, Output, with_help
 from fedwqcp.cli import run as run_app
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp_lab import figures, html_page
 from fedwqcp_lab.comparison import cells
 from fedwqcp_lab.datasets import catalog
 from fedwqcp_lab.datasets import files as dataset_files
@@ -119,10 +118,9 @@ def reproduce(
     options = RunOptions(out=out, data=data, outputs=outputs, device=device, jobs=jobs)
     experiment = _narrowed(experiment, datasets, seeds)
     _watched(partial(run, experiment, options, resume=resume), output)
-    files, results = write(out, out / "tables"), read_results(out)
-    found = cells(results)
-    ascii_only = output.console.options.ascii_only
-    for table in terminal_tables(found, 1 - results[0].alpha, ascii=ascii_only):
+    files = write(out, out / "tables")
+    found = cells(read_results(out))
+    for table in terminal_tables(found):
         output.show(table)
     if (rows := verdict_rows(found))[1:]:
         output.show(terminal_table("beside the published figures", rows))
@@ -298,38 +296,6 @@ def tables(
             output.show(terminal_table(title, rows))
             facts[fact] = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
     _written(files, output, **facts)
-
-
-@app.command()
-def figure(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(figures.FIGURES)}.")],
-    source: Annotated[Path, typer.Argument(help="Folder of a benchmark or a study.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="The figure; it ends in .pdf, .svg or .png.")
-    ],
-    preset: Annotated[
-        str | None,
-        typer.Option(help="Which settings, where there are several: by default the first."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Draw one figure for a paper; the same records give the same bytes."""
-    _written([figures.draw(name, source, out, preset)], Output(as_json))
-
-
-@app.command()
-def report(
-    results: Annotated[Path, typer.Argument(help="Folder with records.jsonl.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
-    dataset: Annotated[list[str] | None, typer.Option(help="Only this one; once for each.")] = None,
-    preset: Annotated[
-        list[str] | None, typer.Option(help="Only these settings; once for each.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write a benchmark as one HTML page that loads nothing."""
-    page = html_page.write(results, out, tuple(dataset or ()), tuple(preset or ()))
-    _written([page], Output(as_json))
 
 
 def _written(files: Sequence[Path], output: Output, **facts: object) -> None:

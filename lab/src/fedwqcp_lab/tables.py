@@ -31,7 +31,6 @@ from fedwqcp_lab.comparison import (
 )
 from fedwqcp_lab.figures import draw_ablation, draw_partition
 from fedwqcp_lab.results import AgentPartition, Journal, make_out, read_results
-from fedwqcp_lab.terminal import scale
 
 COLUMNS = (
     "preset",
@@ -222,44 +221,26 @@ def verdict_rows(found: Iterable[TableCell]) -> list[list[str]]:
     return rows
 
 
-def terminal_tables(
-    found: Sequence[TableCell], nominal: float, *, ascii: bool = False
-) -> tuple[Table, ...]:
+def terminal_tables(found: Sequence[TableCell]) -> tuple[Table, ...]:
     """Return one table for each preset and dataset."""
-    rows = method_summaries(found)
-    made = []
-    for preset, dataset in dict.fromkeys((row.preset, row.dataset) for row in rows):
-        own = [row for row in rows if (row.preset, row.dataset) == (preset, dataset)]
-        ends = (end for r in own for end in (r.coverage - r.half, r.coverage + r.half, r.worst))
-        bars = scale((min(1.0, max(0.0, end)) for end in ends), nominal, ascii=ascii)
-        title = escape(f"{dataset}, preset {preset}, {own[0].seeds} seeds")  # "[subset]" must stay
-        table = Table(
-            title=title,
-            title_justify="left",
-            caption=f"coverage: median over seeds ± {INTERVAL}",
-            caption_justify="left",
-        )
-        table.add_column("method", overflow="fold")
-        for name in ("coverage", "worst agent", "size"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column(f"coverage, {bars.left:g} to {bars.right:g}", no_wrap=True)
+    summaries = method_summaries(found)
+    tables = []
+    for preset, dataset in dict.fromkeys((row.preset, row.dataset) for row in summaries):
+        own = [row for row in summaries if (row.preset, row.dataset) == (preset, dataset)]
+        title = f"{dataset}, preset {preset}: medians over {own[0].seeds} seeds ± {INTERVAL}"
+        rows = [["method", "coverage", "worst agent", "size"]]
         for row in own:
-            bar = bars.bar(row.coverage - row.half, row.coverage, row.coverage + row.half)
-            table.add_row(
-                row.method,
-                f"{row.coverage:.3f} ± {row.half:.3f}",
-                f"{row.worst_agent} {row.worst:.3f}",
-                number(row.size, 2),
-                Text(bar, no_wrap=True),
-            )
-        made.append(table)
-    return tuple(made)
+            coverage = f"{row.coverage:.3f} ± {row.half:.3f}"
+            worst = f"{row.worst_agent} {row.worst:.3f}"
+            rows.append([row.method, coverage, worst, number(row.size, 2)])
+        tables.append(terminal_table(title, rows))
+    return tuple(tables)
 
 
 def terminal_table(title: str, rows: Sequence[Sequence[str]]) -> Table:
     """Return rows, of which the first is the head, as a table for the terminal."""
     head, *body = rows
-    table = Table(*head, title=title, title_justify="left")
+    table = Table(*head, title=escape(title), title_justify="left")
     for row in body:
         table.add_row(*map(Text, row))  # as it is: "[subset]" must stay
     return table

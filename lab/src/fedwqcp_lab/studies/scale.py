@@ -310,9 +310,7 @@ def write_tables(records: Sequence[StressResult], out: Path) -> tuple[Path, ...]
     return out / "scale.md", *draw_scale(own, out / "scale")
 
 
-def draw_scale(
-    records: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
-) -> tuple[Path, ...]:
+def draw_scale(records: Sequence[StressResult], stem: Path) -> tuple[Path, ...]:
     """Draw the worst agent's coverage of its own distribution against every factor.
 
     Medians over seeds, averaged over the datasets that have every value of the factor.
@@ -350,7 +348,7 @@ def draw_scale(
         panels[0].set_ylabel("coverage of the worst agent")
         handles, shown = panels[0].get_legend_handles_labels()
         figure.legend(handles, shown, loc="outside upper center", ncols=4, frameon=False)
-        return save_all(figure, stem, endings)
+        return save_all(figure, stem, (".svg", ".png"))
 
 
 def _coverage_rows(cells: MedianRecords) -> Iterator[list[str]]:

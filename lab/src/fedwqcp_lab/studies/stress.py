@@ -418,9 +418,7 @@ def write_figures(records: Sequence[StressResult], out: Path) -> tuple[Path, ...
     return tuple(files)
 
 
-def draw_stress(
-    records: Sequence[StressResult], stem: Path, endings: Sequence[str] = (".svg", ".png")
-) -> tuple[Path, ...]:
+def draw_stress(records: Sequence[StressResult], stem: Path) -> tuple[Path, ...]:
     """Draw what the worst agent's coverage lacks, against every factor, for each dataset."""
     datasets = list(dict.fromkeys(record.dataset for record in records))
     factors = [name for name in FACTORS if any(record.factor == name for record in records)]
@@ -440,7 +438,7 @@ def draw_stress(
         figure.legend(
             handles, names, loc="outside upper center", ncols=ceil(len(names) / 2), frameon=False
         )
-        return save_all(figure, stem, endings)
+        return save_all(figure, stem, (".svg", ".png"))
 
 
 def _pending(
