@@ -131,11 +131,6 @@ def calibrate(
     >>> release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]])[1]
     (0, 1)
     """
-    if not isinstance(agents, Mapping):
-        raise InputError(
-            f"agents must map names to scores or Outputs, such as {{'a': [0.1, 0.2]}}, got "
-            f"{type(agents).__name__}"
-        )
     check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
     chosen = methods.get(method) if isinstance(method, str) else method  # before any data are read
@@ -160,7 +155,7 @@ def calibrate(
         )
         keep_findings(release, findings := tuple(findings_of(release, agents, cals)))
     warn_of(f for f in findings if f.code not in ("no-points", "too-few-points"))
-    if not isinstance(release.score, Custom):  # of which nothing is measured here
+    if score is not None and not isinstance(score, Custom):  # of which nothing is measured here
         given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
         whole = {n: d for n, d in given.items() if not isinstance(d, StoredCalibration)}
         keep_fingerprints(release, whole)
@@ -213,11 +208,6 @@ def federated_quantile(
     >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, [0.1, 0.9], secure=True)
     array([ 1., 10.])
     """
-    if not isinstance(values, Mapping):
-        raise InputError(
-            f"values must map names to values, such as {{'a': [0.1, 0.2]}}, got "
-            f"{type(values).__name__}"
-        )
     check_names(tuple(values))
     several = as_array(q, "q").ndim > 0
     levels = np.ravel(q).tolist()

@@ -49,7 +49,8 @@ def agreement_of(outputs: Outputs, cal: Calibration) -> dict[str, list[int]]:
     labels = cal.labels
     if labels is None or not cal.n or cal.n != len(outputs.values) or outputs.values.ndim < 2:
         return {}
-    return agreement(outputs.in_classes(cal.classes).values, labels)  # a table has its own order
+    in_order = outputs.in_classes(cal.classes) if outputs.by_name else outputs
+    return agreement(in_order.values, labels)
 
 
 def of_data(agent: str | None, outputs: Outputs | None, cal: Calibration) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -91,18 +91,82 @@ class Plan:
             method = replace(method, max_groups=round.max_groups)  # type: ignore[type-var]  # a dataclass
         if score.losses and (stand_in := method.traits.for_losses) is not None:
             method = stand_in()
-        _check_choices(round, method, score)
-        groups = range(len(round.group_names)) or (None,)
-        count = len(round.alphas) * len(groups) * score.columns
-        check_tasks(count)
-        _check_traits(round, method, score, count)
-        tasks = tuple(
-            Task(alpha / score.columns, column, group)
+        groups, columns = range(len(round.group_names)) or (None,), score.columns
+        check_tasks(len(round.alphas) * len(groups) * columns)
+        tasks = tuple([
+            Task(alpha / columns, column, group)
             for alpha in round.alphas
             for group in groups
-            for column in range(score.columns)
-        )
-        return cls(round, method, score, tasks)
+            for column in range(columns)
+        ])  # fmt: skip
+        plan = cls(round, method, score, tasks)
+        plan._check_choices()
+        plan._check_traits()
+        return plan
+
+    def _check_choices(self) -> None:
+        """Refuse a rule, groups or a method that do not fit the score."""
+        round, score, traits = self.round, self.score, self.traits
+        labels = isinstance(score, LabelScore)
+        without = f"sets of labels, which score {round.score.name!r} does not make"
+        if isinstance(score, LabelScore):
+            score.check_rule(round.rule)  # type: ignore[arg-type]  # or refuses it
+        elif round.rule != "leq":
+            raise InputError(f"rule {round.rule!r} is for {without}: leave the rule out")
+        if round.classes and isinstance(score, IntervalScore):
+            raise InputError(
+                f"must be left out: names of classes are for {without}", field="classes"
+            )
+        if traits.per_label and isinstance(score, IntervalScore):
+            raise InputError(f"method {round.method.name!r} is for {without}")
+        wanted = None if traits.corrects_shift_of == "features" else round.n_classes
+        if not isinstance(round.target, str) and wanted not in (None, len(round.target)):
+            raise InputError(
+                f"must hold {wanted} numbers, one for each of the {traits.corrects_shift_of}, got "
+                f"{len(round.target)}",
+                field="target",
+            )
+        scores_alone = isinstance(score, Custom) and score.columns == 1  # its sets may be of labels
+        if round.by == "label" and not (labels or scores_alone):
+            raise InputError(
+                f"'label' is for {without}; use by='group', with groups that are known before y is",
+                field="by",
+            )
+        if score.losses and not traits.controls_risk:
+            raise InputError(
+                f"score {round.score.name!r} is for methods that control a risk, such as "
+                f"'fed-crc'; {round.method.name!r} does not"
+            )
+
+    def _check_traits(self) -> None:
+        """Refuse a range of scores, a number of thresholds or a target that a method refuses."""
+        traits, method, (low, high) = self.traits, self.round.method.name, self.bounds
+        stated, takes, most = traits.stated_range, traits.score_range, traits.most_thresholds
+        if not isinstance(self.score, Custom):  # a caller's own have no range
+            if takes is not None and not takes[0] <= low <= high <= takes[1] + 0.01:  # float32
+                raise OutOfRangeError(
+                    f"{method} takes scores from {takes[0]:g} to {takes[1]:g}, such as those of "
+                    f"lac or aps; {self.round.score.name} goes from {low:g} to {high:g}",
+                    field="score",
+                )
+            if stated is not None and not stated[0] <= low <= high <= stated[1]:
+                raise OutOfRangeError(
+                    f"must be stated for scores from {low:g} to {high:g}, chosen without looking "
+                    "at the data: bounds=(0, 50)",
+                    field="bounds",
+                )
+        if (better := traits.dominated_by) is not None:
+            raise InputError(
+                f"{method} with these settings and this target is never better than {better}, "
+                f"which assumes less: use {better}",
+                field="method",
+            )
+        if most is not None and len(self.tasks) > most:
+            raise InputError(
+                f"{method} with these settings takes at most {most} thresholds, got "
+                f"{len(self.tasks)}",
+                field="method",
+            )
 
     @cached_property
     def traits(self) -> Traits:
@@ -117,13 +181,24 @@ class Plan:
     @property
     def assumption(self) -> str:
         """What the method's guarantee rests on, in each group where there are groups."""
-        assumed, by = self.method.assumption, self.round.by
-        if by is not None:
-            assumed = f"within each {by}, {assumed}"
-            if self.round.max_groups > 1:
-                assumed += "; a point of several groups takes the largest of their thresholds"
-        about = _about_target(self.round.target, self.method)
-        return f"{assumed}; {about}" if about else assumed
+        round, assumed = self.round, self.method.assumption
+        if round.by is not None:
+            assumed = f"within each {round.by}, {assumed}"
+        if round.max_groups > 1:
+            assumed += "; a point of several groups takes the largest of their thresholds"
+        if not isinstance(round.target, str):
+            return f"{assumed}; target: the distribution that the round names"
+        if self.traits.floors:
+            return assumed
+        if self.traits.corrects_shift_of is not None:
+            return f"{assumed}; target {round.target!r}: {TARGETS[round.target]}"
+        if round.target == "own":
+            return assumed
+        return (
+            f"{assumed}; this method does not use the round's target {round.target!r}: its "
+            "thresholds are the same, and nothing is proved of people unlike those an agent "
+            "calibrated on"
+        )
 
     def proved(self, n: int, alpha: float) -> float | None:
         """Return the coverage that n points prove at their agent, over the columns of the score."""
@@ -349,74 +424,6 @@ def new_id() -> str:
     return secrets.token_hex(8)
 
 
-def _check_choices(round: Round, method: Method[Any], score: Score) -> None:
-    """Refuse a rule, groups or a method that do not fit the score."""
-    labels = isinstance(score, LabelScore)
-    without = f"sets of labels, which score {round.score.name!r} does not make"
-    if round.rule not in get_args(Rule):
-        raise InputError(f"rule must be one of {get_args(Rule)}, got {round.rule!r}")
-    if round.rule != "leq" and not labels:
-        raise InputError(f"rule {round.rule!r} is for {without}: leave the rule out")
-    if isinstance(score, LabelScore):
-        score.check_rule(round.rule)  # type: ignore[arg-type]  # checked above
-    if round.classes and isinstance(score, IntervalScore):
-        raise InputError(f"must be left out: names of classes are for {without}", field="classes")
-    traits = method.traits
-    if traits.per_label and isinstance(score, IntervalScore):
-        raise InputError(f"method {round.method.name!r} is for {without}")
-    wanted = None if traits.corrects_shift_of == "features" else round.n_classes
-    if not isinstance(round.target, str) and wanted not in (None, len(round.target)):
-        raise InputError(
-            f"must hold {wanted} numbers, one for each of the {traits.corrects_shift_of}, got "
-            f"{len(round.target)}",
-            field="target",
-        )
-    scores_alone = (
-        isinstance(score, Custom) and score.columns == 1
-    )  # the caller's own sets may be of labels
-    if round.by == "label" and not (labels or scores_alone):
-        raise InputError(
-            f"'label' is for {without}; use by='group', with groups that are known before y is",
-            field="by",
-        )
-    if score.losses and not traits.controls_risk:
-        raise InputError(
-            f"score {round.score.name!r} is for methods that control a risk, such as 'fed-crc'; "
-            f"{round.method.name!r} does not"
-        )
-
-
-def _check_traits(round: Round, method: Method[Any], score: Score, count: int) -> None:
-    """Refuse a range of scores, a number of thresholds or a target that a method does not take."""
-    traits = method.traits
-    stated, takes, most = traits.stated_range, traits.score_range, traits.most_thresholds
-    if not isinstance(score, Custom):  # a caller's own have none
-        low, high = score.bounds(round.n_classes)
-        if takes is not None and not takes[0] <= low <= high <= takes[1] + 0.01:  # float32
-            raise OutOfRangeError(
-                f"{round.method.name} takes scores from {takes[0]:g} to {takes[1]:g}, such as "
-                f"those of lac or aps; {round.score.name} goes from {low:g} to {high:g}",
-                field="score",
-            )
-        if stated is not None and not stated[0] <= low <= high <= stated[1]:
-            raise OutOfRangeError(
-                f"must be stated for scores from {low:g} to {high:g}, chosen without looking at "
-                "the data: bounds=(0, 50)",
-                field="bounds",
-            )
-    if (better := traits.dominated_by) is not None:
-        raise InputError(
-            f"{round.method.name} with these settings and this target is never better than "
-            f"{better}, which assumes less: use {better}",
-            field="method",
-        )
-    if most is not None and count > most:
-        raise InputError(
-            f"{round.method.name} with these settings takes at most {most} thresholds, got {count}",
-            field="method",
-        )
-
-
 def _check_overlap(round: Round, cal: Calibration, private: bool) -> None:
     """Refuse points of more groups than the round allows; in a private round by columns alone."""
     assert cal.groups is not None
@@ -439,22 +446,6 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
     if round.by == "label":
         return cal.part(label=group)
     return cal.part(group=round.groups[group])
-
-
-def _about_target(target: Target, method: Method[Any]) -> str:
-    """Say whom thresholds are for; empty for the default target of a method that uses none."""
-    if not isinstance(target, str):
-        return "target: the distribution that the round names"
-    if method.traits.floors:
-        return ""
-    if method.traits.corrects_shift_of is not None:
-        return f"target {target!r}: {TARGETS[target]}"
-    if target == "own":
-        return ""
-    return (
-        f"this method does not use the round's target {target!r}: its thresholds are the same, and "
-        "nothing is proved of people unlike those an agent calibrated on"
-    )
 
 
 class Roster(msgspec.Struct, frozen=True):

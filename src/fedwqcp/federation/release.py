@@ -14,7 +14,7 @@ from typing import Any, Generic, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Bools, checked
+from fedwqcp._validation import Bools, check_type, checked
 from fedwqcp.errors import InputError
 from fedwqcp.federation.fingerprints import check_own, known_rows
 from fedwqcp.federation.inspection import of_outcomes, of_release
@@ -396,8 +396,11 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         """
         # report is a higher layer: it is imported by name, and only when this is called
         pages = import_module("fedwqcp.report.html")
-        written: Path = pages.write_release(self, Path(path), tests or {}, title)
-        for agent, test in (tests or {}).items():
+        tests = tests or {}
+        for agent, test in tests.items():
+            check_type(test, Outputs, f"tests[{agent!r}]")
+        written: Path = pages.write_release(self, Path(path), tests, title)
+        for agent, test in tests.items():
             self._warn_of_calibrated(agent, test)
         return written
 

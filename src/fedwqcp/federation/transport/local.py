@@ -90,7 +90,8 @@ def one_round(
     if secure:
         return run_masked(SecureServer(plan), sides)
     release = run(Server(plan), sides)
-    return msgspec.structs.replace(release, local=_localized(plan, release, cals))
+    release.local.update(_localized(plan, release, cals))
+    return release
 
 
 def _check_stated_range(plan: Plan, cals: Mapping[str, Calibration]) -> None:
@@ -163,9 +164,9 @@ def findings_of(
     infinite = {(name, alpha) for f in every for name in f.agents for alpha in f["alphas"]}
     plan = Plan.of(release.round)
     for name, data in agents.items():
-        outputs = data.in_classes(plan.round.classes) if isinstance(data, Outputs) else None
         few = inspection.of_points(plan, name, cals[name])
         yield from (f for f in few if (name, f.facts.get("alpha")) not in infinite)
+        outputs = data if isinstance(data, Outputs) else None
         yield from inspection.of_data(name, outputs, cals[name])
 
 
