@@ -99,7 +99,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "navigation_depth": 1,  # the buttons that would unfold more have no name
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], root_doc: []},
 }
 html_context = {"default_mode": "auto"}
 
@@ -136,6 +136,9 @@ SECTIONS = {
 }
 """The pages below each page; a star takes whatever else lies in the folder."""
 
+BOXES = {"hero": "::::", **dict.fromkeys(("pitch", "proof", "example", "result", "cards"), ":::")}
+"""Parts of the first page that ``site.css`` lays out, and the fence of each."""
+
 ALONE = ("README", "deploy/", "examples/", "results/")
 """Pages that are reached by links, and stand in no tree."""
 
@@ -146,8 +149,9 @@ def complete(app: Sphinx, name: str, source: list[str]) -> None:
     source[0] = re.sub("<!-- made: (.+?) -->", lambda part: generate.MADE[part[1]](), source[0])
     source[0] = _folders_to_readmes(name, source[0])
     source[0] = source[0].replace("gallery/README.md", "auto_gallery/index.rst")
-    source[0] = source[0].replace("<!-- cards -->", ":::{container} cards")
-    source[0] = source[0].replace("<!-- end of cards -->", ":::")
+    for box, fence in BOXES.items():
+        source[0] = source[0].replace(f"<!-- {box} -->", f"{fence}{{container}} {box}")
+        source[0] = source[0].replace(f"<!-- end of {box} -->", fence)
     for words in (words for words, page in generate.SEARCHED.items() if page == name):
         source[0] = source[0].replace("\n", f"\n\n```{{index}} ! {words.lower()}\n```\n", 1)
     if name.startswith(ALONE):

@@ -65,3 +65,16 @@ def test_formulas_are_drawn_by_the_browser_without_a_request_to_another_server(s
         assert grave(Opened(page), axe) == []
     finally:
         page.close()
+
+
+def test_the_first_page_fits_one_screen_doors_included_and_a_phone(site, chromium, axe):
+    page = chromium.new_page(viewport={"width": 1280, "height": 800})
+    try:
+        page.goto(f"{site}/docs/index.html")
+        doors = page.locator(".cards").bounding_box()
+        assert doors["y"] + doors["height"] <= 800
+        assert grave(Opened(page), axe) == []
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    finally:
+        page.close()

@@ -28,7 +28,8 @@ PAGES = sorted(
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"^<!-- needs: ([\w, ]+) -->$", re.MULTILINE)
 PRINTS = re.compile(
-    r"\n\nIt prints(, with other numbers in every run)?\n\n```text\n(.*?)^```$",
+    r"\n\n(?:<!-- [\w ]+ -->\n\n)*"
+    r"It prints(, with other numbers in every run)?\n\n```text\n(.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 NUMBERS = re.compile(r"[0-9a-f]{16}|\d+(?:\.\d+)?(?: \d+)*")

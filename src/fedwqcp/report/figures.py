@@ -41,7 +41,7 @@ def draw_demo(spread: Sequence[Spread], path: Path) -> Path:
     """Draw what 200 splits of the four hospitals cover: the mean, and nine splits of ten."""
     spreads = {(s.method, s.hospital): s for s in spread if s.act == "all"}
     methods, names = (list(dict.fromkeys(column)) for column in zip(*spreads, strict=True))
-    with new_figure(8.4, 2.4) as figure:
+    with new_figure(6.4, 1.9) as figure:
         panels = figure.subplots(1, len(names), sharey=True)
         for panel, name in zip(panels, names, strict=True):
             panel.axvline(100 * (1 - ALPHA), color="0.35", linestyle="--", linewidth=1)
