@@ -402,15 +402,13 @@ def as_alpha(alpha: object) -> float:
     return value
 
 
-def as_usual_alpha(
-    alpha: object, *, allow_large: bool = False, allowed_by: str = "allow_large_alpha=True"
-) -> float:
+def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
     """Return a miscoverage level; one above 0.5 is most likely a coverage, and refused."""
     value = as_alpha(alpha)
     if value > 0.5 and not allow_large:
         raise InputError(
             f"alpha must be at most 0.5, got {value:g} ({_miscoverage(100 * value)})",
-            cure=(f"for {100 - 100 * value:g} % coverage pass {allowed_by}", ""),
+            cure=(f"for {100 - 100 * value:g} % coverage pass allow_large_alpha=True", ""),
         )
     return value
 

@@ -201,9 +201,14 @@ def internal(sender: str | Path, error: BaseException) -> MalformedMessageError:
     return MalformedMessageError(sender, INTERNAL, reason)
 
 
+def without_cure(error: FedwqcpError) -> str:
+    """Return the text without what to do in Python, for those who read it elsewhere."""
+    return error._text("") if isinstance(error, InputError) else str(error)
+
+
 def traced(error: BaseException) -> str:
     """Say what was raised and where; only our own errors are quoted, others may quote data."""
-    text = str(error) if isinstance(error, FedwqcpError) else "(its text is left out)"
+    text = without_cure(error) if isinstance(error, FedwqcpError) else "(its text is left out)"
     frames = traceback.extract_tb(error.__traceback__)
     where = "".join(f"  {frame.filename}:{frame.lineno} {frame.name}\n" for frame in frames)
     return f"{type(error).__name__}: {text}\n{where}"

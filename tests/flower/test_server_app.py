@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from importlib.metadata import version
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.proto.node_pb2 import NodeInfo
 from inprocess import InProcessGrid, lost, sites, with_fields
 from rounds import NAMES, QUICK, calibrations, events, terms
 
 import fedwqcp as fw
 from changed import replace
-from fedwqcp.errors import QuorumError, RoundError
+from fedwqcp.errors import InputError, QuorumError, RoundError
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower import calibrate
+from fedwqcp.federation.transport.flower import calibrate, calibrate_as, server_app
 from fedwqcp.wire.codec import encode
 
 ALL = {"max-share": 1.0}  # small samples, of which counts tell every score
@@ -167,9 +168,9 @@ def test_a_hostile_reply_refuses_itself_and_nobody_else(fault, named, tmp_path):
     )
     assert found.release.used == ("north", "east")
     assert audit(tmp_path / "record").matches
-    refused = [line["reason"] for line in events(tmp_path / "record") if line["event"] == "refused"]
-    assert refused
-    assert not any(reason.startswith("internal") for reason in refused)
+    lost = [line["reason"] for line in events(tmp_path / "record") if line.get("node") == "101"]
+    assert lost
+    assert not any(reason.startswith("internal") for reason in lost)
     if named:
         assert list(found.release.refused) == ["south"]
 
@@ -234,6 +235,26 @@ def test_the_record_says_why_on_every_exit(error, reason, tmp_path, caplog):
     }
     assert audit(tmp_path / "second").matches, "it was released before it was handed over"
     assert "77123" not in caplog.text
+
+
+def test_a_round_that_fails_ends_in_one_line(caplog):
+    """As Flower logs what a ServerApp raises."""
+    log = logging.getLogger("flwr")
+    log.error("%s raised an exception", "ServerApp", exc_info=QuorumError("too few"))
+    log.error("%s raised an exception", "ServerApp", exc_info=ValueError("of another"))
+    ours, other = caplog.records
+    assert (ours.getMessage(), ours.exc_info) == ("ServerApp raised an exception: too few", None)
+    assert other.exc_info
+
+
+def test_terms_that_are_refused_name_no_argument_of_python():
+    config = {"agents": "a", "method": "fedwq-cp", "by": "group"}
+    with pytest.raises(InputError) as refused:
+        server_app()(None, Context(1, 1, {}, RecordDict(), config))
+    with pytest.raises(InputError) as direct:
+        calibrate_as(None, config)
+    assert direct.value.cure[0] in str(direct.value)
+    assert direct.value.cure[0] not in str(refused.value)
 
 
 def test_a_flower_without_a_name_that_is_used_ends_in_one_line():

@@ -52,7 +52,7 @@ app.add_typer(keys, name="keys", help="Keys that sign answers.")
 
 def main() -> None:
     """Run the command line."""
-    configure_logs("fedwqcp")
+    configure_logs()
     run(app)
 
 

@@ -191,7 +191,7 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
     for line in lines:
         if server.ended and isinstance(line, Accepted | Closed):
             raise RecordError(f"{LOG}: goes on after the last step")
-        if isinstance(line, Refused) and not line.node:
+        if isinstance(line, Refused):
             reasons[line.agent] = line.reason
         elif isinstance(line, Accepted):
             refusal = server.receive(read(folder / line.file), line.agent)

@@ -390,14 +390,16 @@ def stamp() -> dict[str, str]:
     return {"created": made, "software": f"fedwqcp {__version__}"}
 
 
-def as_alphas(alpha: float | Sequence[float] | Floats, **allowed: Any) -> tuple[float, ...]:
+def as_alphas(
+    alpha: float | Sequence[float] | Floats, *, allow_large: bool = False
+) -> tuple[float, ...]:
     """Return one or several miscoverage levels as a tuple; above 0.5 only if allowed."""
     given = plain(alpha)
     several = isinstance(given, Sequence) and not isinstance(given, str | bytes)
     levels = given if several else (given,)
     if not levels:
         raise InputError("alpha must be at least one level, got none")
-    return tuple(as_usual_alpha(level, **allowed) for level in levels)
+    return tuple(as_usual_alpha(level, allow_large=allow_large) for level in levels)
 
 
 def set_rule(rule: str, allow_empty: bool) -> Rule:

@@ -133,8 +133,12 @@ class Ledger:
         self._write(Accepted, name, data, step=step, agent=agent)
 
     def refused(self, step: int, agent: str, reason: str, node: str = "") -> None:
-        """Note that something was refused, or that a node brought no answer of an agent."""
+        """Note that something of an agent was refused, and where an engine had it from."""
         self._append(Refused(step=step, agent=agent, reason=reason, node=node))
+
+    def missing(self, step: int, agent: str, reason: str, node: str = "") -> None:
+        """Note that a node brought no answer of an agent, or that no node answered for it."""
+        self._append(Missing(step=step, agent=agent, reason=reason, node=node))
 
     def summed(self, number: int, agents: Sequence[str], totals: Sequence[int]) -> None:
         """Keep the totals of one masked sum."""
@@ -202,7 +206,16 @@ class Accepted(FileLine, tag="accepted"):
 
 
 class Refused(_Line, tag="refused"):
-    """Something that was refused; with a node, that this node brought no answer that counts.
+    """Something of an agent that was refused, and the node of an engine that it came from."""
+
+    step: int
+    agent: str
+    reason: str
+    node: str = ""
+
+
+class Missing(_Line, tag="missing"):
+    """An answer that did not come: a node that brought none, or an agent without a node.
 
     Where nobody prescribed which agent the node is, the name is the operator's for the node.
     """
@@ -245,7 +258,16 @@ class Stored(_Line, tag="stored"):
 
 
 LogLine: TypeAlias = (
-    Opened | Accepted | Refused | MaskedTotals | Closed | Failed | Recorded | Released | Stored
+    Opened
+    | Accepted
+    | Refused
+    | Missing
+    | MaskedTotals
+    | Closed
+    | Failed
+    | Recorded
+    | Released
+    | Stored
 )
 """Every line that a log may hold."""
 

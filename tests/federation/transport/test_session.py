@@ -151,7 +151,7 @@ def test_who_failed_is_named_with_its_node_and_reason_in_record_and_log(tmp_path
     engine.lose("node-1", polls=10**6)
     nodes = {"a": "node-0", "b": "node-1", "c": "node-2"}
     result = Session(engine, terms(), QUICK, nodes, tmp_path / "record").run()
-    (line,) = [line for line in lines(tmp_path / "record") if line["event"] == "refused"]
+    (line,) = [line for line in lines(tmp_path / "record") if line["event"] == "missing"]
     assert (line["agent"], line["node"]) == ("b", "node-1")
     assert line["reason"].startswith("engine")
     assert result.unknown_nodes == {"node-1": f"b: {line['reason']}"}
@@ -171,10 +171,42 @@ def test_a_log_is_json_where_the_environment_asks(tmp_path, monkeypatch, capsys)
     finally:
         log.handlers, log.propagate, log.level = before
     written = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [(line["agent"], line["status"]) for line in written] == [
+    begins, *agents = written
+    assert round.id in begins["message"]
+    assert [(line["agent"], line["status"]) for line in agents] == [
         (name, "used") for name in "abc"
     ]
     assert {(line["round"], line["level"]) for line in written} == {(round.id, "INFO")}
+
+
+@pytest.mark.parametrize("nodes", [None, {"a": "node-0", "b": "node-1", "c": "node-2"}])
+def test_refused_and_offline_sites_have_lines_with_their_nodes(tmp_path, nodes, caplog):
+    engine = carrier(tmp_path, "ab")
+    engine.sites["node-1"][0].folder.joinpath("site.json").unlink()
+    found = Session(engine, terms(quorum=1), QUICK, nodes, tmp_path / "record").run()
+    assert (found.release.used, found.release.missing) == (("a",), ("c",))
+    told = {line["agent"]: line for line in lines(tmp_path / "record") if "reason" in line}
+    refused, offline = told["b"], told["c"]
+    assert (refused["event"], refused["node"]) == ("refused", "node-1")
+    assert refused["reason"] == found.release.refused["b"]
+    assert (offline["event"], offline.get("node", "")) == ("missing", (nodes or {}).get("c", ""))
+    assert offline["reason"].startswith("offline: ")
+    facts = {
+        (line.agent, line.status): line.node for line in caplog.records if "agent" in vars(line)
+    }
+    assert facts["b", "refused"] == "node-1"
+    assert facts["c", "offline"] == (nodes or {}).get("c", "")
+    assert audit(tmp_path / "record").matches
+
+
+def test_a_round_without_a_quorum_names_nodes_and_reasons(tmp_path):
+    engine = carrier(tmp_path, "ab")
+    engine.sites["node-1"][0].folder.joinpath("site.json").unlink()
+    with pytest.raises(QuorumError, match=r"b \(node node-1\): folder"):
+        Session(engine, terms(quorum=3), QUICK, None, tmp_path / "record").run()
+    said = [(line["event"], line.get("agent")) for line in lines(tmp_path / "record")]
+    assert said[-3:] == [("accepted", "a"), ("refused", "b"), ("failed", None)]
+    assert ("missing", "c") in said
 
 
 def test_a_node_that_never_replies_is_named(tmp_path):

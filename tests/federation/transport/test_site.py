@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from threading import Barrier
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from changed import replace
 from fedwqcp.errors import InputError
 from fedwqcp.federation.site_folder import ROUNDS_KEPT, make_site_folder
+from fedwqcp.federation.transport import site as transport_site
 from fedwqcp.federation.transport.envelope import Request
 from fedwqcp.federation.transport.site import (
     RefusedError,
@@ -157,6 +159,32 @@ def test_rounds_that_were_killed_while_they_read_leave_no_scores_for_ever(tmp_pa
     request = Request("n", encode(terms), b"", 60.0)
     status, _ = site.perform(lambda: answer(site, request, lambda: source), 60.0, False)
     assert (status, len(list((tmp_path / "rounds").iterdir()))) == ("answer", ROUNDS_KEPT + 1)
+
+
+def test_a_large_source_says_in_the_site_s_log_how_far_it_is(tmp_path, monkeypatch, caplog):
+    clock = iter(range(0, 100, 3))
+    monkeypatch.setattr(transport_site, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("fedwqcp.methods._stored.ROWS", 9)
+    make_site_folder(tmp_path)
+    site = Site.of({"agent": "a", "folder": str(tmp_path)})
+    batch = np.full((10, 2), 0.5), np.zeros(10, int)
+    source = OutputBatches([batch] * 6)
+    terms = Round("r", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
+    request = Request("n", encode(terms), b"", 60.0)
+    status, _ = site.perform(lambda: answer(site, request, lambda: source), 60.0, False)
+    said = [line.getMessage() for line in caplog.records if line.levelname == "INFO"]
+    assert status == "ok"
+    assert [line.split()[1] for line in said] == ["20", "40", "60"]  # of six, one every 5 seconds
+
+
+def test_what_is_kept_of_an_error_names_no_argument_of_python(tmp_path):
+    make_site_folder(tmp_path)
+    site = Site.of({"agent": "a", "folder": str(tmp_path)})
+    error = InputError(
+        "this round takes signed answers alone", cure=("pass sign_key=", "--sign-key")
+    )
+    site.keep_error(error)
+    assert error.cure[0] not in (tmp_path / "last-error.txt").read_text()
 
 
 def test_a_folder_is_one_place_and_a_simulated_site_has_none(tmp_path, monkeypatch):

@@ -43,11 +43,14 @@ CODES = {
     "malformed": "the reply must hold exactly the fields of a reply",
     "engine": "the engine reports that the site did not reply",
     "silent": "no reply came in time",
+    "offline": "no node that was online answered for this agent",
     "signature": "the reply is not signed with the key of the agent that it names",
     "internal": "the server failed on the reply: please report this",
 }
 """Every status that a reply can have besides ``ok``."""
-_SERVER_CODES = frozenset({"nonce", "malformed", "engine", "silent", "signature", "internal"})
+_SERVER_CODES = frozenset(
+    {"nonce", "malformed", "engine", "silent", "offline", "signature", "internal"}
+)
 """What the server finds itself: no site can say it."""
 
 NodeId: TypeAlias = int | str

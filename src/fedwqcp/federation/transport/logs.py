@@ -1,4 +1,4 @@
-"""Logs as one JSON object a line, for programs that collect them: ``FEDWQCP_LOG=json``."""
+"""Logs: with those of an engine, or as one JSON object a line (``FEDWQCP_LOG=json``)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import logging
 import os
 from datetime import UTC, datetime
+
+from fedwqcp.errors import FedwqcpError, without_cure
 
 _FACTS = ("round", "agent", "node", "status", "reason")
 """What a line may state beside its message."""
@@ -24,13 +26,27 @@ class JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def configure_logs(*names: str) -> None:
-    """Let these loggers write lines of JSON to stderr where the environment asks for them."""
-    if os.environ.get("FEDWQCP_LOG") != "json":
-        return
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
-    for name in names:
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.INFO)
+def configure_logs(engine: str = "fedwqcp") -> None:
+    """Write the logs of this package where an engine writes its own, from INFO on.
+
+    Where the environment asks for it, both write lines of JSON to stderr instead.
+    """
+    ours, its = logging.getLogger("fedwqcp"), logging.getLogger(engine)
+    its.addFilter(in_one_line)
+    if os.environ.get("FEDWQCP_LOG") == "json":
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonLines())
+        its.handlers, its.propagate, ours.propagate = [handler], False, False
+        its.setLevel(logging.INFO)
+    if its.handlers:
+        ours.handlers = its.handlers
+        ours.setLevel(logging.INFO)
+
+
+def in_one_line(record: logging.LogRecord) -> bool:
+    """Leave out the traceback of an error of this package, which an engine adds to its reason."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, FedwqcpError):
+        record.msg, record.args = f"{record.getMessage()}: {without_cure(error)}", ()
+        record.exc_info = None
+    return True

@@ -16,7 +16,7 @@ from hashlib import sha256
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 from fedwqcp._validation import named
 from fedwqcp.errors import INTERNAL, FedwqcpError, RecordError, RoundError, traced
@@ -37,6 +37,8 @@ from fedwqcp.federation.transport.envelope import (
 from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import Answer, Round
+
+_log = logging.getLogger("fedwqcp")
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,6 @@ class SessionResult:
 
 class Carrier(ABC):
     """How an engine brings requests to nodes and replies back; at most one reply to each counts."""
-
-    log: ClassVar[logging.Logger] = logging.getLogger("fedwqcp")
-    """Where the engine's operator reads how a round went."""
 
     gone: set[NodeId]
     """Nodes that the engine lost after they were asked."""
@@ -131,7 +130,7 @@ class Session:
         self.ledger = Ledger(record, round)
         self.reasons: dict[str, str] = {}
         self.unknown_nodes: dict[NodeId, str] = {}
-        self.bound: dict[str, NodeId] = {}
+        self.bound: dict[str, NodeId] = dict(nodes or {})
         self.asked: set[NodeId] = set()
 
     def run(self, model: Any = None) -> SessionResult:
@@ -139,8 +138,15 @@ class Session:
 
         The parameters of a model, in the engine's own form, go with the first question.
         """
+        round = self.round
+        self._log(
+            logging.INFO,
+            f"round {round.id} begins: {len(round.agents)} agents, quorum {round.quorum}",
+            {},
+        )
         try:
             release = self._release(model)
+            self.ledger.released(release)
         except BaseException as error:
             reason = self._reason(error)
             with contextlib.suppress(FedwqcpError, OSError):  # the disk may be what failed
@@ -150,7 +156,12 @@ class Session:
             if isinstance(error, FedwqcpError) or not isinstance(error, Exception):
                 raise
             raise RoundError(reason) from None
-        quorum = min(self.round.quorum, len(release.used))
+        for agent in release.agents:
+            facts = {"agent": agent.name, "status": agent.status, "reason": agent.reason}
+            text = " ".join(filter(None, (agent.status, agent.reason)))
+            node = str(self.bound.get(agent.name, ""))
+            self._log(logging.INFO, f"{self._who(agent.name)}: {text}", {**facts, "node": node})
+        quorum = min(round.quorum, len(release.used))
         stored = self._hand_over(release, release.used, quorum)
         return SessionResult(release, stored, dict(self.unknown_nodes))
 
@@ -159,14 +170,15 @@ class Session:
         if not isinstance(error, Exception):
             return f"interrupted: {type(error).__name__}"
         if not isinstance(error, FedwqcpError):
-            self.carrier.log.error("fedwqcp: the round failed: %s", traced(error))
+            _log.error("fedwqcp: the round failed: %s", traced(error))
             return f"{INTERNAL}: {type(error).__name__}"
-        nodes = {f"node {node}": reason for node, reason in self.unknown_nodes.items()}
-        reasons = named((f"{who}: {why}" for who, why in (self.reasons | nodes).items()), 12)
-        return f"{error} ({reasons})" if reasons else str(error)
+        reasons = {self._who(agent): reason for agent, reason in self.reasons.items()}
+        reasons |= {f"node {node}": reason for node, reason in self.unknown_nodes.items()}
+        text = named((f"{who}: {why}" for who, why in reasons.items()), 12)
+        return f"{error} ({text})" if text else str(error)
 
     def _release(self, model: Any) -> Release:
-        """Go through the steps, and keep the release."""
+        """Go through the steps to the release."""
         terms = encode(self.round.brief())
         while not self.server.ended:
             asks = self.server.asks()
@@ -178,14 +190,7 @@ class Session:
             step = self.server.step
             self.server.close_step()
             self.ledger.closed(step)
-        release = with_reasons(self.server.release(), self.reasons)
-        self.ledger.released(release)
-        for agent in release.agents:
-            node = str(self.bound.get(agent.name, ""))
-            facts = {"agent": agent.name, "status": agent.status, "reason": agent.reason}
-            text = " ".join(filter(None, (agent.status, agent.reason, node and f"(node {node})")))
-            self._log(logging.INFO, f"{agent.name}: {text}", {**facts, "node": node})
-        return release
+        return with_reasons(self.server.release(), self.reasons)
 
     def _first_step(self, terms: bytes, model: Any) -> None:
         """Ask every node; its answer says which agent it is."""
@@ -229,11 +234,12 @@ class Session:
 
         collect(_receive, self.round.agents, self.round.quorum, self.timeouts)
         self._lose_silent(silent)
+        self._lose_absent(claims)
         identified = []
         for name in self.round.agents:
             replies = list(claims.get(name, {}).values())
             if len(replies) > 1:
-                self._refuse(name, CLAIMED_TWICE)
+                self._refuse(name, CLAIMED_TWICE, ", ".join(str(reply.node) for reply in replies))
             else:
                 identified += replies
         return identified
@@ -326,8 +332,9 @@ class Session:
             self.unknown_nodes.pop(reply.node, None)
             return False
         unread = reply if not reply.agent else replace(reply, status="roster", detail="")
-        self._lose(unread)
-        if self.allowed is not None and unread.status != "engine":
+        if self.allowed is None or unread.status == "engine":
+            self._lose(unread)
+        else:
             self._refuse(name, reason_of(unread))
         return True
 
@@ -366,29 +373,48 @@ class Session:
             self.ledger.accepted(self.server.step, reply.agent, reply.body)
         return refusal is None
 
-    def _refuse(self, agent: str, reason: str) -> None:
+    def _refuse(self, agent: str, reason: str, nodes: str = "") -> None:
         """Record why an agent's answer does not count."""
         self.reasons[agent] = reason
-        self.ledger.refused(self.server.step, agent, reason)
+        node = nodes or str(self.bound.get(agent, ""))
+        self.ledger.refused(self.server.step, agent, reason, node)
 
     def _lose_silent(self, nodes: Iterable[NodeId]) -> None:
         """Record which nodes were asked and never replied."""
         for node in _in_order(nodes):
             self._lose(Reply(node, "", "silent"))
 
-    def _lose(self, reply: Reply) -> None:
+    def _lose_absent(self, heard: Iterable[str]) -> None:
+        """Record the agents for which no node replied, and none was lost either."""
+        lost = map(self._agent_at, self.unknown_nodes)
+        known = {*heard, *self.reasons, *lost}
+        for name in self.round.agents:
+            if name not in known:
+                self._lose(Reply(self.bound.get(name, ""), "", "offline"), name)
+
+    def _lose(self, reply: Reply, agent: str = "") -> None:
         """Record why nothing that a node replied counts for an agent."""
         node, reason = reply.node, reason_of(reply)
-        agents = self.allowed or {bound: name for name, bound in self.bound.items()}
-        agent = agents.get(node) or self.carrier.names.get(node, "")
-        self.unknown_nodes[node] = f"{agent}: {reason}" if agent else reason
-        self.ledger.refused(self.server.step, agent, reason, str(node))
+        agent = agent or self._agent_at(node)
+        if node != "":
+            self.unknown_nodes[node] = f"{agent}: {reason}" if agent else reason
+        self.ledger.missing(self.server.step, agent, reason, str(node))
         facts = {"agent": agent, "node": str(node), "status": reply.status, "reason": reason}
-        self._log(logging.WARNING, f"node {node} ({agent or 'no name'}): {reason}", facts)
+        where = f"node {node}" if node != "" else "no node"
+        self._log(logging.WARNING, f"{agent or 'no name'} ({where}): {reason}", facts)
+
+    def _agent_at(self, node: NodeId) -> str:
+        """Return which agent a node is, or what the operator calls it."""
+        agents = {bound: name for name, bound in self.bound.items()}
+        return agents.get(node) or self.carrier.names.get(node, "")
+
+    def _who(self, agent: str) -> str:
+        """Name an agent with its node, where that is known."""
+        return f"{agent} (node {self.bound[agent]})" if agent in self.bound else agent
 
     def _log(self, level: int, text: str, facts: Mapping[str, str]) -> None:
         """Tell the engine's operator, with the facts for a program that collects logs."""
-        self.carrier.log.log(level, "fedwqcp: %s", text, extra={"round": self.round.id, **facts})
+        _log.log(level, "fedwqcp: %s", text, extra={"round": self.round.id, **facts})
 
 
 def hand_over(

@@ -148,7 +148,6 @@ def round_of(config: Mapping[str, object]) -> Round:
         as_alphas(
             [_number("alpha", part) for part in _split(given.alpha)],
             allow_large=given.allow_large_alpha,
-            allowed_by="allow-large-alpha = true",
         ),
         rule=given.rule,
         allow_empty=given.allow_empty,

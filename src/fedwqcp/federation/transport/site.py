@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import re
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ from fedwqcp.errors import (
 )
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.approval import is_approved
-from fedwqcp.federation.batches import calibration_in_batches
+from fedwqcp.federation.batches import Progress, calibration_in_batches
 from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.disclosure_limit import USUAL_LIMIT, DisclosureLimit
 from fedwqcp.federation.plan import Plan, as_target
@@ -77,6 +78,9 @@ SiteOutputs: TypeAlias = Outputs | OutputBatches | Calibration | tuple[npt.Array
 """What a site's own function may return: outputs and labels, in one of four forms."""
 Work: TypeAlias = Callable[[], tuple[str, bytes]]
 """Returns a status and the bytes that go with it."""
+_log = logging.getLogger("fedwqcp")
+_SECONDS = 5.0
+"""Seconds between two lines in the site's log that say how far it is."""
 _FILES = ("outputs", "scores", "labels", "folder", "sign-key")
 _ROUND_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
@@ -382,7 +386,7 @@ def reply_to(
 
 def log_unanswered(error: BaseException) -> None:
     """Say in the site's own log why it cannot answer, as where its settings are wrong."""
-    logging.getLogger("fedwqcp").warning("no answer: %s", traced(error))  # quotes no data
+    _log.warning("fedwqcp: no answer: %s", traced(error))  # quotes no data
 
 
 def accept_release(site: Site, request: Request) -> bytes:
@@ -483,7 +487,7 @@ def _calibration(site: Site, round: Round, data: SiteOutputs) -> Iterator[Calibr
             close_old_rounds(site.folder)  # a round that was never answered may have left scores
         with TemporaryDirectory() as other:
             folder = site.round_folder(round.id) or Path(other)
-            with calibration_in_batches(round, data, folder / "scores") as cal:
+            with calibration_in_batches(round, data, folder / "scores", _progress()) as cal:
                 yield cal
     elif isinstance(data, Calibration):
         yield data
@@ -491,3 +495,17 @@ def _calibration(site: Site, round: Round, data: SiteOutputs) -> Iterator[Calibr
         yield calibration_of(round, Outputs(np.asarray(data[0]), np.asarray(data[1])))
     else:
         yield calibration_of(round, data)
+
+
+def _progress() -> Progress:
+    """Say in the site's own log how many rows are scored, every few seconds."""
+    said = time.monotonic()
+
+    def _say(rows: int, of: int | None) -> None:
+        nonlocal said
+        if time.monotonic() - said >= _SECONDS:
+            said = time.monotonic()
+            whole = "" if of is None else f" of {of:,}"
+            _log.info("fedwqcp: %s%s rows scored", f"{rows:,}", whole)
+
+    return _say

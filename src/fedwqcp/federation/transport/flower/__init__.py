@@ -16,12 +16,12 @@ from fedwqcp.federation.transport.logs import configure_logs
 from fedwqcp.federation.transport.session import SessionResult
 from fedwqcp.federation.transport.settings import Timeouts, round_of, timeouts_of
 
-configure_logs("fedwqcp", "flwr")
 try:
     from fedwqcp.federation.transport.flower.client_app import answer_with, client_app, from_files
     from fedwqcp.federation.transport.flower.server_app import calibrate, calibrate_as, server_app
 except ImportError as error:
     raise unusable_flower(error) from None
+configure_logs("flwr")
 
 __all__ = [
     "SessionResult",

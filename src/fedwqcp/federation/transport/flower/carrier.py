@@ -24,14 +24,13 @@ RECORD = "fedwqcp"
 """Record that holds our fields of a message."""
 MODEL = "fedwqcp.model"
 """Record with the parameters of a model that was trained in the same run."""
+_log = logging.getLogger("fedwqcp")
 _SPARE = 30.0
 """Seconds that a message outlives its deadline, so that clocks may differ a little."""
 
 
 class GridCarrier(Carrier):
     """Carries requests over Flower's grid."""
-
-    log = logging.getLogger("flwr")
 
     def __init__(self, grid: Grid, timeouts: Timeouts) -> None:
         self.grid = grid
@@ -118,5 +117,5 @@ def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
             return Reply(node, "", "malformed")
         return Reply.of(node, nonce, record)
     except Exception as error:
-        Carrier.log.error("a reply of node %s was refused: %s", node, traced(error))
+        _log.error("a reply of node %s was refused: %s", node, traced(error))
         return Reply(node, "", "internal")

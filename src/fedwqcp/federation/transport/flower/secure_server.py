@@ -7,6 +7,7 @@ SecAgg+ workflow over a grid of ours, which checks every reply before SecAgg+ se
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -52,12 +53,13 @@ from fedwqcp.federation.transport.flower.secagg import (
     parameters_to_ndarrays,
     secaggplus_workflow,
 )
-from fedwqcp.federation.transport.session import Carrier, Session, collect
+from fedwqcp.federation.transport.session import Session, collect
 from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.methods import MODULUS, FixedPoint
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Round
 
+_log = logging.getLogger("fedwqcp")
 _FIELDS = {
     Stage.SETUP: {Key.PUBLIC_KEY_1, Key.PUBLIC_KEY_2},
     Stage.SHARE_KEYS: {Key.DESTINATION_LIST, Key.CIPHERTEXT_LIST},
@@ -88,25 +90,24 @@ class SecureSession(Session):
         self.down: Counter[str] = Counter()
 
     def _release(self, model: ArrayRecord | None) -> Release:
-        """Ask who can take part, add until the thresholds are known, and keep the release."""
+        """Ask who can take part, and add until the thresholds are known."""
         present = self._ask_ready(model)
         while not self.sums.ended:
             present = self._add(present)
-        release = self.sums.release(1 + self.trips, self.reasons, self.up, self.down)
-        self.ledger.released(release)
-        return release
+        return self.sums.release(1 + self.trips, self.reasons, self.up, self.down)
 
     def _ask_ready(self, model: ArrayRecord | None) -> dict[str, int]:
         """Ask every node whether it can take part, and return those that can, by agent."""
-        request = self.request()
+        request, present = self.request(), {}
         for reply in self._identify(READY, request, model):
+            self.bound[reply.agent] = reply.node
             if reply.status == OK:
-                self.bound[reply.agent] = reply.node
+                present[reply.agent] = int(reply.node)
                 self.down[reply.agent] += len(request.round) + len(request.body)
-            elif reply.status != "engine":
+            else:
                 self._refuse(reply.agent, reason_of(reply))
         self.carrier.clear()
-        return {name: int(node) for name, node in self.bound.items() if name not in self.reasons}
+        return present
 
     def request(self) -> Request:
         """Return what sites are asked at this point of the round."""
@@ -240,7 +241,7 @@ class SecAggGrid:
         except InputError as error:
             self.reasons[node] = f"malformed: {error}"
         except Exception as error:
-            Carrier.log.error("a reply of node %s was refused: %s", node, traced(error))
+            _log.error("a reply of node %s was refused: %s", node, traced(error))
             self.reasons[node] = reason_of(Reply(node, "", "internal"))
         return None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from flwr.app import ArrayRecord, Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedwqcp.errors import InputError
 from fedwqcp.federation.secure import secure_round
 from fedwqcp.federation.transport.flower.carrier import GridCarrier
 from fedwqcp.federation.transport.session import Session, SessionResult, hand_over
@@ -38,7 +39,10 @@ def server_app(then: Callable[[SessionResult], None] | None = None) -> ServerApp
     app = ServerApp()
 
     def _main(grid: Grid, context: Context) -> None:
-        result = calibrate_as(grid, context.run_config)
+        try:
+            result = calibrate_as(grid, context.run_config)
+        except InputError as error:  # Flower shows its text
+            raise InputError(error.by_files) from None
         if then is not None:
             then(result)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,6 +34,7 @@ from fedwqcp.federation.transport.settings import (
 )
 from fedwqcp.wire.messages import ascii_name
 
+_log = logging.getLogger("fedwqcp")
 RECORD = "fedwqcp"
 """Key of our fields in what FLARE carries."""
 _LOG_END = 2**20
@@ -75,6 +77,8 @@ class CalibrationController(Controller):
         """Run the round; without a release the job ends as failed, and the record says why."""
         try:
             result = self.calibrate(abort_signal, fl_ctx)
+        except InputError as error:
+            self.system_panic(error.by_files, fl_ctx)
         except FedwqcpError as error:
             self.system_panic(str(error), fl_ctx)
         else:
@@ -213,5 +217,5 @@ def read_reply(result: Shareable, node: NodeId, nonce: str) -> Reply:
             return Reply(node, "", "malformed")
         return Reply.of(node, nonce, fields)
     except Exception as error:
-        Carrier.log.error("a reply of site %s was refused: %s", node, traced(error))
+        _log.error("a reply of site %s was refused: %s", node, traced(error))
         return Reply(node, "", "internal")
