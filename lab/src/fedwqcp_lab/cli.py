@@ -66,9 +66,6 @@ OutputsFolder = Annotated[
     Path | None, typer.Option(help="Folder for model outputs; by default OUT/outputs.")
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on from the records in OUT.")]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Two seeds of the small datasets: minutes on a CPU.")
-]
 
 
 @app.command("run")
@@ -96,7 +93,9 @@ def run_command(
 @app.command()
 def reproduce(
     data: Data = None,
-    quick: Quick = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two seeds of the small datasets: minutes on a CPU.")
+    ] = False,
     seeds: Seeds = None,
     datasets: Datasets = None,
     device: Device = "auto",
@@ -133,9 +132,6 @@ def stress_command(
         Path, typer.Argument(help="A study in TOML; by default the one that comes along.")
     ] = Path("stress.toml"),
     data: Data = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One seed of the last dataset, at most 20 agents.")
-    ] = False,
     seeds: Seeds = None,
     datasets: Datasets = None,
     device: Device = "auto",
@@ -146,7 +142,7 @@ def stress_command(
     as_json: AsJson = False,
 ) -> None:
     """Vary one thing about the federation at a time, and show where each method fails."""
-    chosen = stress.load(config).quick() if quick else stress.load(config)
+    chosen = stress.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     options = RunOptions(out=out, data=data, outputs=outputs, device=device, jobs=jobs)
     run_study, write_all = stress.run, stress.write_figures
@@ -165,7 +161,6 @@ def own_command(
         Path, typer.Argument(help="A study in TOML; by default the one that comes along.")
     ] = Path("own.toml"),
     data: Data = None,
-    quick: Quick = False,
     seeds: Seeds = None,
     datasets: Datasets = None,
     device: Device = "auto",
@@ -176,7 +171,7 @@ def own_command(
     as_json: AsJson = False,
 ) -> None:
     """Test each agent on its own distribution, on the shared test data and on other mixes."""
-    chosen = own.load(config).quick(QUICK) if quick else own.load(config)
+    chosen = own.load(config)
     chosen = replace(chosen, experiment=_narrowed(chosen.experiment, datasets, seeds))
     options = RunOptions(out=out, data=data, outputs=outputs, device=device, jobs=jobs)
     _study(

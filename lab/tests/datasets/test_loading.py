@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, files, formats
 from fedwqcp_lab.datasets.loading import load, split
-from made_data import KEYS, arrays, checksum, entry, npz, remote, write_cifar10, write_idx
+from made_data import KEYS, arrays, checksum, entry, npz, write_cifar10, write_idx
 
 
 @pytest.fixture
@@ -94,21 +92,6 @@ def test_unknown_content_is_refused_and_both_sums_are_named(shelf, stock):
     assert f"must be {checksum(made)} (published), got {checksum(other)}" in str(error.value)
     assert str(shelf / "mnist.npz") in str(error.value)
     assert "fedwqcp-lab" in str(error.value)
-
-
-def test_nothing_is_downloaded_unless_asked_for(shelf, stock, tmp_path):
-    made = arrays()
-    body = npz(made)
-    (tmp_path / "there.npz").write_bytes(body)
-    address = (tmp_path / "there.npz").as_uri()
-    stock(replace(entry("mnist", made), remote=(remote("mnist.npz", body, address),)))
-    with pytest.raises(InputError, match="no data found"):
-        load("mnist")
-    steps = []
-    assert same(load("mnist", download=True, progress=lambda *a: steps.append(a)), made)
-    assert steps[-1] == ("mnist.npz", len(body), len(body))
-    assert (tmp_path / "cache" / "mnist.npz").read_bytes() == body
-    assert same(load("mnist"), made)
 
 
 @pytest.mark.parametrize(

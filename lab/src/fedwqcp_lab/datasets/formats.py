@@ -63,11 +63,6 @@ def residuals(images: npt.NDArray[Any]) -> Bytes:
     >>> residuals(np.array([[[7, 9], [8, 9]]], dtype=np.uint8)).tolist()
     [[[[7, 2], [1, 0]]]]
     """
-    if images.dtype != np.uint8 or images.shape[3:] not in ((), (3,)) or images.ndim < 3:
-        raise InputError(
-            "images must be uint8 of shape (n, h, w) or (n, h, w, 3), "
-            f"got {images.dtype} of shape {images.shape}"
-        )
     wide = images.astype(np.int16)
     if images.ndim == 3:
         planes = wide[:, None]

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from fedwqcp.errors import InputError
 from fedwqcp_lab.datasets import catalog, formats
 from fedwqcp_lab.datasets.catalog import Content, Dataset, Status
-from fedwqcp_lab.datasets.files import OnBytes, cache_folder, fetch, locate, md5_of, missing
+from fedwqcp_lab.datasets.files import locate, md5_of, missing
 from fedwqcp_lab.datasets.formats import ArraysByName, Bytes
 from fedwqcp_lab.datasets.partition import Floats, Indices, Labels, iid, stream
 
@@ -56,23 +56,14 @@ class Loaded:
     sha256: str
 
 
-def load(
-    name: str,
-    data: Path | str | None = None,
-    *,
-    download: bool = False,
-    progress: OnBytes | None = None,
-) -> Loaded:
-    """Return a dataset from a folder, the system or the cache; download it only if asked to."""
+def load(name: str, data: Path | None = None) -> Loaded:
+    """Return a dataset from a folder, the system or the cache."""
     dataset = catalog.find(name)
     if dataset.embedded:
         return _embedded(dataset)
-    folder = None if data is None else Path(data)
-    files = locate(dataset, folder)
-    if files is None and download:
-        files = fetch(dataset, cache_folder(), progress=progress)
+    files = locate(dataset, data)
     if files is None:
-        raise missing(dataset, folder)
+        raise missing(dataset, data)
     return read(dataset, files)
 
 
@@ -156,16 +147,8 @@ def _identify(dataset: Dataset, files: tuple[Path, ...], sha256: str) -> Content
 
 def _embedded(dataset: Dataset) -> Loaded:
     """Return the digits of scikit-learn as images; tables have no images."""
-    if dataset.name == "breast-cancer":
-        raise InputError(
-            "breast-cancer is a table and not images; "
-            "call fedwqcp_lab.datasets.loading.breast_cancer"
-        )
     if dataset.name != "digits":
-        raise InputError(
-            f"{dataset.name} is drawn at random and cannot be loaded; "
-            "call fedwqcp_lab.datasets.loading.friedman with the number of rows"
-        )
+        raise InputError(f"{dataset.name} is a table and not images")
     inputs, targets = digits()
     images = np.rint(inputs * 255).astype(np.uint8).reshape(-1, *dataset.shape)
     labels = targets.astype(np.uint8)
@@ -206,8 +189,6 @@ def friedman(rows: int, rng: Generator) -> tuple[Floats, Floats]:
     y = 10 sin(pi x0 x1) + 20 (x2 - 1/2)^2 + 10 x3 + 5 x4 + noise, with ten inputs uniform on [0, 1]
     of which five matter, and standard normal noise.
     """
-    if rows < 1:
-        raise InputError(f"rows must be at least 1, got {rows}")
     x = rng.random((rows, 10))
     mean = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2
     mean += 10 * x[:, 3] + 5 * x[:, 4]
@@ -241,12 +222,6 @@ def split(
     >>> len(rows.train), len(rows.calibration)
     (756, 324)
     """
-    if n < 2:
-        raise InputError(f"n must be at least 2 rows, got {n}")
-    if not 0 < share < 1:
-        raise InputError(f"share must be strictly between 0 and 1, got {share}")
-    if not 0 <= held_out < 1:
-        raise InputError(f"held_out must be from 0 to below 1, got {held_out}")
     rows, calibration = iid(n, (share, 1 - share), stream(seed, "split", dataset))
     shares = (1 - held_out, held_out)
     train, kept = iid(len(rows), shares, stream(seed, "held out", dataset))

@@ -9,9 +9,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, TypeAlias, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 import torch
 
@@ -20,8 +19,8 @@ from fedwqcp.errors import InputError
 Layout: TypeAlias = Literal["windows", "grouped"]
 """Convolutions as batched products over windows, or as one grouped convolution."""
 
-Precision: TypeAlias = Literal["fp32", "tf32", "bf16"]
-"""float32; float32 with products in TF32; activations in bfloat16, weights in float32."""
+Precision: TypeAlias = Literal["fp32", "tf32"]
+"""float32; float32 with products in TF32."""
 
 
 @dataclass(frozen=True)
@@ -32,31 +31,18 @@ class Engine:
     ----------
     layout : {"windows", "grouped"}, optional
         Form of the convolutions. By default windows on CUDA, grouped on the CPU.
-    precision : {"fp32", "tf32", "bf16"}, optional
+    precision : {"fp32", "tf32"}, optional
         By default tf32 on CUDA, fp32 on the CPU.
     graph : bool, optional
         Whether steps are replayed as a CUDA graph. By default on CUDA.
     chunk : int, optional
         Most models that are computed as one. By default all on CUDA, one on the CPU.
-    workers : int, optional
-        Chunks at a time on the CPU. By default as many as torch has threads.
     """
 
     layout: Layout | None = None
     precision: Precision | None = None
     graph: bool | None = None
     chunk: int | None = None
-    workers: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, known in (("layout", get_args(Layout)), ("precision", get_args(Precision))):
-            value = getattr(self, name)
-            if value is not None and value not in known:
-                raise InputError(f"{name} must be one of {', '.join(known)}, got {value!r}")
-        for name in ("chunk", "workers"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, got {value!r}")
 
     def on(self, device: torch.device) -> Engine:
         """Return the choices with the device's defaults filled in."""
@@ -69,17 +55,6 @@ class Engine:
             graph=cuda and self.graph is not False,
             chunk=self.chunk or (None if cuda else 1),
         )
-
-    def exact(self) -> Engine:
-        """Return the engine for predictions."""
-        return dataclasses.replace(
-            self, precision="tf32" if self.precision == "bf16" else self.precision
-        )
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Type of the activations."""
-        return torch.bfloat16 if self.precision == "bf16" else torch.float32
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -129,9 +104,10 @@ def in_chunks(
         with torch.cuda.device(device):
             return [work(chunk) for chunk in chunks]
     before = torch.get_num_threads()
-    workers = min(engine.workers or before, len(chunks))
     try:
-        with ThreadPoolExecutor(workers, initializer=partial(torch.set_num_threads, 1)) as pool:
+        with ThreadPoolExecutor(
+            min(before, len(chunks)), initializer=partial(torch.set_num_threads, 1)
+        ) as pool:
             return list(pool.map(work, chunks))
     finally:
         torch.set_num_threads(before)
@@ -165,21 +141,14 @@ def place(images: npt.NDArray[Any] | torch.Tensor, device: torch.device) -> torc
     Shapes: images (n, H, W) or (n, H, W, c) -> (n, H, W, c).
     """
     if not isinstance(images, torch.Tensor):
-        array = np.asarray(images)
-        if array.dtype != np.uint8:
-            raise InputError(f"images must be uint8, got {array.dtype}")
-        images = torch.tensor(array)
-    if images.dtype != torch.uint8 or images.ndim not in (3, 4):
-        raise InputError(
-            f"images must be uint8 of shape (n, H, W) or (n, H, W, c), got {tuple(images.shape)}"
-        )
+        images = torch.tensor(images)
     return (images if images.ndim == 4 else images.unsqueeze(-1)).to(device).contiguous()
 
 
-def scaled(pixels: torch.Tensor, rows: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def scaled(pixels: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Gather images and scale them from bytes to -1 ... 1.
 
     Shapes: pixels (n, H, W, c); rows (G, b) -> (G, b, H, W, c).
     """
     chosen = pixels.index_select(0, rows.flatten()).float()
-    return chosen.div_(255).sub_(0.5).div_(0.5).to(dtype).view(*rows.shape, *pixels.shape[1:])
+    return chosen.div_(255).sub_(0.5).div_(0.5).view(*rows.shape, *pixels.shape[1:])

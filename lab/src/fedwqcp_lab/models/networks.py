@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fedwqcp.errors import InputError
 from fedwqcp_lab.models.engine import Engine
 
 
@@ -63,21 +62,13 @@ class Classes(Head):
 
     count: int
 
-    def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 2:
-            raise InputError(f"count must be a whole number of at least 2, got {self.count!r}")
-
     @property
     def width(self) -> int:
         """Raw outputs per row."""
         return self.count
 
     def targets(self, labels: npt.NDArray[Any]) -> torch.Tensor:
-        flat = np.asarray(labels).reshape(-1)
-        whole = flat.dtype.kind in "iu"
-        if not whole or (flat.size and not 0 <= flat.min() <= flat.max() < self.count):
-            raise InputError(f"labels must be whole numbers from 0 to {self.count - 1}")
-        return torch.from_numpy(flat.astype(np.int64))
+        return torch.from_numpy(labels.reshape(-1).astype(np.int64))
 
     def loss(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         flat = torch.nn.functional.cross_entropy(
@@ -119,11 +110,6 @@ class Quantiles(Head):
 
     levels: tuple[float, ...]  # for CQR alpha/2 and 1 - alpha/2
 
-    def __post_init__(self) -> None:
-        rising = all(a < b for a, b in zip(self.levels, self.levels[1:], strict=False))
-        if not self.levels or not rising or not 0 < self.levels[0] <= self.levels[-1] < 1:
-            raise InputError(f"levels must rise strictly between 0 and 1, got {self.levels}")
-
     @property
     def width(self) -> int:
         """Raw outputs per row."""
@@ -149,11 +135,8 @@ class Quantiles(Head):
 
 
 def _numbers(labels: npt.NDArray[Any]) -> torch.Tensor:
-    """Return finite numbers as float32."""
-    flat = np.asarray(labels).reshape(-1).astype(np.float32)
-    if not np.isfinite(flat).all():
-        raise InputError("labels must be finite numbers")
-    return torch.from_numpy(flat)
+    """Return numbers as float32."""
+    return torch.from_numpy(labels.reshape(-1).astype(np.float32))
 
 
 class Architecture(ABC):
@@ -186,22 +169,13 @@ class Architecture(ABC):
         return sum(torch.Size(shape).numel() for shape in self.shapes().values())
 
 
-def check_shape(shape: tuple[int, int, int], multiple: int = 1) -> None:
-    """Refuse the shape of an image that a model cannot take."""
-    if len(shape) != 3 or min(shape) < 1 or shape[0] % multiple or shape[1] % multiple:
-        raise InputError(
-            f"shape must be (height, width, channels), height and width multiples of {multiple}, "
-            f"got {shape}"
-        )
-
-
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Apply one linear layer per model.
 
     Shapes: x (G, n, d); weight (G, k, d); bias (G, k) -> (G, n, k).
     """
     # the weight stands on the left so that its gradient comes out in its own memory order
-    columns = torch.baddbmm(bias.to(x.dtype).unsqueeze(2), weight.to(x.dtype), x.transpose(1, 2))
+    columns = torch.baddbmm(bias.unsqueeze(2), weight, x.transpose(1, 2))
     return columns.transpose(1, 2)
 
 
@@ -216,10 +190,10 @@ def grouped_conv_pool(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor)
     G, n, H, W, c = x.shape
     o = weight.shape[1]
     planes = x.permute(1, 2, 3, 0, 4).reshape(n, H, W, G * c).permute(0, 3, 1, 2)
-    kernels = weight.to(x.dtype).flatten(0, 1).contiguous(memory_format=torch.channels_last)
+    kernels = weight.flatten(0, 1).contiguous(memory_format=torch.channels_last)
     z = torch.nn.functional.conv2d(planes, kernels, padding=1, groups=G)
     top = torch.nn.functional.max_pool2d(z, 2)
-    y = torch.relu(top + bias.to(x.dtype).flatten()[:, None, None])
+    y = torch.relu(top + bias.flatten()[:, None, None])
     return y.permute(0, 2, 3, 1).reshape(n, H // 2, W // 2, G, o).permute(3, 0, 1, 2, 4)
 
 
@@ -246,7 +220,7 @@ class _ConvPool(torch.autograd.Function):
         """Keep the windows and which of each four was largest."""
         G, n, H, W, _ = x.shape
         patches = _windows(x)
-        wide = _widen(weight.to(x.dtype))
+        wide = _widen(weight)
         z = torch.bmm(patches, wide)
         y, winner = _pool(z, bias)
         ctx.save_for_backward(patches, wide, winner)
@@ -260,7 +234,7 @@ class _ConvPool(torch.autograd.Function):
         grad = grad.reshape(winner.shape)
         dz = _unpool(grad, winner)
         dbias = torch.where(winner < 4, grad, 0).sum(dim=1, dtype=torch.float32)
-        dweight = _narrow(_product(patches, dz, ctx.shape[1]).float())
+        dweight = _narrow(_product(patches, dz, ctx.shape[1]))
         if not ctx.needs_input_grad[0]:
             return None, dweight, dbias
         return _fold(torch.bmm(dz, wide.transpose(1, 2)), ctx.shape), dweight, dbias
@@ -312,7 +286,7 @@ def _pool(z: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, torch.Tens
     G, rows, columns = z.shape
     a, b, c, d = z.view(G, rows, 4, columns // 4).unbind(dim=2)
     upper, lower = torch.maximum(a, b), torch.maximum(c, d)
-    y = torch.relu(torch.maximum(upper, lower) + bias.to(z.dtype).unsqueeze(1))
+    y = torch.relu(torch.maximum(upper, lower) + bias.unsqueeze(1))
     second, fourth = (b > a).to(torch.uint8), (d > c).to(torch.uint8)
     winner = torch.where(lower > upper, fourth + 2, second)  # ties: the first, as in max_pool2d
     return y, winner.masked_fill_(y <= 0, 4)
@@ -364,9 +338,6 @@ class LargeCNN(Architecture):
     head: Head
     averaging: bool = False  # global average pooling before the linear layers
 
-    def __post_init__(self) -> None:
-        check_shape(self.shape, multiple=4)
-
     def shapes(self) -> dict[str, tuple[int, ...]]:
         H, W, c = self.shape
         flat = SECOND if self.averaging else SECOND * (H // 4) * (W // 4)
@@ -393,7 +364,7 @@ class LargeCNN(Architecture):
         first = x.permute(0, 1, 4, 2, 3)  # channels first, as torch flattens
         flat = first.mean(dim=(3, 4)) if self.averaging else first.flatten(2)
         hidden = torch.relu(linear(flat, weights["fc1.weight"], weights["fc1.bias"]))
-        return linear(hidden.float(), weights["fc2.weight"], weights["fc2.bias"])
+        return linear(hidden, weights["fc2.weight"], weights["fc2.bias"])
 
     @property
     def activations(self) -> int:
@@ -418,9 +389,6 @@ class VeryWeakLinear(Architecture):
     shape: tuple[int, int, int]
     head: Head
 
-    def __post_init__(self) -> None:
-        check_shape(self.shape)
-
     def shapes(self) -> dict[str, tuple[int, ...]]:
         H, W, c = self.shape
         return {"fc.weight": (self.head.width, H * W * c), "fc.bias": (self.head.width,)}
@@ -429,7 +397,7 @@ class VeryWeakLinear(Architecture):
         self, weights: Mapping[str, torch.Tensor], x: torch.Tensor, engine: Engine
     ) -> torch.Tensor:
         del engine  # one product: nothing to choose
-        flat = x.permute(0, 1, 4, 2, 3).flatten(2).float()  # channels first, as torch flattens
+        flat = x.permute(0, 1, 4, 2, 3).flatten(2)  # channels first, as torch flattens
         return linear(flat, weights["fc.weight"], weights["fc.bias"])
 
     @property

@@ -12,7 +12,6 @@ import numpy.typing as npt
 import torch
 from numpy.random import Generator
 
-from fedwqcp.errors import InputError
 from fedwqcp_lab.models.engine import Engine, Progress, find_device, in_chunks, place, scaled
 from fedwqcp_lab.models.networks import Architecture
 
@@ -74,21 +73,20 @@ class Stack:
 
         Shapes: images (N, H, W) or (N, H, W, c); rows (G, n) -> (G, n, C), (G, n) or (G, n, L).
         """
-        pixels = check_images(self.architecture, images, self.device)
+        pixels = place(images, self.device)
         if rows is None:
             rows = np.broadcast_to(np.arange(len(pixels)), (len(self), len(pixels)))
-        chosen = check_rows(rows, len(self), len(pixels))
-        engine = self.engine.exact()
+        chosen = np.array(rows, dtype=np.int64, order="C")
 
         def _work(own: slice) -> npt.NDArray[np.float32]:
             with torch.no_grad():  # a thread's own setting
-                return self._predict(own, pixels, chosen[own], engine)
+                return self._predict(own, pixels, chosen[own])
 
-        with engine.active():
-            return np.concatenate(in_chunks(engine, self.device, len(self), _work))
+        with self.engine.active():
+            return np.concatenate(in_chunks(self.engine, self.device, len(self), _work))
 
     def _predict(
-        self, own: slice, pixels: torch.Tensor, rows: npt.NDArray[np.int64], engine: Engine
+        self, own: slice, pixels: torch.Tensor, rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float32]:
         """Predict with some of the models, in batches that keep to the memory."""
         weights = {name: weight[own] for name, weight in self.weights.items()}
@@ -97,42 +95,10 @@ class Stack:
         head, moved = self.architecture.head, torch.from_numpy(rows).to(self.device)
         parts = []
         for part in moved.split(batch, dim=1):
-            x = scaled(pixels, part, engine.dtype)
-            parts.append(head.finish(self.architecture.forward(weights, x, engine)))
+            x = scaled(pixels, part)
+            parts.append(head.finish(self.architecture.forward(weights, x, self.engine)))
         outputs: npt.NDArray[np.float32] = torch.cat(parts, dim=1).cpu().numpy()
         return outputs
-
-
-def check_images(
-    architecture: Architecture, images: npt.NDArray[Any] | torch.Tensor, device: torch.device
-) -> torch.Tensor:
-    """Return images on the device, or say why the models cannot take them.
-
-    Shapes: gives (n, H, W, c).
-    """
-    pixels = place(images, device)
-    if tuple(pixels.shape[1:]) != architecture.shape:
-        raise InputError(
-            f"images must have shape {architecture.shape}, got {tuple(pixels.shape[1:])}"
-        )
-    return pixels
-
-
-def check_rows(
-    rows: npt.NDArray[np.integer[Any]], models: int, images: int
-) -> npt.NDArray[np.int64]:
-    """Return row numbers, or say what is wrong with them.
-
-    Shapes: rows (G, n) -> (G, n).
-    """
-    found = np.asarray(rows)
-    if found.ndim != 2 or len(found) != models or found.dtype.kind not in "iu":
-        raise InputError(
-            f"rows must be whole numbers of shape ({models}, n), got shape {found.shape}"
-        )
-    if found.size and not 0 <= found.min() <= found.max() < images:
-        raise InputError(f"rows must be from 0 to {images - 1}")
-    return np.array(found, dtype=np.int64, order="C")
 
 
 class Run:
@@ -200,7 +166,7 @@ class Run:
 
         Shapes: rows (G, b).
         """
-        x = scaled(self.pixels, rows, self.engine.dtype)
+        x = scaled(self.pixels, rows)
         y = self.targets.index_select(0, rows.flatten()).view(rows.shape)
         outputs = self.architecture.forward(self.weights, x, self.engine)
         loss = self.architecture.head.loss(outputs, y).sum()
@@ -288,13 +254,9 @@ def train(
     """
     where = find_device(device)
     how = (engine or Engine()).on(where)
-    pixels = check_images(architecture, images, where)
+    pixels = place(images, where)
     targets = architecture.head.targets(labels)
-    if len(targets) != len(pixels):
-        raise InputError(f"labels must be {len(pixels)}, one for each image, got {len(targets)}")
-    chosen = check_rows(rows, len(streams), len(pixels))
-    if not chosen.size or epochs < 1 or batch < 1:
-        raise InputError("there must be at least one model, row, epoch and row per batch")
+    chosen = np.array(rows, dtype=np.int64, order="C")
     shares = Progress(progress, len(streams))
 
     def _work(own: slice) -> Stack:

@@ -44,7 +44,7 @@ from fedwqcp_lab.evaluation import (
     record_head,
     target_of,
 )
-from fedwqcp_lab.experiment import Experiment, MethodPlan, PresetPlan, embedded, paper
+from fedwqcp_lab.experiment import MethodPlan, PresetPlan, embedded, paper
 from fedwqcp_lab.pipeline import Folder, workers
 from fedwqcp_lab.results import Journal, MethodRecord, make_out
 from fedwqcp_lab.unit import Unit, UnitSetting
@@ -221,7 +221,9 @@ def saved(
     """Return the folders of the units whose model outputs are there."""
     folder = Folder(outputs, outputs)
     known = [
-        (experiment, plan.name) for experiment in _experiments() for plan in experiment.datasets
+        (experiment, plan.name)
+        for experiment in (paper(), embedded())
+        for plan in experiment.datasets
     ]
     found = tuple(
         path
@@ -439,11 +441,6 @@ def _fewer_than_half(plan: MethodPlan, agents: int) -> MethodPlan:
         return plan
     most = min(int(str(plan.settings["byzantine"])), (agents - 1) // 2)
     return replace(plan, settings={**plan.settings, "byzantine": most})
-
-
-def _experiments() -> tuple[Experiment, ...]:
-    """Return the experiments whose outputs are looked for."""
-    return paper(), embedded()
 
 
 def all_tables(records: Sequence[AttackResult]) -> dict[str, str]:

@@ -169,13 +169,6 @@ class OwnStudy:
     experiment: Experiment
     hospitals: Hospitals
 
-    def quick(self, datasets: Sequence[str]) -> OwnStudy:
-        """Return two seeds of some datasets, and twenty divisions of the hospitals."""
-        return OwnStudy(
-            experiment=self.experiment.only(datasets, (0, 1)),
-            hospitals=replace(self.hospitals, seeds="0-19"),
-        )
-
     @property
     def on_hospitals(self) -> Experiment:
         """The experiment with hospitals for datasets."""

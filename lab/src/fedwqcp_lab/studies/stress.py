@@ -115,15 +115,6 @@ class StressStudy:
         """All factors with all their values."""
         return tuple((f.name, float(value)) for f in self.factors for value in f.values)
 
-    def quick(self) -> StressStudy:
-        """Return one seed of the last dataset, with at most twenty agents."""
-        factors = (
-            replace(f, values=tuple(v for v in f.values if f.name != "agents" or v <= 20))
-            for f in self.factors
-        )
-        last = self.experiment.datasets[-1].name
-        return replace(self, experiment=self.experiment.only([last], (0,)), factors=tuple(factors))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Factor:
