@@ -191,8 +191,7 @@ class Server:
         """Return what the round ended with, and what each used agent sent first, for the record."""
         if not self.ended:
             raise QuorumError("the round has not ended: answers of this step are still to come")
-        states = ((name, self._states[name]) for name in self._positions)
-        received = {name: state.first for name, state in states if state.first}
+        used = {name: self._states[name] for name in self._positions}
         return Release(
             round=self.round,
             guarantee=self.plan.method.guarantee,
@@ -200,12 +199,10 @@ class Server:
             rounds=self.step,
             agents=tuple([self._record(name) for name in self.round.agents]),
             outcomes=self._dialogue.outcomes,
-            received=received,
+            received={name: state.first for name, state in used.items() if state.first},
             absent=self._absent(),
             provenance=stamp(),
-            signatures={
-                name: self._states[name].signatures for name in self._positions if self.round.keys
-            },
+            signatures={n: state.signatures for n, state in used.items() if self.round.keys},
         )
 
     def _absent(self) -> dict[str, tuple[str, ...]]:
@@ -420,7 +417,7 @@ class _Dialogue:
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """The outcomes of all tasks, once the dialogue has ended."""
-        return tuple(task.outcome for task in self._tasks if task.outcome is not None)
+        return tuple([task.outcome for task in self._tasks if task.outcome is not None])
 
     def questions(self, position: int) -> tuple[Question | None, ...]:
         """Return what one agent is asked now."""

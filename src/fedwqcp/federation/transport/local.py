@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
@@ -60,6 +60,8 @@ def one_round(
             "target is a term of the round: leave it out of the method, and write "
             f"calibrate(..., target={method.target!r})"  # type: ignore[attr-defined]  # it has one
         )
+    n_classes = len(classes) or _most_classes(cals.values())
+    cals = {name: _counted(name, cal, n_classes) for name, cal in cals.items()}
     groups = [cal.groups for cal in cals.values() if cal.groups is not None and by == "group"]
     round = new_round(
         tuple(cals),
@@ -69,7 +71,7 @@ def one_round(
         quorum=len(cals),
         max_n=max(cal.n for cal in cals.values()) or 1,
         classes=classes,
-        n_classes=len(classes) or most_common(c.n_classes or 0 for c in cals.values()) or None,
+        n_classes=n_classes,
         by=by,
         groups=tuple(sorted(set(chain(*map(group_names, groups))))),
         max_groups=max(map(most_groups, groups), default=1),
@@ -257,10 +259,15 @@ def calibrations(
                 cals[name] = data if isinstance(data, Calibration) else Calibration(data)
         except InputError as error:
             raise error.within(f"agent {name!r}") from None
-    known = [cal.n_classes for cal in cals.values() if cal.n_classes is not None]
-    least = [int(cal.labels.max(initial=-1)) + 1 for cal in cals.values() if cal.labels is not None]
-    n_classes = len(classes) or next(iter(known), max(least, default=None))
-    return {name: _counted(name, cal, n_classes) for name, cal in cals.items()}
+    return cals
+
+
+def _most_classes(cals: Collection[Calibration]) -> int | None:
+    """Return how many classes most agents know of; else as many as their labels need."""
+    if known := [cal.n_classes for cal in cals if cal.n_classes is not None]:
+        return most_common(known)
+    labels = [cal.labels for cal in cals if cal.labels is not None]
+    return max([int(y.max(initial=-1)) + 1 for y in labels], default=None)
 
 
 def _counted(name: str, cal: Calibration, n_classes: int | None) -> Calibration:
