@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from fedwqcp._validation import did_you_mean, shown
+from fedwqcp._validation import known_hint, shown
 from fedwqcp.errors import InputError
 
 T = TypeVar("T")
@@ -178,18 +178,15 @@ def open_private(path: Path) -> BinaryIO:
 def read(path: Path, most: int = FILE_BYTES) -> bytes:
     """Return the bytes of a plain file; one of more than ``most`` bytes is refused unread."""
     try:
-        with opened(path) as file:
-            data = b""
+        with opened(path, most) as file:
             size = os.fstat(file.fileno()).st_size
-            if size <= most:
-                data = file.read(size + 1)  # room is made for all that is asked for
-                if len(data) > size:  # some systems' own files tell no size
-                    data += file.read(most + 1 - len(data))
-                size = len(data)
+            data = file.read(size + 1)  # room is made for all that is asked for
+            if len(data) > size:  # some systems' own files tell no size
+                data += file.read(most + 1 - len(data))
     except OSError as error:
         raise _cannot("read", path, error) from None
-    if size > most:
-        raise _too_large(path, size, most)
+    if len(data) > most:
+        raise _too_large(path, len(data), most)
     return data
 
 
@@ -330,12 +327,6 @@ def read_toml(path: Path) -> dict[str, object]:
         why = f": {error}" if isinstance(error, tomllib.TOMLDecodeError) else "; it is no text"
         why = "; it looks like JSON" if data.lstrip().startswith(b"{") else why
         raise InputError(f"{path} must be a TOML file{why}") from None
-
-
-def known_hint(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the nearest known one, and all of them."""
-    names = tuple(known)
-    return f"{did_you_mean(name, names)}; known: {', '.join(names)}"
 
 
 def to_toml(value: object) -> str:

@@ -7,13 +7,11 @@ label, a score or a feature.
 from __future__ import annotations
 
 import dataclasses
-import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from decimal import Decimal
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, wraps
-from math import inf, isnan
+from math import inf, isnan, nan
 from os import PathLike
 from sys import float_info
 from types import NoneType, UnionType
@@ -316,6 +314,12 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f"; did you mean {near!r}?" if near else ""
 
 
+def known_hint(name: object, known: Iterable[str]) -> str:
+    """Return the end of an error about an unknown name: the nearest known one, and all of them."""
+    names = tuple(known)
+    return f"{did_you_mean(name, names)}; known: {', '.join(names) or 'none'}"
+
+
 def bare_name(name: str) -> str:
     """Return the letters and digits of a name, in lower case."""
     return "".join(c for c in name.lower() if c.isalnum())
@@ -349,19 +353,17 @@ def as_floats(
     return array
 
 
-def as_scores(scores: npt.ArrayLike) -> Floats:
-    """Return nonconformity scores as float64, shape (n,); +inf may occur, NaN and -inf may not."""
-    return checked_scores(real_array(scores, "scores"))
+def as_scores(scores: npt.ArrayLike, *, columns: bool = False) -> Floats:
+    """Return nonconformity scores as float64; +inf may occur, NaN and -inf may not.
 
-
-def checked_scores(array: npt.NDArray[Any]) -> Floats:
-    """Return real numbers as nonconformity scores."""
-    array = array.astype(np.float64, copy=False)
-    if array.ndim != 1:
+    Their shape is (n,), or with ``columns`` also (n, columns).
+    """
+    array = real_array(scores, "scores").astype(np.float64, copy=False)
+    if array.ndim != 1 and not (columns and array.ndim == 2 and array.shape[1]):
         raise InputError(several_columns(array))
     if array.size and not array.min() > -np.inf:  # the minimum of a NaN is NaN
-        bad = first_of(np.isnan(array) | (array == -np.inf))
-        raise InputError("scores must be numbers or +inf, got NaN or -inf", row=bad)
+        numbers: Bools = np.asarray((array.reshape(len(array), -1) > -np.inf).all(axis=1))
+        raise InputError("scores must be numbers or +inf, got NaN or -inf", row=first_of(~numbers))
     return array
 
 
@@ -384,22 +386,12 @@ def as_alpha(alpha: object) -> float:
 
     The error recognises a percentage or a coverage.
     """
-    if type(alpha) is float and 0 < alpha < 1:
-        return alpha
-    alpha = plain(alpha)
-    known = fits(alpha, float) or isinstance(alpha, str | bytes | Decimal)
-    given: Any = alpha if known else "nan"
-    try:
-        value = float(given)
-    except (ValueError, OverflowError):
-        value = float("nan")
-    if isinstance(alpha, bool | str | bytes) or not 0.0 < value < 1.0:
-        covers = max(value, 100 - value) if 1 < value < 100 else None
-        hint = "" if covers is None else f" ({_miscoverage(covers)})"
-        if isinstance(alpha, str | bytes) and 0 < value < 1:
-            hint = f", which is text: write alpha={value:g}"
-        raise InputError(f"alpha must be strictly between 0 and 1, got {shown(alpha)}{hint}")
-    return value
+    value = plain(alpha)
+    number = value if type(value) in (int, float) else nan
+    if 0 < number < 1:
+        return float(number)
+    hint = f" ({_miscoverage(max(number, 100 - number))})" if 1 < number < 100 else ""
+    raise InputError(f"alpha must be strictly between 0 and 1, got {shown(alpha)}{hint}")
 
 
 def as_usual_alpha(alpha: object, *, allow_large: bool = False) -> float:
@@ -727,37 +719,3 @@ def as_indicators(labels: npt.ArrayLike, shape: tuple[int | None, ...]) -> Bools
     if not np.isin(array, (0.0, 1.0)).all():
         raise InputError("labels must be 1 where a label is there and 0 where it is not")
     return np.asarray(array == 1)
-
-
-_REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
-
-
-def output_columns(columns: Collection[str]) -> tuple[str, ...]:
-    """Return the columns of a table with probabilities or a regressor's outputs, if any."""
-    of_regressor = (group for group in _REGRESSION if all(name in columns for name in group))
-    return classifier_columns("p", columns) or next(of_regressor, ())
-
-
-def classifier_columns(prefix: str, columns: Collection[str]) -> tuple[str, ...]:
-    """Return the columns of a classifier's outputs, of which there are two or none."""
-    names = numbered(prefix, columns)
-    if len(names) == 1:
-        raise InputError(f"columns {prefix}0, {prefix}1, ... must be at least two")
-    return names
-
-
-def numbered(prefix: str, columns: Collection[str]) -> tuple[str, ...]:
-    """Return the columns p0, p1, ... in order."""
-    numbers = sorted(int(n[1:]) for n in columns if re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", n))
-    if prefix == "p" and numbers in ([0], [1]):
-        other = 1 - numbers[0]
-        raise InputError(
-            f"column p{numbers[0]} alone: of two classes both are needed, add a column p{other} = "
-            f"1 - p{numbers[0]}"
-        )
-    if numbers != list(range(len(numbers))):
-        came = named((f"{prefix}{number}" for number in numbers), 12)
-        raise InputError(
-            f"columns must be {prefix}0, {prefix}1, ... from 0 without a gap, got {came}"
-        )
-    return tuple(f"{prefix}{i}" for i in numbers)

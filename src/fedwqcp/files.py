@@ -9,11 +9,11 @@ from fedwqcp import _io
 from fedwqcp._io import LOG_BYTES as LOG_BYTES
 from fedwqcp._io import append_line as append_line
 from fedwqcp._io import from_json as from_json
-from fedwqcp._io import known_hint as known_hint
 from fedwqcp._io import make_folder as make_folder
 from fedwqcp._io import read as read
 from fedwqcp._io import read_toml as read_toml
 from fedwqcp._io import to_csv as to_csv
+from fedwqcp._validation import known_hint as known_hint
 
 
 def write_atomic(path: Path, data: bytes) -> None:

@@ -10,11 +10,11 @@ import dataclasses
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from fedwqcp._validation import did_you_mean, shown
+from fedwqcp._validation import known_hint, shown
 from fedwqcp.errors import FedwqcpError, InputError
 
 if TYPE_CHECKING:
@@ -52,11 +52,6 @@ def parse_setting(text: str) -> Setting:
         return int(text) if text.lstrip("+-").isdigit() else float(text)
     except ValueError:
         return text
-
-
-def _known(name: str, names: Sequence[str]) -> str:
-    """List the names that are known, and say which one may be meant."""
-    return f"known: {', '.join(names)}{did_you_mean(name, names)}"
 
 
 class Registry(Generic[T]):
@@ -104,7 +99,7 @@ class Registry(Generic[T]):
                     f"derives from {self._base.__name__} and defines all of its abstract members"
                 )
             return loaded
-        raise InputError(f"unknown {self._kind} {shown(name)}; {_known(name, self.available())}")
+        raise InputError(f"unknown {self._kind} {shown(name)}{known_hint(name, self.available())}")
 
     def make(self, name: str, settings: Mapping[str, object]) -> T:
         """Return the object with this name and these settings."""
@@ -122,8 +117,7 @@ class Registry(Generic[T]):
                 )
             if key not in known:
                 raise InputError(
-                    f"{self._kind} {name!r} has no setting {key!r}; "
-                    f"known: {', '.join(known) or 'none'}{did_you_mean(key, known)}"
+                    f"{self._kind} {name!r} has no setting {key!r}{known_hint(key, known)}"
                 )
         return cls(**settings)
 

@@ -18,10 +18,9 @@ from fedwqcp._validation import (
     as_floats,
     as_labels,
     as_optional_classes,
+    as_scores,
     checked,
-    checked_scores,
     plain,
-    real_array,
     unchecked,
 )
 from fedwqcp.errors import InputError
@@ -83,11 +82,7 @@ class Calibration:
         weights: npt.ArrayLike | None = None,
         classes: Sequence[str] | None = None,
     ) -> None:
-        values = real_array(scores, "scores")
-        if values.ndim == 2 and values.shape[1]:
-            values = np.stack([checked_scores(column) for column in values.T], axis=1)
-        else:
-            values = checked_scores(values)
+        values = as_scores(scores, columns=True)
         n = len(values)
         names, n_classes = as_optional_classes(classes), plain(n_classes)
         if names and n_classes not in (None, len(names)):

@@ -17,10 +17,8 @@ import numpy.typing as npt
 from fedwqcp._io import opened
 from fedwqcp._validation import (
     check_same_classes,
-    classifier_columns,
     listed,
-    numbered,
-    output_columns,
+    named,
     unchecked,
 )
 from fedwqcp.errors import InputError
@@ -56,6 +54,10 @@ _PREFIX = r"(?:p|prob|proba|probability|score|class)"
 
 
 _MEANT_P = re.compile(rf"{_PREFIX}[ _-]?(\d+)", re.I)
+
+
+_REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
+"""Columns of a regressor's outputs."""
 
 
 _RESERVED = ("id", "label", "y", "group")
@@ -135,8 +137,10 @@ def from_columns(
     """Sort the columns of a table into outputs, labels, ids and features."""
     columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
     with in_file(path):
-        names = output_columns(columns) or classifier_columns("z", columns)
-        of_labels, of_features = numbered("y", columns), numbered("x", columns)
+        of_probs, of_logits = _numbered("p", columns), _numbered("z", columns)
+        of_labels, of_features = _numbered("y", columns), _numbered("x", columns)
+    of_regressor = (names for names in _REGRESSION if columns.keys() >= set(names))
+    names = of_probs or next(of_regressor, ()) or of_logits
     by_class = _class_columns(columns, classes)
     if classes and names and len(by_class) == len(classes):
         raise InputError(
@@ -180,6 +184,23 @@ def from_columns(
         classes=names if by_name or names == classes else (),
         by_name=by_name,
     )
+
+
+def _numbered(prefix: str, columns: Mapping[str, Cells]) -> tuple[str, ...]:
+    """Return the columns p0, p1, ... in order; of probabilities and logits two or none."""
+    matches = (re.fullmatch(prefix + r"(0|[1-9]\d{0,5})", name) for name in columns)
+    numbers = sorted(int(match[1]) for match in matches if match)
+    if prefix in "pz" and len(numbers) == 1:
+        raise InputError(
+            f"column {prefix}{numbers[0]} alone: a classifier has a column for each class, of two "
+            "classes both"
+        )
+    if numbers != list(range(len(numbers))):
+        came = named((f"{prefix}{number}" for number in numbers), 12)
+        raise InputError(
+            f"columns must be {prefix}0, {prefix}1, ... from 0 without a gap, got {came}"
+        )
+    return tuple(f"{prefix}{number}" for number in numbers)
 
 
 def _numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
