@@ -35,6 +35,20 @@ from fedwqcp.errors import FedwqcpError
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
 
+def commands(program):
+    """Return every command of a program by its words."""
+    inner = getattr(program, "commands", None)
+    if inner is None:
+        return {"": program}
+    return {
+        f"{name} {words}".strip(): command
+        for name, each in inner.items()
+        for words, command in commands(each).items()
+    }
+
+
+COMMANDS = commands(typer.main.get_command(app))
+
 OPEN = ("server", "open", "--method", "fedwq-cp")
 """Opens a round of a method that sends one threshold and its size."""
 

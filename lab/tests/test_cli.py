@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from command_line import commands
 from fedwqcp.errors import InputError
 from fedwqcp_lab import cli as bench
 from fedwqcp_lab import unit as units
@@ -114,17 +115,7 @@ def test_tables_counts_the_published_cells_that_a_reading_gives(monkeypatch):
     assert "[subset]" in shown  # a stand-in is called so
 
 
-def _walk(command, words=()):
-    """Yield every command with its words."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield " ".join(words), command
-        return
-    for name, each in inner.items():
-        yield from _walk(each, (*words, name))
-
-
-COMMANDS = dict(_walk(typer.main.get_command(bench.app)))
+COMMANDS = commands(typer.main.get_command(bench.app))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,34 +10,15 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from command_line import COMMANDS
 from fedwqcp.cli.main import app
 
 
-def options(command):
-    """Return every option and argument below a command, with its help."""
-    for below in getattr(command, "commands", {}).values():
-        yield from options(below)
-    for parameter in command.params:
-        yield parameter.name, getattr(parameter, "help", None) or ""
-
-
-def commands(command, words=()):
-    """Yield every command of the program by its words."""
-    below = getattr(command, "commands", None)
-    if below is None:
-        yield " ".join(words)
-        return
-    for name, each in below.items():
-        yield from commands(each, (*words, name))
-
-
-COMMANDS = tuple(commands(get_command(app)))
-
-
 def test_no_words_of_an_option_are_taken_for_markup_and_dropped():
-    found = list(options(get_command(app)))
-    assert len(found) > 50
-    assert [name for name, text in found if "[" in text] == []
+    programs = get_command(app), *COMMANDS.values()
+    options = [each for command in programs for each in command.params]
+    assert len(options) > 50
+    assert [each.name for each in options if "[" in (getattr(each, "help", None) or "")] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import fedwqcp as fw
-from command_line import call, call_process
+from command_line import call
 from fedwqcp.errors import InputError
 
 
@@ -158,39 +158,3 @@ def test_an_alarm_stands_whoever_brings_rows(state, tmp_path):
         assert alarmed == ["a"]
     monitor("recalibrated", state, "--agent", "a")
     monitor("update", state, "none.csv", "--agent", "b", "--check")
-
-
-BAD = "covered,label\n" + "0,0\n0,1\n" * 30
-
-
-def test_over_files_an_alarm_opens_a_round_that_runs_and_closes(state, tmp_path):
-    """Between processes: the release in force stays until the new round is closed."""
-    (tmp_path / "roster.toml").write_text('agents = ["a", "b"]\nn_classes = 3\n')
-    rng = np.random.default_rng(0)
-    for file in ("old", "fresh"):
-        for name in ("a", "b"):
-            probs = rng.dirichlet([1.0, 2.0, 3.0], size=100)
-            labels = np.array([rng.choice(3, p=row) for row in probs])
-            np.savez(tmp_path / f"{name}-{file}.npz", probs=probs, labels=labels)
-
-    def close(round, file, out):
-        for name in ("a", "b"):
-            call_process(tmp_path, "agent", "calibrate", "--round", round, "--outputs",
-                f"{name}-{file}.npz", "--agent", name, "--out", f"{name}-{file}.json")  # fmt: skip
-        answers = (f"{name}-{file}.json" for name in ("a", "b"))
-        call_process(tmp_path, "server", "close", round, *answers, "--out", out)
-
-    opens = "server open --agents roster.toml --alpha 0.1 --out"
-    call_process(tmp_path, *opens.split(), "first.json")
-    close("first.json", "old", "release.json")
-    in_force = (tmp_path / "release.json").read_bytes()
-    (tmp_path / "rows.csv").write_text(BAD)
-    call_process(tmp_path, "monitor", "update", state, "rows.csv", "--agent", "a",
-        "--check", code=5)  # fmt: skip
-    call_process(tmp_path, *opens.split(), "next.json")
-    call_process(tmp_path, *opens.split(), "next.json", code=2)  # each alarm opens one
-    assert (tmp_path / "release.json").read_bytes() == in_force
-    close("next.json", "fresh", "next-release.json")
-    assert fw.load(tmp_path / "next-release.json").used == ("a", "b")
-    call_process(tmp_path, "monitor", "recalibrated", state, "--agent", "a")
-    call_process(tmp_path, "monitor", "show", state, "--check")

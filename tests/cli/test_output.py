@@ -12,29 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from command_line import OPEN, call, call_json
+from command_line import COMMANDS, OPEN, call, call_json
 from fedwqcp import methods
 from fedwqcp.cli import main
-from fedwqcp.cli.main import app
 from fedwqcp.cli.output import VERSION, Output
 from fedwqcp.errors import InputError
 from four_hospitals import SITES
-
-
-def walk(command, words=()):
-    """Yield every command of the program with its words."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield " ".join(words), command
-        return
-    for name, each in inner.items():
-        yield from walk(each, (*words, name))
-
-
-COMMANDS = dict(walk(typer.main.get_command(app)))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -211,9 +195,3 @@ def test_the_example_of_every_method_and_score_runs_as_it_is_shown(what):
         assert not runner.run(example).failed, each["name"]
         tried += bool(example.examples)
     assert tried >= 5
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_can_print_json(name):
-    said = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"}).output
-    assert "--json" in said

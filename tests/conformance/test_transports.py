@@ -149,22 +149,6 @@ def test_the_default_gives_one_threshold_by_files_and_in_one_process(tmp_path, m
     assert here.proved("few") == 6 / 7
 
 
-@pytest.mark.flower
-def test_the_default_gives_the_same_thresholds_over_flower(tmp_path):
-    pytest.importorskip("flwr")
-    from fedwqcp.federation.transport.flower import calibrate
-    from fedwqcp.federation.transport.settings import round_of
-    from flower.inprocess import sites as grid_of
-
-    sites = three_sites()
-    round = round_of({"agents": ",".join(sites), "alpha": 0.1, "n-classes": 3})
-    cals = {name: calibration_of(round, own) for name, own in sites.items()}
-    there = calibrate(grid_of(tmp_path, cals), round, timeouts=Timeouts(5.0, 1.0, 0.01)).release
-    here = fw.calibrate(sites, alpha=0.1, key=round.key)
-    for name, cal in cals.items():
-        assert thresholds(there, name, calibration=cal) == here.threshold(name)
-
-
 def in_groups(n, seed):
     """Return calibration points by sex and age, some of neither, as sets and as columns."""
     rng = np.random.default_rng(seed)

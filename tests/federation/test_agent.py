@@ -244,12 +244,6 @@ def test_no_weights_that_the_server_names_single_out_a_small_class():
             Agent("a", round, cal).answer(ask)
 
 
-def test_as_many_targets_as_the_server_says_tell_everything():
-    cal = Calibration(HUNDRED, features=np.arange(100.0)[:, None])
-    with pytest.raises(InputError):
-        Agent("a", terms("cphet"), cal).answer()
-
-
 def test_an_empty_question_is_refused_outside_the_dialogue_and_spends_no_budget(tmp_path):
     spent = Budget(tmp_path / "budget", 2.0)
     round = terms("private-fedwq-cp", epsilon=1.0)

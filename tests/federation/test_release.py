@@ -440,7 +440,3 @@ def test_of_thousands_of_agents_the_unused_come_first():
     assert "n: too large" in text
     assert "980 more agents" in text
     assert "a0500" not in text
-
-
-def left_out(release):
-    return [finding.agents for finding in release.findings if finding.code == "left-out"]

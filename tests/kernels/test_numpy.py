@@ -92,6 +92,3 @@ def test_a_sum_of_very_many_is_not_guessed() -> None:
     wide = np.full((2, 2**17), 2.0**-17, np.float32)
     assert not reference.surely_probabilities(wide)
     as_probabilities(wide)
-
-
-# Intervals: the exact pairs that every interval score is made of, over all floats ----------------

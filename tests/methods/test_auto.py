@@ -15,7 +15,6 @@ import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.disclosure_limit import DisclosureLimit
-from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods.auto import Auto, Borrowed, PartSketches, enough_points, sent_ranks
@@ -168,18 +167,6 @@ def test_masked_and_risk_rounds_are_refused() -> None:
     weighted = fw.Calibration(np.ones((3, 2)), weights=np.ones((3, 2)) / 2)
     with pytest.raises(InputError):
         fw.calibrate({"a": weighted}, method="auto", alpha=0.1)
-
-
-@pytest.mark.parametrize("value", [0.0, 1e308, inf])
-def test_a_release_with_a_shared_threshold_does_not_move_the_floor(value: float) -> None:
-    sites = {"a": np.arange(1.0, 61), "b": np.arange(1.0, 9), "c": np.arange(1.0, 500)}
-    release = fw.calibrate(sites, method="auto", alpha=0.1)
-    force_setattr(release, "outcomes", (SharedThreshold(value),))
-    force_setattr(release, "local", {})
-    assert thresholds(release, "a", calibration=fw.Calibration(sites["a"])) == 55
-    assert thresholds(release, "b", calibration=fw.Calibration(sites["b"])) >= 8
-    with pytest.raises(InputError):
-        thresholds(release, "a")
 
 
 def test_python_warns_where_less_than_1_minus_alpha_is_proved() -> None:
