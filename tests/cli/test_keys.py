@@ -108,7 +108,7 @@ def test_an_audit_with_the_round_that_was_answered_finds_a_record_without_its_ke
     server.close_step()
     (site / "round.record.json").write_bytes(encode(server.release()))
     assert "none is signed" in run("audit", "round.record.json")
-    assert json.loads(run("audit", "round.record.json", "--json"))["signed"] is False
+    assert json.loads(run("audit", "round.record.json", "--json"))["records"][0]["signed"] is False
     run("audit", "round.record.json", "--round", "round.json", code=1)
 
 

@@ -120,7 +120,8 @@ def round_by_files(folder, method, part, cal):
     call_process(folder, "server", "close", "round.json", *answers)
     given = () if method in FROM_RELEASE else ("--calibration", "köln.npz")
     words = ("--release", "release.json", "--round", "round.json", "--agent", "köln", *given)
-    bound = ("--model-name", "net 3.1", "--data-period", "2026-01 to 2026-06")
+    (folder / "home" / "net").write_text("3.1")
+    bound = ("--model", "home/net", "--valid-until", "2099-12-31")
     call_process(folder, "agent", "predictor", *words, *bound, "--out", "home/own.json")
 
 
@@ -156,7 +157,8 @@ def test_a_site_serves_without_its_calibration_data(method, part, tmp_path, node
     asked |= {} if new.ids is None else {"ids": list(new.ids)}
     asked |= {} if new.groups is None else {"groups": list(new.groups)}
     calls = [{**asked, "alpha": alpha} for alpha in ALPHAS]
-    bound = [{**each, "model": "net 3.1"} for each in calls] + [{**calls[0], "model": "net 3.2"}]
+    net = own.provenance["model"]
+    bound = [{**each, "model": net} for each in calls] + [{**calls[0], "model": "net 3.2"}]
     answered = process(home, sys.executable, "-c", SERVICE, said=lines(bound))
     assert answered == [*wanted, {"refused": "model"}]
     assert process(home, node, "-e", SCRIPT, CONSUMER, said=lines(calls)) == wanted
@@ -171,16 +173,14 @@ def test_a_site_serves_without_its_calibration_data(method, part, tmp_path, node
 
     # the command line and a monitor take it too
     words = ("agent", "predict", "--predictor", "own.json", "--outputs", "new.npz", "--alpha", 0.2)
-    call_process(home, *words, "--model-name", "net 3.1", "--out", "sets.csv")
+    call_process(home, *words, "--model", "net", "--out", "sets.csv")
     with open(home / "sets.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     if method == "cqr":
         assert [float(row["lower"]) for row in rows] == wanted[0][0]
     else:
         assert [int(row["size"]) for row in rows] == [sum(row) for row in wanted[0][0]]
-    call_process(home, *words, "--model-name", "net 3.2", "--out", "other.csv", code=2)
-    both = ("--model-name", "net 3.1", "--model", "own.json")
-    call_process(home, *words, *both, "--out", "other.csv", code=2)
+    call_process(home, *words, "--model", "own.json", "--out", "other.csv", code=2)
     old = own.provenance | {"valid_until": "2020-01-31"}
     replace(own, provenance=old).save(home / "old.json")
     said = call_process(home, *words, "--predictor", "old.json", "--out", "other.csv")

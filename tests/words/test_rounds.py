@@ -56,11 +56,6 @@ def test_advice_names_method_and_settings() -> None:
     assert str(advise("mixture")).startswith("use fcp with sketch=order. ")
 
 
-def test_a_refusal_is_explained_where_its_field_alone_says_little() -> None:
-    assert len(words.refusals(["terms", "terms", "counts"], ["a"])) == 2
-    assert words.refusals(["counts"], []) == []
-
-
 def test_progress_names_all_rows_where_they_are_known() -> None:
     assert words.progress(1000, 2000) == "1,000 of 2,000 rows scored"
     assert words.progress(1000, None) == "1,000 rows scored"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -56,6 +57,9 @@ app = typer.Typer(
 QUICK = ("retinamnist", "dermamnist", "bloodmnist")
 """The small datasets."""
 
+WIDTH = 160
+"""Columns of the tables where the output is no terminal."""
+
 Data = Annotated[Path | None, typer.Option(envvar="FEDWQCP_DATA", help="Folder with datasets.")]
 Seeds = Annotated[str | None, typer.Option(help="Such as 0-9 or 0,2,5-7.")]
 Datasets = Annotated[str | None, typer.Option(help="Names with commas; by default all.")]
@@ -106,7 +110,7 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Run the paper's comparison and set its published figures beside ours."""
-    output = Output(as_json)
+    output = _wide(as_json)
     experiment = paper().only(QUICK, (0, 1)) if quick else paper()
     if data is None and not _at_hand(experiment, datasets):
         output.say(
@@ -120,9 +124,9 @@ def reproduce(
     files = write(out, out / "tables")
     found = cells(read_results(out))
     for table in terminal_tables(found):
-        output.show(table)
+        output.console.print(table)
     if (rows := verdict_rows(found))[1:]:
-        output.show(terminal_table("beside the published figures", rows))
+        output.console.print(terminal_table("beside the published figures", rows))
     _written(files, output, methods=method_summaries(found))
 
 
@@ -179,6 +183,14 @@ def own_command(
         lambda: own.write_tables(out, out),
         Output(as_json),
     )
+
+
+def _wide(as_json: bool) -> Output:
+    """Return an output that tables fit."""
+    output = Output(as_json)
+    if not output.console.is_terminal and "COLUMNS" not in os.environ:
+        output.console.width = WIDTH
+    return output
 
 
 def _study(run: Callable[..., int], write: Callable[[], Iterable[Path]], output: Output) -> None:
@@ -270,7 +282,7 @@ def tables(
     as_json: AsJson = False,
 ) -> None:
     """Write coverage and size tables, verdicts, ablation and partition as files."""
-    output, out = Output(as_json), out or results / "tables"
+    output, out = _wide(as_json), out or results / "tables"
     if own.journal_of(results).exists:
         _written(own.write_tables(results, out), output)
         return
@@ -288,7 +300,7 @@ def tables(
             ("explained", "published cells and their reading", explained_rows(found)),
             ("outside", "cells outside under that reading", unexplained_rows(found)),
         ):
-            output.show(terminal_table(title, rows))
+            output.console.print(terminal_table(title, rows))
             facts[fact] = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
     _written(files, output, **facts)
 
@@ -304,8 +316,6 @@ data_app = typer.Typer(no_args_is_help=True)
 DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder with data; else FEDWQCP_DATA.")
 ]
-WIDTH = 160
-"""Columns of the tables where the output is no terminal."""
 
 
 @dataclass(frozen=True)
@@ -329,7 +339,7 @@ class DatasetCheck:
 def list_(data: DataFolder = None, as_json: AsJson = False) -> None:
     """List every dataset and where it was found."""
     found = {dataset.name: _where(dataset, data) for dataset in catalog.CATALOG}
-    output = Output(as_json, WIDTH)
+    output = _wide(as_json)
     table = Table("dataset", "task", "input", "train", "test", "licence")
     table.add_column("found", overflow="fold")
     for dataset in catalog.CATALOG:
@@ -342,7 +352,7 @@ def list_(data: DataFolder = None, as_json: AsJson = False) -> None:
             dataset.licence,
             Text(_found(dataset, found[dataset.name])),
         )
-    output.show(table)
+    output.console.print(table)
     rows = [asdict(dataset) | {"found": found[dataset.name]} for dataset in catalog.CATALOG]
     output.done(datasets=rows)
 
@@ -381,12 +391,12 @@ def verify(
     """Read datasets and check them: which known copy is it, and is it whole."""
     chosen = [catalog.find(name) for name in names or catalog.available()]
     verdicts = [_verify(dataset, data) for dataset in chosen]
-    output = Output(as_json, WIDTH)
+    output = _wide(as_json)
     table = Table("dataset", "verdict", "train", "test", "files", "note")
     for v in verdicts:
         rows = [f"{sum(counts):,}" if counts else "" for counts in (v.train, v.test)]
         table.add_row(v.name, v.verdict, *rows, Text(v.source), Text(v.note))
-    output.show(table)
+    output.console.print(table)
     output.done(verdicts=verdicts)
     bad = {"unsound", "missing"} if names else {"unsound"}
     if any(verdict.verdict in bad for verdict in verdicts):
@@ -402,7 +412,7 @@ def show(
     """Show all that is known of a dataset: source, checksums, licence, citation, known copies."""
     dataset = catalog.find(name)
     found = _where(dataset, data)
-    output = Output(as_json, WIDTH)
+    output = _wide(as_json)
     table = Table(title=dataset.title, show_header=False)
     table.add_row("task", _task(dataset))
     table.add_row("input", _shape(dataset))
@@ -416,7 +426,7 @@ def show(
         checksum = f"\nsha256 {content.sha256}" if content.sha256 else ""
         table.add_row(content.status, content.note + checksum)
     table.add_row("found", Text(_found(dataset, found)))
-    output.show(table)
+    output.console.print(table)
     output.done(dataset=asdict(dataset) | {"found": found})
 
 

@@ -6,7 +6,6 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -47,17 +46,15 @@ from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.messages import Round, unknown_agent
+from fedwqcp.words import commands
 from fedwqcp.words import rounds as words
 
 app = typer.Typer(no_args_is_help=True)
 
-Measured: TypeAlias = metrics.AgentMetrics | metrics.AgentRisk
+Measured: TypeAlias = metrics.AgentMetrics | metrics.AgentRisk | metrics.MaskRisk
 
 NEW_SITE = "new-site"
 """What names the files of a site that took no part."""
-LONGEST = 2000
-"""Characters of an answer that are printed."""
-
 Name = Annotated[
     str | None, typer.Option("--agent", envvar="FEDWQCP_AGENT", help="Name of this agent.")
 ]
@@ -73,7 +70,6 @@ NewSite = Annotated[
 ModelFile = Annotated[
     Path | None, typer.Option("--model", help="File of the model; its SHA-256 names it.")
 ]
-ModelName = Annotated[str | None, typer.Option(help="Name of the model, in place of --model.")]
 MaxShare = Annotated[
     float, typer.Option(help="Largest share of the people whose scores all rounds may learn.")
 ]
@@ -183,17 +179,11 @@ def calibrate(
             *inspection.of_points(side.plan, None, cal),
             *(inspection.of_answer(side.plan, data) if budget is not None else ()),
         ]
-    if not written:
-        output.say(f"{path} holds this answer already")
     output.tell(findings)
-    if budget is not None:
-        output.say(f"privacy budget: {budget.left:g} of {privacy_budget:g} is left")
-    output.say(f"this is all that is sent ({path}, {len(data)} bytes):")
-    text = data.decode().strip()
-    output.say(text if len(text) <= LONGEST else f"{text[:LONGEST]} ... (the rest is in {path})")
     left = None if budget is None else budget.left
-    facts = {"findings": findings, "budget_left": left}
-    output.done(agent=name, answer=path, bytes=len(data), new=written, **facts)
+    facts = {"answer": path, "bytes": len(data), "new": written, "budget_left": left}
+    output.done(commands.answered, agent=name, findings=findings, **facts)
+    output.say(commands.shortened(data.decode().strip(), path))
 
 
 def _in_batches(
@@ -225,23 +215,19 @@ def ledger(
         raise InputError(
             f"{folder} must be a file of outputs, or the folder ledger/DATA-SET of a site"
         )
-    output, kept, limit = Output(as_json), DisclosureLedger(folder), DisclosureLimit(max_share)
+    kept, limit = DisclosureLedger(folder), DisclosureLimit(max_share)
     if renew:
         kept.renew()
-        output.say("renewed: what was sent so far counts no more")
-    rows = []
-    for account in kept.accounts:
-        left = max(0, limit.scores_of(account.size) - account.told)
-        rows.append(
-            {"of": account.name, "people": account.size, "told": account.told, "left": left}
-        )
-        output.say(
-            f"{account.name}: {account.told} of {account.size} people's scores sent, {left} more "
-            "may be sent"
-        )
-    if not rows:
-        output.say("no score was sent by files; over an engine see FOLDER/ledger/DATA-SET")
-    output.done(ledger=folder, accounts=rows)
+    accounts = [
+        {
+            "of": account.name,
+            "people": account.size,
+            "told": account.told,
+            "left": max(0, limit.scores_of(account.size) - account.told),
+        }
+        for account in kept.accounts
+    ]
+    Output(as_json).done(commands.ledger, ledger=folder, accounts=accounts)
 
 
 @app.command()
@@ -253,20 +239,10 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """List the rounds that wait for approval, or approve one."""
-    output = Output(as_json)
     if round is not None:
         approval.approve(folder, round)
-        output.say(f"approved {round}: the server can open it again")
-    waiting = approval.waiting_rounds(folder)
-    for name, terms in waiting.items():
-        levels = ", ".join(f"{alpha:g}" for alpha in terms.alphas)
-        asked, score = (f"{c.name} {c.settings or ''}".strip() for c in (terms.method, terms.score))
-        output.say(
-            f"{name} waits: {asked}, score {score}, alpha {levels}, by {terms.by or 'nothing'}, "
-            f"{len(terms.agents)} agents; all its terms: {folder / 'waiting' / name}.json"
-        )
-    if not waiting:
-        output.say("no round waits")
+    waiting, output = approval.waiting_rounds(folder), Output(as_json)
+    output.say(commands.waiting(folder, round, waiting))
     output.done(approved=round, waiting=list(waiting))
 
 
@@ -276,12 +252,7 @@ def new_folder(
     as_json: AsJson = False,
 ) -> None:
     """Make the folder of a site over Flower or FLARE."""
-    output, new = Output(as_json), make_site_folder(folder)
-    output.say(
-        f"{folder} "
-        + ("is ready: what leaves the site is kept there" if new else "is there already")
-    )
-    output.done(folder=folder, new=new)
+    Output(as_json).done(commands.site_folder, folder=folder, new=make_site_folder(folder))
 
 
 @app.command()
@@ -298,10 +269,6 @@ def predictor(
     calibration_labels: CalibrationLabels = None,
     require: Require = None,
     model: ModelFile = None,
-    model_name: ModelName = None,
-    data_period: Annotated[
-        str | None, typer.Option(help="When the calibration data are from, in words.")
-    ] = None,
     valid_until: Annotated[
         str | None, typer.Option(help="Last day of its use, such as 2027-06-30; later ones warn.")
     ] = None,
@@ -311,36 +278,19 @@ def predictor(
     as_json: AsJson = False,
 ) -> None:
     """Write what this site predicts with to one file that stays here."""
-    taken, who = _release_of(release, agent, round, require, None, new_site=new_site)
-    made = _resolve(
-        context,
-        taken,
-        who,
-        calibration,
-        calibration_labels,
-        scores,
-        model=_model(model, model_name),
-        data_period=data_period,
-        valid_until=valid_until,
-    )
-    resolved = made.predictor
-    name, level = resolved.agent or NEW_SITE, resolved.levels[0]
+    taken = _release_of(release, round, require, None)
+    who = _who(taken, agent, new_site=new_site)
+    read = (calibration, calibration_labels, scores)
+    site = _resolve(context, taken, who, None, *read, model=model, valid_until=valid_until)
+    made, name = site.predictor, who or NEW_SITE
     out = out or folder.default_name(taken.round, "predictor", agent=name)
     keep_apart(out, release, _path(calibration), calibration_labels, round, model)
-    findings = [promised_to_new_site(taken, level.alpha)] if new_site else [*made.findings]
-    if exists(out):
-        findings.append(Finding.of("replaced", file=out))
-    write_atomic(out, resolved.encoded())
+    write_atomic(out, made.encoded())
     output = Output(as_json)
-    output.say(
-        f"{out}: written. Keep it as private as the calibration data: a threshold may be one "
-        "person's score"
-    )
-    output.tell(findings)
-    for line in () if new_site else promise(resolved, who, level):
-        output.say(line)
-    facts = {"levels": resolved.levels, "provenance": resolved.provenance, "findings": findings}
-    output.done(agent=name, predictor=out, **facts)
+    output.say("" if new_site else commands.wrapped(*promise(made, who, made.levels[0])))
+    output.tell(site.findings)
+    facts = {"levels": made.levels, "provenance": made.provenance, "findings": site.findings}
+    output.done(commands.resolved, agent=name, predictor=out, **facts)
 
 
 @app.command()
@@ -361,76 +311,68 @@ def predict(
     require: Require = None,
     allow_empty: AllowEmpty = True,
     model: ModelFile = None,
-    model_name: ModelName = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the sets are written; by default sets-AGENT-ID.csv.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets, and measure them."""
-    output, bound = Output(as_json), _model(model, model_name)
     if predictor is not None:
         if release or calibration or round:
-            raise InputError(
-                "stands alone, without release, calibration or round", field="--predictor"
-            )
-        taken, made = None, _Resolved(parse(read_bytes(predictor), str(predictor)))
-        score, classes = made.predictor.score_object, made.predictor.classes
-    elif release is None or bound is not None:
-        raise InputError("must be given; a model is compared with --predictor", field="--release")
+            raise InputError("needs no --release, --round or --calibration", field="--predictor")
+        site = _Site(parse(read_bytes(predictor), str(predictor)))
+    elif release is None:
+        raise InputError("must be given, or --predictor in its place", field="--release")
     else:
-        taken, who = _release_of(release, agent, round, require, alpha, new_site=new_site)
-        score, classes = taken.score, taken.round.classes
-    new = None if isinstance(score, Mask) else load_outputs(outputs, labels, classes)
-    if taken is not None:
-        made = _resolve(context, taken, who, calibration, calibration_labels, None)
-    resolved = made.predictor
-    resolved.check_model(bound)
-    name, level = resolved.agent or NEW_SITE, resolved.level(alpha)
-    promised = promise(resolved, resolved.agent, level)
-    if new is None:
-        out = out or Path(f"masks-{name}-{resolved.round}")
+        taken = _release_of(release, round, require, alpha)
+        who = _who(taken, agent, new_site=new_site)
+        site = _resolve(context, taken, who, alpha, calibration, calibration_labels, None)
+    made, output = site.predictor, Output(as_json)
+    made.check_model(model)
+    name, level = made.agent or NEW_SITE, made.level(alpha)
+    promised = "" if new_site else commands.wrapped(*promise(made, made.agent, level))
+    if isinstance(made.score_object, Mask):
+        out = out or Path(f"masks-{name}-{made.round}")
         keep_apart(out, outputs, _path(calibration))
-        masks.predict(resolved, outputs, out, promised, output, alpha, made.findings)
+        n, risk = masks.write(made, outputs, out, alpha)
+        findings = [*site.findings, *_missed([] if risk is None else [risk], level.alpha, None)]
+        output.say("\n".join([promised, *([] if risk is None else [str(risk)])]))
+        output.tell(findings)
+        output.done(commands.masked, masks=out, n=n, measured=risk, findings=findings)
         return
+    new = load_outputs(outputs, labels, made.classes)
     with in_file(outputs):
-        sets = resolved.apply(new, alpha, allow_empty)
+        sets = made.apply(new, alpha, allow_empty)
     with in_file(outputs, labels):
-        measured = _measured(resolved, sets, new)
-    repeated = None
-    if taken is not None and measured:
-        repeated = calibration_rows(taken.round, new, made.calibration_outputs)
-    out = out or Path(f"sets-{name}-{resolved.round}.csv")
+        measured = _measured(made, sets, new)
+    out = out or Path(f"sets-{name}-{made.round}.csv")
     beside = (predictor, model, calibration_labels, round, labels)
     keep_apart(out, release, outputs, _path(calibration), *beside)
-    replaced = exists(out)
     write_atomic(out, as_csv(sets, new.ids).encode())
+    groups = new.groups if made.by == "group" else None
+    thresholds = np.atleast_1d(made.thresholds_of(groups, alpha, len(sets)))
     empty = float(sets.empty().mean()) if len(sets) else None
-    size = float(sets.sizes().mean()) if len(sets) else None
-    groups = new.groups if resolved.by == "group" else None
-    thresholds = np.atleast_1d(resolved.thresholds_of(groups, alpha, len(sets)))
-    more = f", mean size {size:.4g}, threshold {_span(thresholds)}" if thresholds.size else ""
-    output.say(f"{len(sets)} sets in {out}{more}")
-    for line in (*(() if new_site else promised), *measured):
-        output.say(line)
     findings = [
-        *([promised_to_new_site(taken, level.alpha)] if taken and new_site else ()),
-        *([Finding.of("replaced", file=out)] if replaced else ()),
-        *made.findings,
-        *(_of_release(taken, resolved, release, new, thresholds) if taken else ()),
+        *site.findings,
+        *(_of_release(site.release, made, release, new, thresholds) if site.release else ()),
         *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
-        *([repeated] if repeated else ()),
-        *_missed(measured, level.alpha, None if made.cal is None else made.cal.n),
+        *_missed(measured, level.alpha, None if site.cal is None else site.cal.n),
     ]
+    repeated = None
+    if site.release is not None and measured:
+        repeated = calibration_rows(site.release.round, new, site.calibration_outputs)
+    findings += [repeated] if repeated else []
+    output.say("\n".join([promised, *map(str, measured)]))
     output.tell(findings)
     output.done(
+        commands.predicted,
         agent=name,
         sets=out,
         n=len(sets),
         threshold=[thresholds.min(), thresholds.max()] if thresholds.size else [],
         findings=findings,
         proved=level.proved,
-        size=size,
+        size=float(sets.sizes().mean()) if len(sets) else None,
         empty=empty,
         measured=measured,
         like_calibration=repeated["rows"] if repeated else 0,
@@ -452,10 +394,11 @@ def _of_release(
 
 
 @dataclass(frozen=True)
-class _Resolved:
-    """What a site predicts with, and the calibration data that it was resolved from."""
+class _Site:
+    """What a site predicts with, and the release and calibration data that it comes from."""
 
     predictor: Predictor
+    release: Release | None = None
     calibration_outputs: Outputs | None = None
     cal: Calibration | None = None
     findings: tuple[Finding, ...] = ()
@@ -465,11 +408,12 @@ def _resolve(
     context: typer.Context,
     release: Release,
     agent: str | None,
+    alpha: float | None,
     calibration: str | None,
     labels: Path | None,
     scores: str | None,
     **stated: Any,
-) -> _Resolved:
+) -> _Site:
     """Resolve a site's thresholds; its calibration data are read as when it answered the round.
 
     Large data are read in batches, and give no `Outputs`.
@@ -489,8 +433,10 @@ def _resolve(
         with in_file(Path(source), labels):
             cal = prediction.calibration_of(terms, rows)
     resolved = predictor_of(release, agent, cal, **stated)
-    findings = () if agent is None or cal is None else _other_data(release, agent, cal)
-    return _Resolved(resolved, rows, cal, tuple(findings))
+    findings = [] if agent else [promised_to_new_site(release, alpha or terms.alphas[0])]
+    if agent is not None and cal is not None:
+        findings += _other_data(release, agent, cal)
+    return _Site(resolved, release, rows, cal, tuple(findings))
 
 
 def _other_data(release: Release, agent: str, cal: Calibration) -> Iterator[Finding]:
@@ -503,13 +449,6 @@ def _other_data(release: Release, agent: str, cal: Calibration) -> Iterator[Find
         yield Finding.of("other-data", agent, sent=sent.bytes_up, bytes=size)
 
 
-def _model(file: Path | None, name: str | None) -> Path | str | None:
-    """Return the model that was named: by its file or by its name."""
-    if None not in (file, name):
-        raise InputError("takes the place of --model: leave one out", field="--model-name")
-    return file or name
-
-
 def _required(round: Round, method: str | None) -> Round:
     """Return the terms, if they are of the method that the site requires."""
     if method not in (None, round.method.name):
@@ -518,15 +457,9 @@ def _required(round: Round, method: str | None) -> Round:
 
 
 def _release_of(
-    path: Path,
-    agent: str | None,
-    round: Path | None,
-    require: str | None,
-    alpha: float | None,
-    *,
-    new_site: bool,
-) -> tuple[Release, str | None]:
-    """Read a release, and tell which agent this is; None for a site that took no part."""
+    path: Path, round: Path | None, require: str | None, alpha: float | None
+) -> Release:
+    """Read a release, if it is of the terms that the site answered or names."""
     release = load_release(path)
     if round is not None:
         prediction.check_same_round(release, folder.read_round(round), (path, round))
@@ -536,23 +469,21 @@ def _release_of(
             "and --alpha: a release by itself may hold any method and level",
             field="--round",
         )
-    terms = _required(release.round, require)
+    _required(release.round, require)
+    return release
+
+
+def _who(release: Release, agent: str | None, *, new_site: bool) -> str | None:
+    """Return which agent this is; None for a site that took no part."""
     if not new_site:
-        return release, _name(agent, terms, newcomer=True)
-    if agent is not None and terms.expects(agent):
+        return _name(agent, release.round, newcomer=True)
+    if agent is not None and release.round.expects(agent):
         raise InputError(
             f"is for a site that took no part, {agent!r} did: leave one of --new-site and --agent "
             "(or FEDWQCP_AGENT) out",
             field="--new-site",
         )
-    return release, None
-
-
-def _span(threshold: Floats) -> str:
-    """Write a threshold, or the least and the largest of several."""
-    ends = (float(threshold.min()), float(threshold.max()))
-    low, high = ("+inf" if end == inf else f"{end:.4g}" for end in ends)
-    return low if low == high else f"{low} to {high}"
+    return None
 
 
 def _path(source: str | None) -> Path | None:
@@ -622,10 +553,10 @@ def _measured(predictor: Predictor, sets: LabelSets | Intervals, new: Outputs) -
 def _missed(rates: Sequence[Measured], alpha: float, points: int | None) -> Iterator[Finding]:
     """Find rates beyond what was asked for; ``points`` calibrated, where they are known."""
     for index, one in enumerate(rates):
-        part = one.agent if index else None
+        part = one.agent if index and not isinstance(one, metrics.MaskRisk) else None
         if isinstance(one, metrics.AgentMetrics) and one.high < 1 - alpha:
             n = None if index else points
             chance = one.coverage >= metrics.explained(one.n, n, alpha)
             yield Finding.of("coverage-low", part=part, level=1 - alpha, chance=chance)
-        if isinstance(one, metrics.AgentRisk) and one.low > alpha:
+        if not isinstance(one, metrics.AgentMetrics) and one.low > alpha:
             yield Finding.of("risk-high", part=part, level=alpha)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from fedwqcp import __version__
 from fedwqcp import methods as all_methods
@@ -29,9 +25,8 @@ from fedwqcp.kernels import dispatch
 from fedwqcp.methods import Method
 from fedwqcp.registry import settings_of, typed
 from fedwqcp.report.figures import draw_demo, require_matplotlib
+from fedwqcp.words import commands
 
-DEMO_WIDTH = 80
-"""Columns of the demo where the output is no terminal."""
 Which = Annotated[str | None, typer.Argument(help="Show one of them in full.")]
 
 app = typer.Typer(
@@ -81,21 +76,19 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Show four real hospitals: what is promised, and what it costs."""
-    output = Output(as_json, DEMO_WIDTH)
+    output = Output(as_json)
     from fedwqcp.report import html
 
     require_matplotlib()
     html.require_report()
     make_folder(out)
-    output.say("training the models of four hospitals")
     sites, spread = hospitals(seed), four.committed()
     release = four.calibrated(sites, "auto", seed)
     report = release.report(out / "report.html", {site.name: site.test for site in sites})
     figure = draw_demo(spread, out / "demo.png")
     output.say(four.screen(sites, release, spread))
-    output.say(f"\nFigure: {figure}  Report: {report}")
     covered = {site.name: four.rates(release, site)[0] for site in sites}
-    output.done(files=(figure,), report=report, covered=covered)
+    output.done(commands.pictured, files=(figure,), report=report, covered=covered)
 
 
 def certs(
@@ -109,15 +102,8 @@ def certs(
     """Make a trial certificate of a server, and a key for each site."""
     from fedwqcp.federation.certs import DAYS, make_certs
 
-    output = Output(as_json)
     files = make_certs(folder, agent, host or ["localhost", "127.0.0.1"])
-    for path in files:
-        output.say(path)
-    output.say(
-        f"for trying out: valid for {DAYS} days. In earnest, every site makes its own key and "
-        "hands over keys/NAME.pub alone"
-    )
-    output.done(files=files, days=DAYS)
+    Output(as_json).done(commands.certificates, files=files, days=DAYS)
 
 
 @keys.command("new")
@@ -127,9 +113,8 @@ def new_signing_key(
 ) -> None:
     """Make a private key, and print its public half for the roster."""
     public, output = new_key(key), Output(as_json)
-    output.say(f"{key} is the private key: it stays here. For the roster, under [keys]:")
+    output.done(commands.new_key, key=key, public=public)
     output.say(_roster_line(key, public))
-    output.done(key=key, public=public)
 
 
 @keys.command("show")
@@ -150,56 +135,36 @@ def _roster_line(key: Path, public: str) -> str:
 
 def methods(name: Which = None, as_json: AsJson = False) -> None:
     """List all methods with guarantee and settings, or show one."""
-    _list(all_methods, name, Output(as_json), "method", "what it does")
+    _list(all_methods, name, Output(as_json), "methods")
 
 
 def scores(name: Which = None, as_json: AsJson = False) -> None:
     """List all scores with their settings, or show one."""
-    _list(all_scores, name, Output(as_json), "score", "what it is")
+    _list(all_scores, name, Output(as_json), "scores")
 
 
-def _list(known: ModuleType, name: str | None, output: Output, kind: str, about: str) -> None:
+def _list(known: ModuleType, name: str | None, output: Output, kind: str) -> None:
     """List all methods with their guarantees, or all scores; or show one in full."""
     if name is not None:
-        one = type(known.get(name))
         formula = re.compile(r"\n\.\. math::\n(\n| .*\n)*")  # LaTeX is for the site
-        text = _with_imports(one, formula.sub("\n", inspect.getdoc(one) or ""))
-        output.say(text)
-        output.done(name=name, text=text)
+        text = formula.sub("\n", inspect.getdoc(known.get(name)) or "").partition("Examples\n--")[0]
+        output.say(text.rstrip())
+        output.done(name=name, text=text.rstrip())
         return
-    objects = {}
+    listed, written = [], []
     for key in known.available():
         try:
-            objects[key] = known.get(key)
+            thing = known.get(key)
         except InputError as error:  # a faulty plug-in hides no other method
-            output.say(f"note: {error}", style="yellow")
-    proved = {n: thing.guarantee for n, thing in objects.items() if isinstance(thing, Method)}
-    table = Table(kind, *(("guarantee",) if proved else ()), "settings", about)
-    listed = []
-    for key, thing in objects.items():
+            output.say(error, style="yellow")
+            continue
         settings = {name: getattr(thing, name) for name in settings_of(thing)}
-        written = ", ".join(f"{name}={typed(value)}" for name, value in settings.items())
         summary = (type(thing).__doc__ or "").partition("\n")[0]
-        guarantee = [proved[key].in_words] if proved else []
-        table.add_row(key, *guarantee, written, Text(summary))
-        facts = {"name": key, "settings": settings, "summary": summary}
-        listed.append(facts | ({"guarantee": proved[key]} if proved else {}))
-    output.show(table)
-    output.done(**{f"{kind}s": listed})
-
-
-def _with_imports(kind: type, text: str) -> str:
-    """Add the imports that a docstring's example needs, so that it can be pasted and run."""
-    import doctest
-
-    code = "".join(example.source for example in doctest.DocTestParser().get_examples(text))
-    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
-    known = vars(sys.modules[kind.__module__])
-    lines = [">>> import numpy as np\n"] if "np" in used else []
-    for name in sorted(used & known.keys() - {"np"}):
-        lines.append(f">>> from {known[name].__module__} import {name}\n")
-    head, line, example = text.partition("Examples\n--------\n")
-    return f"{head}{line}{''.join(lines)}{example}"
+        proved = {"guarantee": thing.guarantee} if isinstance(thing, Method) else {}
+        listed.append({"name": key, "settings": settings, "summary": summary} | proved)
+        written.append(", ".join(f"{name}={typed(value)}" for name, value in settings.items()))
+    output.say(commands.known(zip(listed, written, strict=True)))
+    output.done(**{kind: listed})
 
 
 for command in (demo, server.audit, report.report, certs, methods, scores):

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from fedwqcp._io import make_folder, write_atomic
 from fedwqcp._validation import Bools
-from fedwqcp.cli.output import Output
 from fedwqcp.errors import InputError
-from fedwqcp.findings import Finding
 from fedwqcp.metrics import MaskRisk
 from fedwqcp.readers.images import Image, images, reduced
 from fedwqcp.serve import Predictor
 
 
-def predict(
-    predictor: Predictor,
-    read: Path,
-    out: Path,
-    promised: Sequence[str],
-    output: Output,
-    alpha: float | None,
-    earlier: Sequence[Finding],
-) -> None:
-    """Write the mask of each image to a file of its name, once all images were found sound."""
+def write(
+    predictor: Predictor, read: Path, out: Path, alpha: float | None
+) -> tuple[int, MaskRisk | None]:
+    """Write the mask of each image to a file of its name, once all images were found sound.
+
+    Return how many there are, and the share of true pixels that is missed where all are labelled.
+    """
     names: list[str] = []
 
     def _labelled() -> Iterator[Image]:
@@ -45,16 +40,7 @@ def predict(
         buffer = io.BytesIO()
         np.savez_compressed(buffer, mask=mask)
         write_atomic(out / f"{image.name}.npz", buffer.getvalue())
-    output.say(f"{len(names)} masks in {out}")
-    for line in promised:
-        output.say(line)
-    findings = [*earlier]
-    if risk is not None:
-        output.say(str(risk))
-        level = predictor.level(alpha).alpha
-        findings += [Finding.of("risk-high", part=None, level=level)] * (risk.low > level)
-    output.tell(findings)
-    output.done(masks=out, n=len(names), measured=risk, findings=findings)
+    return len(names), risk
 
 
 def _masks(predictor: Predictor, read: Path, alpha: float | None) -> Iterator[tuple[Image, Bools]]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -18,7 +17,7 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 import numpy as np
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from fedwqcp.errors import (
@@ -37,9 +36,6 @@ from fedwqcp.words.findings import lines
 VERSION = 1
 """Version of the objects; a field may be added to one without a new version."""
 
-WIDTH = 120
-"""Columns of a table where the output is no terminal."""
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 AllowEmpty = Annotated[
     bool,
@@ -55,35 +51,29 @@ LabelsFile = Annotated[
 class Output:
     """What a command prints: text, or with ``as_json`` only the object of `done`."""
 
-    def __init__(self, as_json: bool, width: int = WIDTH) -> None:
+    def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         self.console = Console(quiet=as_json, highlight=False)
-        if not self.console.is_terminal and "COLUMNS" not in os.environ:
-            self.console.width = width
 
     def say(self, text: object, style: str | None = None) -> None:
-        """Print a line of text as it is."""
-        self.console.print(str(text), style=style, markup=False, soft_wrap=True)
+        """Print text as it is; nothing of an empty one."""
+        if str(text):
+            self.console.print(str(text), style=style, markup=False, soft_wrap=True)
 
     def tell(self, findings: Iterable[Finding]) -> None:
         """Print findings as notes."""
         for line in lines(findings):
             self.say(f"note: {line}", style="yellow")
 
-    def show(self, thing: RenderableType) -> None:
-        """Print a table or a plot."""
-        self.console.print(thing)
+    def done(self, text: Callable[..., str] | None = None, /, **facts: Any) -> None:
+        """End with the facts for scripts, or with the text that `words` makes of them.
 
-    def done(self, **facts: object) -> None:
-        """End with the facts for scripts: numbers, text, paths, records, collections of these."""
+        Facts are numbers, text, paths, records and collections of these.
+        """
         if self.as_json:
             typer.echo(json.dumps({"version": VERSION, **_plain(facts)}, allow_nan=False))
-
-    def done_each(self, every: Sequence[Mapping[str, object]]) -> None:
-        """End with the facts of several things of a kind, for scripts."""
-        if self.as_json:
-            listed = [{"version": VERSION, **_plain(facts)} for facts in every]
-            typer.echo(json.dumps(listed, allow_nan=False))
+        elif text is not None:
+            self.say(text(**facts))
 
 
 def _plain(value: Any) -> Any:

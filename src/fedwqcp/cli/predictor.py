@@ -10,6 +10,7 @@ import typer
 from fedwqcp import serve
 from fedwqcp._io import keep_apart, read, write_atomic
 from fedwqcp.cli.output import AllowEmpty, AsJson, Output
+from fedwqcp.words import commands
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -35,19 +36,15 @@ def onnx(
 ) -> None:
     """Write a graph that gives the same sets, to the last bit."""
     keep_apart(out, predictor, model)
-    parsed, output = serve.parse(read(predictor), str(predictor)), Output(as_json)
-    dtype = "float64" if double else "float32"
-    parsed.to_onnx(
+    serve.parse(read(predictor), str(predictor)).to_onnx(
         out,
         alpha=alpha,
         allow_empty=allow_empty,
-        dtype=dtype,  # type: ignore[arg-type]  # one of two
+        dtype="float64" if double else "float32",
         model=model,
         output=output_name,
     )
-    before = "outputs" if model is None else "features"
-    output.say(f"{out}: {before} in, sets or intervals out")
-    output.done(files=[out])
+    Output(as_json).done(commands.files, files=[out])
 
 
 @app.command()
@@ -56,8 +53,6 @@ def page(
     as_json: AsJson = False,
 ) -> None:
     """Write an offline page that turns probabilities into sets."""
-    output = Output(as_json)
     html, script = (read(SERVE / name) for name in ("page.html", "predictor.js"))
     write_atomic(out, html.replace(b"/* predictor.js */", script), shared=True)
-    output.say(f"{out}: opens in a browser and asks nobody for anything")
-    output.done(files=[out])
+    Output(as_json).done(commands.files, files=[out])

@@ -10,6 +10,7 @@ import typer
 
 from fedwqcp._io import keep_apart
 from fedwqcp.cli.output import AsJson, LabelsFile, Output
+from fedwqcp.words import commands
 
 
 def report(
@@ -46,5 +47,4 @@ def report(
     written = pages.save(page, out)
     output = Output(as_json)
     output.tell(page.findings)
-    output.say(f"Written: {written}")
-    output.done(files=[written], notes=page.findings)
+    output.done(commands.files, files=[written], notes=page.findings)

@@ -31,6 +31,7 @@ from fedwqcp.findings import Finding
 from fedwqcp.theory import Diagnosis, diagnose_release
 from fedwqcp.wire.codec import mistaken_for
 from fedwqcp.wire.messages import MAX_N
+from fedwqcp.words import commands
 from fedwqcp.words import rounds as words
 
 app = typer.Typer(no_args_is_help=True)
@@ -105,9 +106,8 @@ def open_(
     )
     out = out or folder.default_name(round, "round")
     folder.open_round(round, out)
-    output = Output(as_json)
-    output.say(f"round {round.id} is open: send {out} to {named(round.agents, 12)}")
-    output.done(round=round.id, file=out, agents=round.agents, target=round.target)
+    facts = {"round": round.id, "file": out, "agents": round.agents, "target": round.target}
+    Output(as_json).done(commands.opened, **facts)
 
 
 @app.command()
@@ -128,39 +128,28 @@ def close(
     out = out or folder.default_name(folder.read_round(round), "release")
     files = folder.answer_files(round, answers or [], out)
     closed, output = folder.close_round(round, files, out), Output(as_json)
-    refused = [str(refusal) for refusal in closed.refusals]
-    for file in closed.repeated:
-        output.say(f"{file}: this answer was given twice, it is read once")
-    reasons = words.refusals([refusal.field for refusal in closed.refusals], closed.lost)
-    release = closed.release
-    useless = [Finding.of("useless", file=out)] if inspection.is_useless(release) else []
-    findings = [*useless, *release.findings]
-    if closed.replaced:
-        output.say(f"{out} held something else and was replaced", style="yellow")
-    if closed.already:
-        output.say("this round was closed before: these answers give the same record")
-    elif not useless:
-        output.say(f"closed: send {out} to the agents; {folder.record_file(round)} stays here")
-    diagnoses = _diagnoses(release)
-    averaging = [f"{of}: {one}" if of else str(one) for of, one in diagnoses.items()]
-    for line in (str(release), *reasons, *averaging):
-        output.say(line)
-    output.tell(useless)
-    advice = advise_on(release) if diagnoses else None
-    if advice:
-        output.say(f"what to do: {advice}")
+    release, diagnoses = closed.release, _diagnoses(closed.release)
+    output.say(release)
+    for part, diagnosis in diagnoses:
+        output.say(words.averaging_in(release.round.by, part, diagnosis))
+    notes = [Finding.of("replaced", file=out)] if closed.replaced else []
+    if inspection.is_useless(release):
+        notes.append(Finding.of("useless", file=out))
+    output.tell(notes)
     output.done(
+        commands.closed,
         already=closed.already,
         release=out,
-        refused=refused,
+        record=folder.record_file(round),
+        refused=[str(refusal) for refusal in closed.refusals],
         method=release.round.method.name,
         guarantee=release.guarantee,
         assumption=release.assumption,
         rounds=release.rounds,
         agents=_agents(release),
-        diagnoses=list(diagnoses.values()),
-        findings=findings,
-        advice=advice,
+        diagnoses=[diagnosis for _, diagnosis in diagnoses],
+        findings=[*notes, *release.findings],
+        advice=advise_on(release) if diagnoses else None,
     )
 
 
@@ -181,17 +170,13 @@ def _keys(roster: Roster, path: Path) -> dict[str, str]:
     return keys
 
 
-def _diagnoses(release: Release) -> dict[str, Diagnosis]:
+def _diagnoses(release: Release) -> list[tuple[str, Diagnosis]]:
     """Judge averaging at each level and in each group, where thresholds were averaged."""
-    by, several = release.round.by, len(release.round.alphas) > 1
-    diagnoses = {}
-    for alpha in release.round.alphas:
-        for group, diagnosis in diagnose_release(release, alpha).items():
-            level = f"at {alpha:g}" if several else ""
-            diagnoses[" ".join(part for part in (f"{by} {group}" if by else "", level) if part)] = (
-                diagnosis
-            )
-    return diagnoses
+    return [
+        (part, diagnosis)
+        for alpha in release.round.alphas
+        for part, diagnosis in diagnose_release(release, alpha).items()
+    ]
 
 
 DIFFERS = 1
@@ -216,15 +201,13 @@ def audit(
 ) -> None:
     """Recompute a release from the accepted answers, and compare."""
     terms = None if round is None else folder.read_round(round)
-    records = [record for folder in folders for record in _records(folder)]
-    audits, output = {record: recompute(record, terms) for record in records}, Output(as_json)
-    for record, result in audits.items():
-        _say(record, result, output)
-    facts = [_facts(record, result) for record, result in audits.items()]
-    if records == folders[:1]:
-        output.done(**facts[0])
-    else:
-        output.done_each(facts)
+    audits = {record: recompute(record, terms) for path in folders for record in _records(path)}
+    output, facts = Output(as_json), [_facts(*item) for item in audits.items()]
+    for (record, result), known in zip(audits.items(), facts, strict=True):
+        status = {} if result.release is None else statuses(result.release)
+        made = known["opened"], known["released"]
+        output.say(commands.audited(record, result, status, *made))
+    output.done(records=facts)
     unmatched = [result for result in audits.values() if not result.matches]
     if unmatched:
         raise typer.Exit(NO_RELEASE if all(result.failed for result in unmatched) else DIFFERS)
@@ -244,29 +227,6 @@ def _records(path: Path) -> list[Path]:
             + (f"; it is {kind}" if kind else "")
         )
     return within
-
-
-def _say(record: Path, result: Audit, output: Output) -> None:
-    """Say whether a record matches, and what became of each agent."""
-    release = result.release
-    if result.failed:
-        output.say(f"{record}: {result.difference}", style="yellow")
-        return
-    if release is None or not result.matches:
-        output.say(f"{record} does not match: {result.difference}", style="bold red")
-        return
-    output.say(words.audited(result))
-    status = statuses(release)
-    if names := [name for name in release.used if status[name] == "used"]:
-        output.say(f"  used: {named(names, 12)}")
-    for agent in release.agents:
-        if status[agent.name] != "used":
-            output.say(f"  {agent.name}: {status[agent.name]} {agent.reason}".rstrip())
-    for what, made in (("opened", release.round.provenance), ("released", release.provenance)):
-        when, by = made.get("created", "at no stated time"), made.get("software", "unknown")
-        output.say(f"  {what} {when} with {by}, as the server states")
-    if len(release.used) < len(release.agents):
-        output.say("  who is missing or refused, why, and bytes received are the server's word")
 
 
 def _facts(record: Path, result: Audit) -> dict[str, object]:

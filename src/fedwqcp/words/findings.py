@@ -275,7 +275,10 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
         _nothing,
     ),
     "new-site": (_new_site, _new_site_more),
-    "refused": (lambda f: f"{named(f.agents)} was refused: {f['reason']}", _nothing),
+    "refused": (
+        lambda f: f"{named(f.agents)} was refused: {f['reason']}",
+        lambda _: "A closed round takes no more answers: if it must count, open a new round.",
+    ),
     "missing": (lambda f: f"no answer from {named(f.agents, 10)}", _nothing),
     "left-out": (
         lambda f: (

@@ -1,8 +1,8 @@
-"""A round as text: what is guaranteed, whether averaging was safe, what to use, refusals."""
+"""A round as text: what is guaranteed, whether averaging was safe, what to use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import ceil, floor, inf
 from typing import Any
 
@@ -95,6 +95,11 @@ def averaging(diagnosis: Any) -> str:
     return f"{verdict}; every agent covered at least {least:.3f} (95 % confidence)"
 
 
+def averaging_in(by: str | None, part: str, diagnosis: Any) -> str:
+    """Say whether averaging was safe, in a class or group where a round has some."""
+    return f"{by} {part}: {diagnosis}" if by else str(diagnosis)
+
+
 def accuracy(sums: int, margin: float) -> str:
     """Say what masked sums add to a method's assumption."""
     exact = f"at most {margin:.3g} above it" if margin else "equal to it"
@@ -119,20 +124,6 @@ def made(release: Any, agent: str) -> tuple[str, str]:
     )
 
 
-def audited(result: Any) -> str:
-    """Say of a record that matches what gives its release."""
-    release, listed = result.release, len(result.release.agents)
-    agents = f"{len(release.used)}{f' of the {listed}' * (len(release.used) < listed)} agents"
-    source = "its terms alone give the release, no agent sends anything"
-    if result.sums:
-        source = f"the sums over {agents} give the release"
-    elif result.answers:
-        source = f"{result.answers} accepted answers of {agents} give the release"
-    if result.answers:
-        source += ", all of them signed" if release.round.signed else "; none is signed"
-    return f"matches: round {release.round.id}, {release.round.method.name}, {source}"
-
-
 _ADVICE = {
     "own": "Each agent's own calibration points prove its coverage, whatever the others send.",
     "mixture": "It covers patients of all agents together, in proportion to their points.",
@@ -149,32 +140,3 @@ _ADVICE = {
 def advice(method: str, settings: str, code: str) -> str:
     """Say which method to use, and why."""
     return f"use {method}{f' with {settings}' if settings else ''}. {_ADVICE[code]}"
-
-
-_REFUSED = {
-    "round": "the answer is to another round",
-    **dict.fromkeys(
-        ("terms", "method", "score", "alpha"), "the site answered other terms than these"
-    ),
-    "step": "the answer is to another question of this round, or came after it was closed",
-    "agent": "the sender is not in the roster, or several files hold different answers of it",
-    "version": "the site runs another version of fedwqcp",
-    "signature": "the answer is not signed with the key that the roster names",
-    "message": "the file is no answer, or was changed on its way",
-    "file": "the file cannot be read",
-    "size": "the file is larger than an answer can be",
-    "n": "the number of points is beyond what the round allows (max_n in the roster)",
-    "threshold": "the threshold is outside the range of the score",
-    "internal": "a fault of fedwqcp: please report it",
-}
-
-
-def refusals(fields: Iterable[str], lost: Sequence[str]) -> list[str]:
-    """Say more of what answers were refused for, where their own reasons do not say all."""
-    known = [field for field in dict.fromkeys(fields) if field in _REFUSED]
-    lines = [f"refused for {field!r}: {_REFUSED[field]}" for field in known]
-    if lost:
-        must = "it must" if len(lost) == 1 else "they must"
-        without = f"the round is closed without {named(lost, 12)}"
-        lines.append(f"{without}: open a new round if {must} count")
-    return lines
