@@ -278,25 +278,28 @@ def as_array(values: npt.ArrayLike, what: str) -> npt.NDArray[Any]:
         raise InputError(f"{what} must be a rectangular array: one entry for each row") from None
 
 
-def check_no_id_missing(ids: npt.ArrayLike) -> None:
-    """Refuse a missing id by its row: all rows without one would share a uniform."""
+def as_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return an array of ids, none of which is missing: such rows would share a uniform."""
     array = as_array(ids, "ids")
+    kept = array
     if isinstance(ids, list | tuple) and array.ndim == 1 and array.dtype.kind == "U":
-        array = np.array(ids, dtype=object)  # NumPy wrote NaN as the text "nan"
-    if array.dtype == object:
-        bad = [id == "" if isinstance(id, str) else _is_missing(id) for id in array.flat]
+        kept = np.array(ids, dtype=object)  # NumPy wrote NaN as the text "nan"
+    if kept.dtype == object:
+        bad = [id == "" if isinstance(id, str) else _is_missing(id) for id in kept.flat]
         missing = np.array(bad, dtype=bool)
-    elif array.dtype.kind == "f":
-        missing = np.isnan(array)
+    elif kept.dtype.kind == "f":
+        missing = np.isnan(kept)
+    elif kept.dtype.kind in "UTS":
+        missing = kept == (b"" if kept.dtype.kind == "S" else "")
     else:
-        nothing = {"U": "", "T": "", "S": b""}.get(array.dtype.kind)
-        missing = np.zeros(0, bool) if nothing is None else array == nothing
+        return array
     if missing.any():
         raise InputError(
             "ids must be integers or text in every row, this one is missing: fill it, or take the "
             "row out",
             row=int(missing.argmax()),
         )
+    return array
 
 
 def nearest(name: object, known: Sequence[str], cutoff: float = 0.6) -> str | None:

@@ -30,7 +30,7 @@ from fedwqcp.outputs import Outputs
 from fedwqcp.readers.batches import OutputBatches
 from fedwqcp.scores import Rule, Score
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.messages import Target, check_names
+from fedwqcp.wire.messages import Target
 from fedwqcp.words.findings import warn as warn_of
 
 
@@ -131,7 +131,6 @@ def calibrate(
     >>> release.predict_set("a", [[0.1, 0.9], [0.45, 0.55]])[1]
     (0, 1)
     """
-    check_names(tuple(agents))
     alphas = as_alphas(alpha, allow_large=allow_large_alpha)
     chosen = methods.get(method) if isinstance(method, str) else method  # before any data are read
     key = new_id() if key is None else str(key)
@@ -208,7 +207,6 @@ def federated_quantile(
     >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, [0.1, 0.9], secure=True)
     array([ 1., 10.])
     """
-    check_names(tuple(values))
     several = as_array(q, "q").ndim > 0
     levels = np.ravel(q).tolist()
     for level in levels:

@@ -18,8 +18,8 @@ from fedwqcp._validation import (
     Floats,
     as_array,
     as_class_labels,
+    as_ids,
     as_optional_classes,
-    check_no_id_missing,
     check_same_classes,
     checked,
     listed,
@@ -138,7 +138,7 @@ class Outputs:
             if given is None:
                 continue
             part = columns_of(given) if what == "groups" else given
-            part = fields[what] = as_array(part, what)
+            part = fields[what] = as_ids(part) if what == "ids" else as_array(part, what)
             if part.ndim == 0:
                 raise InputError(f"{what} must have one entry for each row, got a single value")
             if len(part) != len(array):
@@ -154,10 +154,8 @@ class Outputs:
                     "pass to_numpy() of both where rows correspond by position",
                     field=what,
                 )
-            if what == "ids":
-                if part.ndim != 1:
-                    raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
-                check_no_id_missing(given)
+            if what == "ids" and part.ndim != 1:
+                raise InputError(f"ids must have shape ({len(part)},), got shape {part.shape}")
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
@@ -187,7 +185,7 @@ class Outputs:
             outputs = unchecked(self, values=values, classes=agreed, by_name=False, _columns=())
         elif names and agreed:
             check_same_classes(names, agreed)
-        elif set(self._columns) == set(agreed):
+        elif agreed and set(self._columns) == set(agreed):
             check_same_classes(self._columns, agreed)
         if outputs.labels is None:
             return outputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from math import inf
 from typing import Any, get_args, get_type_hints
 
@@ -46,8 +47,8 @@ def agreement(values: npt.NDArray[Any], labels: Labels) -> dict[str, list[int]]:
 
 def agreement_of(outputs: Outputs, cal: Calibration) -> dict[str, list[int]]:
     """Count them for outputs and what they were scored to; nothing where rows were left out."""
-    labels = cal.labels
-    if labels is None or not cal.n or cal.n != len(outputs.values) or outputs.values.ndim < 2:
+    labels, rows = cal.labels, len(outputs.values)
+    if labels is None or not rows or len(labels) != rows or outputs.values.ndim < 2:
         return {}
     in_order = outputs.in_classes(cal.classes) if outputs.by_name else outputs
     return agreement(in_order.values, labels)
@@ -178,42 +179,41 @@ def _infinite(release: ReleaseRecord, agents: Iterable[str]) -> Iterator[Finding
     """Find thresholds of +inf: alike agents, with the same levels, classes or groups, together."""
     round = release.round
     alike: dict[tuple[tuple[float, ...], tuple[int, ...]], list[str]] = {}
+    parts = _parts(release)
     for name in agents:
-        pairs = [
-            (alpha, group)
-            for alpha in round.alphas
-            for group in range(len(round.group_names)) or (None,)
-            if _is_infinite(release, name, alpha, group)
-        ]
+        pairs = [(alpha, group) for alpha, group, tasks in parts if _is_inf(release, name, tasks)]
         if pairs:
             levels = tuple(dict.fromkeys(alpha for alpha, _ in pairs))
             where = tuple(dict.fromkeys(group for _, group in pairs if group is not None))
             alike.setdefault((levels, where), []).append(name)
     for (levels, where), names in alike.items():
-        parts = tuple(round.group_names[group] for group in where)
-        facts = {"alphas": levels, "by": round.by, "parts": parts, **_needed(release, min(levels))}
+        of = {"by": round.by, "parts": tuple(round.group_names[group] for group in where)}
+        facts = {"alphas": levels, **of, **_needed(release, min(levels))}
         yield Finding("infinite-threshold", tuple(names), facts)
 
 
 def is_useless(release: ReleaseRecord) -> bool:
     """Tell whether no agent has a finite threshold, at any level, in any class or group."""
-    round = release.round
-    groups = range(len(round.group_names)) or (None,)
+    parts = _parts(release)
     return bool(release.used) and all(
-        _is_infinite(release, name, alpha, group)
-        for name in release.used
-        for alpha in round.alphas
-        for group in groups
+        _is_inf(release, name, tasks) for name in release.used for _, _, tasks in parts
     )
 
 
-def _is_infinite(release: ReleaseRecord, name: str, alpha: float, group: int | None) -> bool:
+def _parts(release: ReleaseRecord) -> list[tuple[float, int | None, range]]:
+    """Return each level and group of a round, with its tasks."""
+    groups = range(len(release.round.group_names)) or (None,)
+    pairs = product(release.round.alphas, groups)
+    return [(alpha, group, release.tasks_of(alpha, group or 0)) for alpha, group in pairs]
+
+
+def _is_inf(release: ReleaseRecord, name: str, tasks: range) -> bool:
     """Tell whether a threshold is +inf; where own data decide, whether the agent sent that."""
-    if release.is_infinite(name, alpha, group):
+    if inf in [release.known(name, task) for task in tasks]:
         return True
     if release.local or name not in release.received:  # local thresholds say all
         return False
-    for task in release.tasks_of(alpha, group or 0):
+    for task in tasks:
         sent, outcome = release.received[name][task], release.outcomes[task]
         is_inf = isinstance(sent, LocalQuantile) and sent.threshold == inf
         if isinstance(sent, PartSketches):

@@ -337,7 +337,7 @@ def check_answers(
     binds its later answers is returned.
     """
     answers = answer.answers
-    fits = [part is None for part in answers] == [part is None for part in questions]
+    fits = [*map(bool, answers)] == [*map(bool, questions)]
     if not fits and not (answer.step == 0 and _leaves_groups_out(answers, plan)):
         raise MalformedMessageError(
             answer.agent, "answers", "must hold one summary for each question"

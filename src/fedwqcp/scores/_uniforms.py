@@ -13,7 +13,7 @@ from fedwqcp._validation import (
     Floats,
     as_array,
     as_floats,
-    check_no_id_missing,
+    as_ids,
     checked,
     fits,
     plain,
@@ -80,13 +80,13 @@ def uniforms_of_rows(salt: bytes, values: npt.NDArray[Any], ids: npt.ArrayLike) 
 
     ``salt`` is the `key_digest` of the key.
     """
-    array = as_array(ids, "ids")
     texts = text_ids(ids)
     if texts.shape != (len(values),):
         raise InputError(
             f"must have shape ({len(values)},), one for each row, got {texts.shape}", field="ids"
         )
-    alike = texts if array.dtype == object else array  # numbers are compared sooner than text
+    numbers = isinstance(ids, np.ndarray) and ids.dtype.kind in "iu"
+    alike = np.asarray(ids) if numbers else texts  # numbers are compared sooner
     if (again := _repeated(alike, values)).size:
         raise InputError(
             f"an id must name one row; {again.size} of the rows repeat the id of a row with other "
@@ -161,8 +161,7 @@ def text_ids(ids: npt.ArrayLike) -> npt.NDArray[np.str_]:
     >>> text_ids([7, 12]).tolist()
     ['7', '12']
     """
-    check_no_id_missing(ids)
-    array = as_array(ids, "ids")
+    array = as_ids(ids)
     if array.dtype == object and not all(map(_is_id, array.flat)):
         raise InputError("ids must be integers or text in every row, got something else")
     if array.size and array.dtype.kind not in "iuUSOT":

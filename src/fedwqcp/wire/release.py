@@ -313,32 +313,6 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
         """
         return {name: self.threshold(agent, alpha, name) for name in self.round.group_names}
 
-    def is_infinite(
-        self, agent: str | None, alpha: float | None = None, group: int | None = None
-    ) -> bool:
-        """Tell whether a known threshold of an agent is +inf, so that sets exclude nothing.
-
-        Parameters
-        ----------
-        agent : str or None
-            Name of the agent, as `threshold` takes it.
-        alpha : float, optional
-            Which level, where the round has several.
-        group : int, optional
-            Place of the group, where the round has groups; by default any of them counts.
-
-        Returns
-        -------
-        bool
-            Of any column of the score; False where the agent's own data decide.
-        """
-        places = range(len(self.round.group_names) or 1) if group is None else (group,)
-        for index in places:
-            for task in self.tasks_of(alpha, index):
-                if self._known(agent, task) == inf:
-                    return True
-        return False
-
     def tasks_of(self, alpha: float | None = None, group: int = 0) -> range:
         """Return which outcomes belong to a level and to the group at a place.
 
@@ -415,7 +389,7 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
 
     def _value(self, agent: str | None, task: int) -> Number:
         """Return the threshold of one task, or say why there is none."""
-        value = self._known(agent, task)
+        value = self.known(agent, task)
         if value is None and agent is None:
             raise InputError(
                 f"{self.round.method.name} gives each agent a threshold of its own, found from its "
@@ -441,7 +415,7 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             )
         return value
 
-    def _known(self, agent: str | None, task: int) -> Number | None:
+    def known(self, agent: str | None, task: int) -> Number | None:
         """Return the threshold of one task, None where there is none without an agent's data."""
         if agent is None:
             return self.outcomes[task].threshold(None)

@@ -69,7 +69,7 @@ def one_round(
         score,
         alphas,
         quorum=len(cals),
-        max_n=max(cal.n for cal in cals.values()) or 1,
+        max_n=max([cal.n for cal in cals.values()], default=0) or 1,
         classes=classes,
         n_classes=n_classes,
         by=by,
@@ -141,7 +141,7 @@ def _localized(
     thresholds: dict[str, tuple[Number, ...]] = {}
     for name, cal in cals.items():
         values = [localize(plan, release, name, task, cal) for task in range(len(plan.tasks))]
-        thresholds[name] = tuple(tuple(q.tolist()) if q.ndim else float(q) for q in values)
+        thresholds[name] = tuple([tuple(q.tolist()) if q.ndim else float(q) for q in values])
     return thresholds
 
 
@@ -166,8 +166,9 @@ def findings_of(
     infinite = {(name, alpha) for f in every for name in f.agents for alpha in f["alphas"]}
     plan = Plan.of(release.round)
     for name, data in agents.items():
-        few = inspection.of_points(plan, name, cals[name])
-        yield from (f for f in few if (name, f.facts.get("alpha")) not in infinite)
+        for finding in inspection.of_points(plan, name, cals[name]):
+            if (name, finding.facts.get("alpha")) not in infinite:
+                yield finding
         outputs = data if isinstance(data, Outputs) else None
         yield from inspection.of_data(name, outputs, cals[name])
 
