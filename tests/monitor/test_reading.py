@@ -17,7 +17,8 @@ def read(text, agent="a", sets=None):
     """Return sizes, hits and classes of one agent."""
     found = read_batches(text.encode(), agent, None if sets is None else sets.encode())
     batch = found[agent]
-    return batch.sizes.tolist(), batch.hits.tolist(), batch.classes.tolist()
+    classes = [] if batch.classes is None else batch.classes.tolist()
+    return *(part.tolist() for part in batch.steps), classes
 
 
 @pytest.mark.parametrize(

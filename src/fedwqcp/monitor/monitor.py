@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from fedwqcp._validation import as_labels, as_usual_alpha
+from fedwqcp._validation import Labels, as_labels, as_usual_alpha, check_type
 from fedwqcp.errors import InputError
+from fedwqcp.groups import group_places
 from fedwqcp.metrics import MIN_COUNT, Rate
-from fedwqcp.monitor.reading import CoverageBatch, batch_of_rows
+from fedwqcp.monitor.reading import CoverageBatch, batch_of_rows, rows_from_one
 from fedwqcp.monitor.sequential_tests import (
     SLOPES,
     BettingTest,
@@ -46,10 +47,6 @@ RECENT = 4
 
 CoverageState: TypeAlias = Literal["ok", "watch", "alarm", "too few"]
 """Whether coverage holds; `Standing.state` says what each one means."""
-
-
-Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
-"""A part of a whole, checked where it is read."""
 
 
 class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,12 +85,11 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        kinds = {"agents": tuple[str, ...], "n_classes": int, "delta": float}
+        for name, kind in kinds.items():
+            check_type(getattr(self, name), kind, name)
         as_usual_alpha(self.alpha)
-        if not isinstance(self.agents, tuple):
-            raise InputError(f"agents must be a tuple of names, got {self.agents!r}")
         check_names(self.agents)
-        if isinstance(self.n_classes, bool) or not isinstance(self.n_classes, int):
-            raise InputError(f"n_classes must be a whole number, got {self.n_classes!r}")
         if self.n_classes == 1 or not 0 <= self.n_classes <= _MOST_CLASSES:
             raise InputError(
                 f"n_classes must be 0 or from 2 to {_MOST_CLASSES}, got {self.n_classes}"
@@ -106,7 +102,7 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             as_usual_alpha(self.class_alpha)
             if not self.streams:
                 raise InputError("class_alpha needs n_classes: say how many classes are monitored")
-        if not (isinstance(self.delta, float) and _LEAST_DELTA <= self.delta < 1.0):
+        if not _LEAST_DELTA <= self.delta < 1.0:
             raise InputError(
                 f"must be from {_LEAST_DELTA:g} to below 1, got {self.delta!r}", field="delta"
             )
@@ -129,8 +125,8 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float
             alpha, to which an agent's tolerance is added.
         """
-        alone = label is None or self.class_alpha is None
-        return self.alpha if alone else float(self.class_alpha)  # type: ignore[arg-type]  # it is
+        within = None if label is None else self.class_alpha
+        return self.alpha if within is None else within
 
     def check_tolerance(self, tolerance: float) -> None:
         """Refuse a tolerance that accepts every miss.
@@ -162,9 +158,9 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             The parts of all streams of all agents sum to delta.
         """
         part = self.delta / len(self.agents)
-        if not self.streams:
-            return part
-        return part / 2 if label is None else part / (2 * len(self.streams))
+        if label is None:
+            return part / 2 if self.streams else part
+        return part / (2 * len(self.streams))
 
 
 class Monitor:
@@ -198,8 +194,8 @@ class Monitor:
     --------
     >>> monitor = Monitor(MonitorTerms(alpha=0.1, agents=("st-mary", "lakeside")))
     >>> for standing in monitor.update("st-mary", [1] * 40 + [0] * 12, batch="week-1"):
-    ...     print(standing.state, standing.alarmed, standing.since, standing.current)
-    alarm week-1 week-1 0.0
+    ...     print(standing.state, standing.since, standing.current)
+    alarm week-1 0.0
     """
 
     def __init__(self, terms: MonitorTerms, calibrated_on: Mapping[str, int] | None = None) -> None:
@@ -244,7 +240,8 @@ class Monitor:
             If the agent is not monitored, a value is wrong, or the batch was added before; then
             nothing is changed.
         """
-        return self.absorb(agent, batch_of_rows(covered, labels, groups), batch)
+        with rows_from_one():
+            return self.absorb(agent, batch_of_rows(covered, labels, groups), batch)
 
     def absorb(
         self, agent: str, batch: CoverageBatch, name: str | None = None
@@ -272,27 +269,24 @@ class Monitor:
         """
         site, terms = self._site(agent), self.terms
         entry = self._entry(agent, name, "n")
-        if terms.groups:
-            batch = batch.by_group(terms.groups)
-        elif terms.n_classes:
-            try:
-                as_labels(batch.classes, len(batch.classes), terms.n_classes)
-            except InputError as error:
-                raise error.from_row_one() from None
+        places = self._places(batch)
         n, hits = int(batch.sizes.sum()), int(batch.hits.sum())
         if not n:
             return self.standings(agent)
 
-        def _after(test: BettingTest, label: int | None) -> BettingTest:
-            steps = (batch.sizes, batch.hits) if label is None else batch.of_class(label)
-            ratios = coverage_bets(*steps, terms.limit(label) + site.tolerance)
-            return advance(test, ratios, *steps, delta=terms.share(label), batch=entry.name)
+        def _after(
+            test: BettingTest, label: int | str | None, sizes: Labels, covered: Labels
+        ) -> BettingTest:
+            bets = coverage_bets(sizes, covered, terms.limit(label) + site.tolerance)
+            share = terms.share(label)
+            return advance(test, bets, sizes, covered, delta=share, batch=entry.name)
 
-        self.sites[agent] = replace(
-            site,
-            rows=_after(site.rows, None),
-            classes=tuple(_after(test, label) for label, test in enumerate(site.classes)),
-        )
+        parts = []
+        for place, (label, test) in enumerate(zip(terms.streams, site.classes, strict=True)):
+            inside = (places == place).any(axis=1)
+            parts.append(_after(test, label, batch.sizes[inside], batch.hits[inside]))
+        rows = _after(site.rows, None, *batch.steps)
+        self.sites[agent] = replace(site, rows=rows, classes=tuple(parts))
         entry = replace(entry, n=n, hits=hits, size=batch.size)
         self._keep(agent, entry)
         standings = self.standings(agent)
@@ -405,13 +399,9 @@ class Monitor:
         site = self.sites[agent]
         recent = [one for one in site.batches if one.n and one.calibration == site.calibration]
         recent = recent[-RECENT:] if label is None else []
-        recent_n, recent_hits = _counts(recent)
-        rates = [
-            Rate(n=n, hits=hits) for n, hits in (_counts(recent[-1:]), (recent_n, recent_hits))
-        ]
+        rates = [Rate(n=n, hits=hits) for n, hits in map(_counts, (recent, recent[-1:]))]
         low, high = confidence_sequence(test.n, test.hits)
-        alarmed = test.alarm is not None
-        _, since_n, since_hits = test.drop
+        _, since_n, since_hits = test.drop if test.alarm is not None else (0, 0, 0)
         of_inputs = site.inputs.state if label is None and site.inputs.test.n else ""
         return Standing(
             agent=agent,
@@ -426,13 +416,11 @@ class Monitor:
             evidence=test.evidence,
             bar=-log(self.terms.share(label)),
             alarm=test.alarm,
-            alarmed=test.alarmed,
-            since=test.since if alarmed else "",
-            since_n=since_n if alarmed else 0,
-            since_hits=since_hits if alarmed else 0,
-            recent=tuple(one.name for one in recent),
-            recent_n=recent_n,
-            recent_hits=recent_hits,
+            since="" if test.alarm is None else test.since,
+            since_n=since_n,
+            since_hits=since_hits,
+            recent_n=rates[0].n,
+            recent_hits=rates[0].hits,
             recent_high=min((rate.high for rate in rates if rate.n >= MIN_COUNT), default=1.0),
             inputs=of_inputs,
             inputs_since=site.inputs.test.since if of_inputs == "alarm" else "",
@@ -450,6 +438,18 @@ class Monitor:
         tolerance = calibration_slack(points, alpha, agents=agents)
         self.terms.check_tolerance(tolerance)
         return tolerance
+
+    def _places(self, batch: CoverageBatch) -> Labels:
+        """Return where the class or groups of each step stand among the streams, shape (k, g)."""
+        n, places = len(batch.sizes), batch.classes
+        with rows_from_one():
+            if self.terms.groups:
+                if batch.groups is None:
+                    raise InputError("must be given for each row", field="groups")
+                places = group_places(batch.groups, self.terms.groups, n)
+            elif places is not None and self.terms.n_classes:
+                as_labels(places, n, self.terms.n_classes)
+        return np.full((n, 1), -1) if places is None else places.reshape(n, -1)
 
     def _site(self, agent: str) -> AgentState:
         if agent not in self.sites:
@@ -509,14 +509,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         log(1/delta) of this stream: evidence that raises the alarm.
     alarm : int or None
         The row at which it was raised.
-    alarmed, since : str
-        The batch of that row, and the batch in which the drop most likely began.
+    since : str
+        The batch in which the drop most likely began.
     since_n, since_hits : int
         Rows and hits since the drop most likely began.
-    recent : tuple of str
-        The last four batches of an agent, at most.
     recent_n, recent_hits : int
-        Their rows and hits.
+        Rows and hits of an agent's last four batches.
     recent_high : float
         Upper end of the exact 95 % interval of the last batch, or of these together if lower.
     inputs, inputs_since : str
@@ -525,25 +523,23 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     agent: str
-    label: Count | str | None
+    label: int | str | None
     name: str
-    calibration: Count
-    floor: Share
-    n: Count
-    hits: Count
-    low: Share
-    high: Share
+    calibration: int
+    floor: float
+    n: int
+    hits: int
+    low: float
+    high: float
     evidence: float
     bar: float
-    alarm: Count | None
-    alarmed: str
+    alarm: int | None
     since: str
-    since_n: Count
-    since_hits: Count
-    recent: tuple[str, ...]
-    recent_n: Count
-    recent_hits: Count
-    recent_high: Share
+    since_n: int
+    since_hits: int
+    recent_n: int
+    recent_hits: int
+    recent_high: float
     inputs: str
     inputs_since: str
 

@@ -174,10 +174,10 @@ class BettingTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The test of one stream so far; its size does not depend on the number of rows.
 
     ``n`` and ``hits`` are rows since the last calibration and how many were covered; ``wealth`` is
-    log S of each bet, ``evidence`` log M, ``alarm`` the row at which M first reached 1/delta, in
-    the batch ``alarmed``. ``runs`` are the logarithms of each bet's largest likelihood ratio over
-    all rows at which a change may have begun, ``run_n`` and ``run_hits`` rows and hits before the
-    row where that ratio begins, ``run_since`` its batch: the next one where it is empty.
+    log S of each bet, ``evidence`` log M, ``alarm`` the row at which M first reached 1/delta.
+    ``runs`` are the logarithms of each bet's largest likelihood ratio over all rows at which a
+    change may have begun, ``run_n`` and ``run_hits`` rows and hits before the row where that ratio
+    begins, ``run_since`` its batch: the next one where it is empty.
     """
 
     n: Count
@@ -189,7 +189,6 @@ class BettingTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run_since: tuple[str, ...]
     evidence: float = 0.0
     alarm: Count | None = None
-    alarmed: str = ""
 
     def __post_init__(self) -> None:
         parts = (self.wealth, self.runs, self.run_n, self.run_hits, self.run_since)
@@ -262,7 +261,6 @@ def advance(
         tuple(b if i else a or b for i, a, b in zip(starts, test.run_since, since, strict=True)),
         float(evidence[-1]),
         int(ends[over[0]]) if new else test.alarm,
-        batch if new else test.alarmed,
     )
 
 
