@@ -75,6 +75,35 @@ def test_a_predictor_by_group_has_its_groups_watched_and_reported(tmp_path, monk
     assert "sex=f</" in Path("m.html").read_text()
 
 
+def test_a_predictor_knows_how_many_points_calibrated_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for n in (60, 300):
+        cal = fw.Outputs(np.tile([0.7, 0.3], (n, 1)), [0] * n)
+        fw.calibrate({"a": cal}, alpha=0.1, score="lac").predictor("a").save(f"{n}.json")
+    monitor("open", "by-hand.json", "--agent", "a", "--alpha", 0.1, "--calibrated-on", 60)
+    monitor("open", "m.json", "--predictor", "60.json")
+    floor = streams("m.json")["a", None]["floor"]
+    assert floor == streams("by-hand.json")["a", None]["floor"] < 0.9
+    monitor("update", "m.json", "-", "--check", code=5, stdin="covered\n" + "0\n" * 60)
+    monitor("recalibrated", "m.json", "--predictor", "300.json")
+    (found,) = streams("m.json", "--check").values()
+    assert (found["n"], found["floor"] > floor) == (0, True)
+    fw.calibrate({"a": cal}, alpha=0.2, score="lac").predictor("a").save("other.json")
+    with pytest.raises(InputError):
+        monitor("recalibrated", "m.json", "--predictor", "other.json")
+
+
+def test_of_several_agents_one_is_named_and_all_are_one_table(state):
+    with pytest.raises(InputError):
+        monitor("inputs", state, "-", stdin="size\n1\n")
+    with pytest.raises(InputError):
+        monitor("update", state, "-", stdin="covered\n1\n")
+    rows = "agent,covered\n" + "a,1\nb,0\n" * 50
+    first, gravest, other, *_ = monitor("update", state, "-", stdin=rows).splitlines()
+    assert [line.split()[0] for line in (first, gravest, other)] == ["agent", "b", "a"]
+    assert max(map(len, (first, gravest, other))) <= 80
+
+
 def test_the_classes_of_a_predictor_keep_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cal = fw.Outputs(np.tile([0.7, 0.3], (60, 1)), [0] * 60)

@@ -9,12 +9,11 @@ from typing import Annotated
 
 import typer
 
-from fedwqcp._io import check_file_name, read
+from fedwqcp._io import read
 from fedwqcp.cli.output import AsJson, Output
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.metrics import MIN_COUNT
 from fedwqcp.monitor import (
-    BatchCounts,
     Monitor,
     MonitorTerms,
     Standing,
@@ -26,7 +25,7 @@ from fedwqcp.monitor import (
 )
 from fedwqcp.monitor.state import record_of
 from fedwqcp.monitor.tables import batch_row, gravest, standing_row
-from fedwqcp.serve import parse
+from fedwqcp.serve import Predictor, parse
 from fedwqcp.words import monitor as words
 
 app = typer.Typer(no_args_is_help=True)
@@ -40,7 +39,10 @@ Check = Annotated[
 ]
 Rows = Annotated[Path, typer.Argument(help="Rows in CSV or JSON; - is stdin.")]
 OneAgent = Annotated[
-    str | None, typer.Option(envvar="FEDWQCP_AGENT", help="Agent whose rows these are.")
+    str | None,
+    typer.Option(
+        envvar="FEDWQCP_AGENT", help="Agent whose rows these are; not needed if there is only one."
+    ),
 ]
 BatchName = Annotated[
     str | None,
@@ -49,11 +51,19 @@ BatchName = Annotated[
         "that are added again without a name, or under another, count again."
     ),
 ]
+Agents = Annotated[list[str] | None, typer.Option(help="An agent; repeat for each.")]
+Predictors = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="A site's predictor, which tells agent, level, classes or groups, and calibration "
+        "points; repeat for each site."
+    ),
+]
 Points = Annotated[
     list[int] | None,
     typer.Option(
-        help="Calibration points of each agent (one number for all, or repeat it for each): "
-        "adds a tolerance for the chance in calibration."
+        help="Calibration points of each agent (one number for all, or repeat it for each): adds "
+        "a tolerance for the chance in calibration. A predictor knows its own."
     ),
 ]
 ALARMED = 5
@@ -65,19 +75,11 @@ BATCHES = 12
 @app.command("open")
 def open_state(
     state: State,
-    agent: Annotated[
-        list[str] | None, typer.Option(help="An agent to monitor; repeat for each.")
-    ] = None,
+    agent: Agents = None,
     alpha: Annotated[
         float | None, typer.Option(help="Miscoverage level that was promised.")
     ] = None,
-    predictor: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A site's predictor, which tells agent, level and classes or groups; repeat for "
-            "each site."
-        ),
-    ] = None,
+    predictor: Predictors = None,
     classes: Annotated[int, typer.Option(help="Number of classes, to monitor each one too.")] = 0,
     class_alpha: Annotated[
         float | None, typer.Option(help="Miscoverage accepted within a class; by default alpha.")
@@ -87,43 +89,27 @@ def open_state(
     as_json: AsJson = False,
 ) -> None:
     """Start to monitor agents after a release."""
+    sites, promised = _sites(predictor, alpha)
+    names: tuple[str, ...] = tuple(agent or sites)
     groups: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    if predictor:
-        sites = [parse(read(path), str(path)) for path in predictor]
-        first, levels = sites[0], [site.level(alpha) for site in sites]
-        if any(site.score_object.losses for site in sites):
-            raise InputError("controls a risk: a monitor watches coverage", field="--predictor")
-        agent = agent or [site.agent or "new-site" for site in sites]
-        promised = {max(level.alpha, 1 - (level.proved or 1.0)) for level in levels}
-        if len(promised) > 1 or any(
-            (site.classes, site.n_classes, site.groups)
-            != (first.classes, first.n_classes, first.groups)
-            for site in sites
-        ):
-            raise InputError(
-                "must promise the same level for the same classes or groups: open a monitor for "
-                "each that differs",
-                field="--predictor",
-            )
-        (alpha,) = promised
-        groups = first.groups
+    labels: tuple[str, ...] = ()
+    if sites:
+        first = next(iter(sites.values()))
+        alpha, groups = promised, first.groups
         if first.by == "label":  # else nothing is promised within a class
             classes = first.n_classes or 0
-        names = first.classes if len(first.classes) == classes else ()
-    if not agent or alpha is None:
+        labels = first.classes if len(first.classes) == classes else ()
+    if not names or alpha is None:
         raise InputError("must be given, or --predictor", field="--agent and --alpha")
-    terms = MonitorTerms(alpha, tuple(agent), classes, class_alpha, delta, groups, names)
-    monitor = Monitor(terms, _points(agent, calibrated_on))
+    terms = MonitorTerms(alpha, names, classes, class_alpha, delta, groups, labels)
+    monitor = Monitor(terms, _points(names, sites, calibrated_on))
     save_monitor(monitor, state, replace=False)
-    floors = {one.agent: one.floor for one in monitor.standings() if one.label is None}
+    whole = [one for one in monitor.standings() if one.label is None]
     output = Output(as_json)
-    output.say(
-        f"{state}: alarms when coverage falls below {min(floors.values()):.4f}"
-        + (f" to {max(floors.values()):.4f}" if len(set(floors.values())) > 1 else "")
-    )
-    output.say(f"Any false alarm until the next calibration: probability {delta:g} at most")
-    output.done(state=state, agents=agent, limits=floors, delta=delta)
+    output.say(f"{state}: {words.limits(whole, 1 - alpha)}")
+    output.say(f"any false alarm until the next calibration: probability {delta:g} at most")
+    limits = {one.agent: one.floor for one in whole}
+    output.done(state=state, agents=names, limits=limits, delta=delta)
 
 
 @app.command()
@@ -139,22 +125,27 @@ def update(
     as_json: AsJson = False,
 ) -> None:
     """Add rows whose labels have arrived, in order of arrival."""
-    check_file_name(state)
-    batches = read_batches(_read(rows), agent, None if sets is None else read(sets))
-    if not batches:
-        Output(as_json).say(f"{rows}: no rows, so nothing was added")
+    data, beside = _read(rows), None if sets is None else read(sets)
     with changing(state) as monitor:
+        batches = read_batches(data, agent or _only(monitor), beside)
         for name, rows_of in batches.items():
             monitor.absorb(name, rows_of, batch)
+    output = Output(as_json)
+    if not batches:
+        output.say(f"{rows}: no rows, so nothing was added")
     concerned = {*batches, *(alarm.agent for alarm in monitor.alarms)}  # an alarm stands
-    _end(state, monitor, [name for name in monitor.sites if name in concerned], check, as_json)
+    names = [name for name in monitor.sites if name in concerned]
+    of_one = _lines(monitor, names[0], str(state)) if len(names) == 1 else ()
+    for line in of_one or _agent_table(monitor, names, str(state)):
+        output.say(line)
+    _end(output, monitor, names, check)
 
 
 @app.command()
 def inputs(
     state: State,
     rows: Rows,
-    agent: Annotated[str, typer.Option(envvar="FEDWQCP_AGENT", help="Agent whose rows these are.")],
+    agent: OneAgent = None,
     column: Annotated[
         str, typer.Option(help="The number to test: size of the set, or a score of the top label.")
     ] = "size",
@@ -166,10 +157,18 @@ def inputs(
     as_json: AsJson = False,
 ) -> None:
     """Test inputs before labels arrive, such as sizes of sets."""
-    values = read_column(_read(rows), column)
+    values, output = read_column(_read(rows), column), Output(as_json)
     with changing(state) as monitor:
-        monitor.update_inputs(agent, values, batch=batch, baseline=baseline)
-    _end(state, monitor, [agent], check, as_json)
+        if (name := agent or _only(monitor)) is None:
+            raise InputError("must name one of several agents", field="--agent")
+        whole = monitor.update_inputs(name, values, batch=batch, baseline=baseline)
+    if baseline:
+        output.say(f"{name}: {len(values):,} rows kept as the baseline of its inputs")
+    else:
+        output.say(words.state([whole], monitor.sites[name].batches[-1].name))
+        if whole.inputs == "alarm":
+            output.say(f"  {words.inputs_changed(whole)}")
+    _end(output, monitor, [name], check)
 
 
 @app.command()
@@ -187,65 +186,96 @@ def show(
     """Show the state of every agent and class, at any time."""
     monitor = load_monitor(state)
     standings = monitor.standings(agent)
-    names = list(dict.fromkeys(one.agent for one in standings))
     if openmetrics:
         typer.echo(_openmetrics(standings), nl=False)
         return
-    output = Output(as_json)
-    for line in _batch_table(monitor, names[0]) if len(names) == 1 else _agent_table(monitor):
+    output, names = Output(as_json), list(dict.fromkeys(one.agent for one in standings))
+    of_one = _batch_table(monitor, names[0], str(state)) if len(names) == 1 else ()
+    for line in of_one or _agent_table(monitor, names, str(state)):
         output.say(line)
-    _end(state, monitor, names, check, as_json, table=True)
+    _end(output, monitor, names, check)
 
 
 @app.command()
 def recalibrated(
     state: State,
-    agent: Annotated[list[str], typer.Option(help="An agent that has a new threshold.")],
+    agent: Agents = None,
+    predictor: Predictors = None,
     calibrated_on: Points = None,
     as_json: AsJson = False,
 ) -> None:
     """Restart agents that were calibrated again; their alarms end."""
-    points = _points(agent, calibrated_on)
     with changing(state) as monitor:
-        for name in agent:
+        sites, promised = _sites(predictor, None)
+        if promised not in (None, monitor.terms.alpha):
+            raise InputError("promises another level: open a monitor for it", field="--predictor")
+        names = agent or list(sites)
+        points = _points(names, sites, calibrated_on)
+        for name in names:
             monitor.recalibrated(name, calibrated_on=points.get(name))
     output = Output(as_json)
-    output.say(f"{', '.join(agent)}: earlier rows no longer count")
-    output.done(state=state, agents=agent)
+    for name in names:
+        limit = words.limits(monitor.standings(name)[:1], 1 - monitor.terms.alpha)
+        output.say(f"{name}: earlier rows and the baseline of inputs no longer count; {limit}")
+    output.done(state=state, agents=names)
 
 
 def _read(rows: Path) -> bytes:
     return sys.stdin.buffer.read() if str(rows) == "-" else read(rows)
 
 
-def _points(agents: Sequence[str], sizes: Sequence[int] | None) -> dict[str, int]:
-    """Return the calibration points of each agent, where they are given."""
-    if len(sizes or ()) not in (0, 1, len(agents)):
+def _only(monitor: Monitor) -> str | None:
+    """Return the agent of a monitor that has only one."""
+    return monitor.terms.agents[0] if len(monitor.terms.agents) == 1 else None
+
+
+def _sites(
+    files: Sequence[Path] | None, alpha: float | None
+) -> tuple[dict[str, Predictor], float | None]:
+    """Return predictors by agent, and the miscoverage that all of them promise."""
+    sites = [parse(read(path), str(path)) for path in files or ()]
+    if any(site.score_object.losses for site in sites):
+        raise InputError("controls a risk: a monitor watches coverage", field="--predictor")
+    promised = {
+        (
+            max(level.alpha, 1 - (level.proved or 1.0)),
+            *(site.n_classes, site.classes, site.by, site.groups),
+        )
+        for site in sites
+        for level in [site.level(alpha)]
+    }
+    if len(promised) > 1:
+        raise InputError(
+            "must promise the same level for the same classes or groups: open a monitor for each "
+            "that differs",
+            field="--predictor",
+        )
+    level = next(iter(promised))[0] if promised else None
+    return {site.agent or "new-site": site for site in sites}, level
+
+
+def _points(
+    agents: Sequence[str], sites: Mapping[str, Predictor], given: Sequence[int] | None
+) -> dict[str, int]:
+    """Return the calibration points of each agent, as given, or as its predictor knows them."""
+    if len(given or ()) not in (0, 1, len(agents)):
         raise InputError(
             f"--calibrated-on must be given once or for each of {len(agents)} agents, got "
-            f"{len(sizes or ())} numbers"
+            f"{len(given or ())} numbers"
         )
-    every = list(sizes or ()) * (len(agents) if len(sizes or ()) == 1 else 1)
-    return dict(zip(agents, every, strict=False))
+    every = list(given or ()) * (len(agents) if len(given or ()) == 1 else 1)
+    known = {name: site.calibrated_on for name, site in sites.items() if site.calibrated_on}
+    return known | dict(zip(agents, every, strict=False))
 
 
-def _end(
-    file: Path, monitor: Monitor, agents: list[str], check: bool, as_json: bool, table: bool = False
-) -> None:
-    """Say how agents stand; with ``check`` exit with a code of its own on an alarm."""
-    output = Output(as_json)
+def _end(output: Output, monitor: Monitor, agents: Sequence[str], check: bool) -> None:
+    """Tell scripts how agents stand; with ``check`` exit with a code of its own on an alarm."""
     standings = [one for name in agents for one in monitor.standings(name)]
-    for name in agents:
-        streams = [one for one in standings if one.agent == name]
-        bad = any("alarm" in (one.state, one.inputs) for one in streams)
-        if not table or bad:
-            for line in _lines(streams, monitor.sites[name].batches, str(file), short=table):
-                output.say(line, style="bold red" if bad and not line.startswith(" ") else None)
-    alarms = [one for one in standings if one.state == "alarm"]
-    changed = [one for one in standings if one.inputs == "alarm"]
+    alarms = sum(one.state == "alarm" for one in standings)
+    changed = sum(one.inputs == "alarm" for one in standings)
     output.done(
-        alarms=len(alarms),
-        input_alarms=len(changed),
+        alarms=alarms,
+        input_alarms=changed,
         streams=[record_of(one) for one in standings],
         batches={name: monitor.sites[name].batches for name in agents},
     )
@@ -253,45 +283,56 @@ def _end(
         raise typer.Exit(ALARMED)
 
 
-def _lines(
-    streams: Sequence[Standing], batches: Sequence[BatchCounts], file: str, *, short: bool
-) -> Iterator[str]:
+def _lines(monitor: Monitor, agent: str, file: str) -> Iterator[str]:
     """Say in at most five lines how an agent stands, and what to do."""
-    whole, *parts = streams
+    streams, batches = monitor.standings(agent), monitor.sites[agent].batches
+    yield words.state(streams, batches[-1].name if batches else "no rows")
+    if streams[0].coverage is not None:
+        yield f"  {words.coverage(streams[0])}"
+    yield from _concerns(streams, file)
+
+
+def _concerns(streams: Sequence[Standing], file: str) -> Iterator[str]:
+    """Say what does not stand well, and what to do."""
     alarms = [one for one in streams if one.state == "alarm"]
-    yield words.state(streams, batches[-1] if batches and not short else None)
-    if whole.coverage is not None and not short:
-        yield f"  {words.coverage(whole)}"
-    if whole.inputs == "alarm":
-        yield f"  {words.inputs_changed(whole)}"
     for one in alarms[:1]:
         yield f"  {words.fallen(one, rows=one.since_n >= MIN_COUNT)}"
-    if (states := words.part_states(parts)) and (alarms or not short):
+    if states := words.part_states(streams[1:]):
         yield f"  {states}"
     if alarms:
-        yield f"  {words.recalibrate(whole.agent, file)}"
+        yield f"  {words.recalibrate(streams[0].agent, file)}"
 
 
-def _batch_table(monitor: Monitor, agent: str) -> Iterator[str]:
-    """Show the latest batches of an agent, then all its rows since the calibration."""
-    whole, batches = monitor.standings(agent)[0], monitor.sites[agent].batches[-BATCHES:]
-    yield f"{agent}: alarms when coverage falls below {whole.floor:.3f}"
-    yield "The interval of all rows holds however often you look; that of a batch is its own."
-    rows = [*map(batch_row, batches), {**_row(whole), "batch": "all rows"}]
-    yield from _lines_of(rows, "batch", "mean size")
+def _batch_table(monitor: Monitor, agent: str, file: str) -> Iterator[str]:
+    """Show the latest batches of an agent, and all its rows since the calibration."""
+    whole, *parts = monitor.standings(agent)
+    yield f"{agent}: {words.limits([whole], 1.0)}"
+    batches = monitor.sites[agent].batches
+    since = [one for one in batches if one.calibration == whole.calibration]
+    rows = [*map(batch_row, since[-BATCHES:]), {**_row(whole), "batch": "all rows"}]
+    yield from _table(rows, "batch", "mean size")
+    if whole.inputs == "alarm":
+        yield f"  {words.inputs_changed(whole)}"
+    yield from _concerns([whole, *parts], file)
 
 
-def _agent_table(monitor: Monitor) -> Iterator[str]:
-    """Show one line for each agent, the gravest first."""
-    agents = gravest(one for one in monitor.standings() if one.label is None)
-    yield from _lines_of([_row(one) for one in agents], "agent", "last 4 batches")
+def _agent_table(monitor: Monitor, names: Sequence[str], file: str) -> Iterator[str]:
+    """Show one line for each agent, the gravest first, and what to do about alarms."""
+    streams = {name: monitor.standings(name) for name in names}
+    agents = gravest(whole for whole, *_ in streams.values())
+    yield from _table([_row(one) for one in agents], "agent", "last 4 batches")
+    for one in agents:
+        if one.inputs == "alarm":
+            yield f"  {words.inputs_changed(one)}"
+        if "alarm" in (stream.state for stream in streams[one.agent]):
+            yield from _concerns(streams[one.agent], file)
 
 
 def _row(one: Standing) -> dict[str, str]:
     return {**standing_row(one), "rows": f"{one.n:,}", "inputs": one.inputs}
 
 
-def _lines_of(rows: Iterable[Mapping[str, str]], name: str, number: str) -> Iterator[str]:
+def _table(rows: Iterable[Mapping[str, str]], name: str, number: str) -> Iterator[str]:
     """Return a table of at most 80 columns."""
     columns = {name: "<16", "rows": ">9", "coverage": ">8", "95 % interval": "<14", number: ">9"}
     columns |= {"state": "<8", "inputs": "<"}

@@ -254,13 +254,15 @@ def predictor_of(
     calibration: Calibration | None = None,
     *,
     proved: dict[float, float | None] | None = None,
+    points: int | None = None,
     model: str | Path | None = None,
     data_period: str | None = None,
     valid_until: str | date | None = None,
 ) -> Predictor:
     """Resolve an agent's thresholds for every level, label and group.
 
-    ``proved`` is what is proved at each level, where the calibration data are not given.
+    ``proved`` is what is proved at each level, and ``points`` how many calibrated, where the
+    calibration data are not given.
     """
     round, plan = release.round, Plan.of(release.round)
     check_agent(release, agent)
@@ -302,7 +304,10 @@ def predictor_of(
         classes=round.classes,
         by=round.by,  # type: ignore[arg-type]  # a round checks it
         groups=round.groups,
-        provenance=stamp() | bound_to(model, data_period, valid_until),
+        provenance=stamp()
+        | bound_to(
+            model, data_period, valid_until, points if calibration is None else calibration.n
+        ),
     )
 
 

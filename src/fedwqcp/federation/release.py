@@ -327,7 +327,14 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         if calibration is not None and agent is not None:
             check_own(self, agent, calibration)
         known = {} if agent is None else {a: self.proved(agent, a) for a in self.round.alphas}
-        bound = {"model": model, "data_period": data_period, "valid_until": valid_until}
+        sent = (self.received.get(agent or "") or (None,))[0]
+        points = None if sent is None or self.round.by else sum(sent.sizes())
+        bound = {
+            "points": points,
+            "model": model,
+            "data_period": data_period,
+            "valid_until": valid_until,
+        }
         return predictor_of(self, agent, cal, proved=known, **bound)  # type: ignore[arg-type]  # one for each
 
     def proved(

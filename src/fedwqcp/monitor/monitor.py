@@ -341,7 +341,8 @@ class Monitor:
             test = advance(test, rank_bets(p), ones, 0 * ones, delta=share, batch=entry.name)
         inputs = InputState(seed, cells, test)
         self.sites[agent] = replace(self.sites[agent], inputs=inputs)
-        self._keep(agent, replace(entry, inputs="baseline" if baseline else inputs.state))
+        if not baseline or batch is not None:
+            self._keep(agent, replace(entry, inputs="baseline" if baseline else inputs.state))
         return self.standings(agent)[0]
 
     def recalibrated(self, agent: str, *, calibrated_on: int | None = None) -> None:

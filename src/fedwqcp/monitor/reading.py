@@ -209,13 +209,13 @@ def batch_of_counts(
     n: npt.ArrayLike, hits: npt.ArrayLike, classes: npt.ArrayLike | None = None
 ) -> CoverageBatch:
     """Return rows of which only counts are known."""
-    named = {"n": n, "hits": hits} | ({} if classes is None else {"classes": classes})
-    counts = [np.atleast_1d(_whole(values, name)) for name, values in named.items()]
-    if counts[0].ndim != 1 or len({count.shape for count in counts}) > 1:
-        raise InputError(f"{', '.join(named)} must be of one length")
-    if (bad := first_of(counts[1] > counts[0])) is not None:
+    sizes, covered = np.atleast_1d(_whole(n, "n")), np.atleast_1d(_whole(hits, "hits"))
+    of = None if classes is None else np.atleast_1d(_whole(classes, "classes"))
+    if sizes.ndim != 1 or not sizes.shape == covered.shape == (sizes if of is None else of).shape:
+        raise InputError("n, hits and classes must be of one length")
+    if (bad := first_of(covered > sizes)) is not None:
         raise InputError("hits must be at most n", row=bad)
-    return CoverageBatch(*counts, ordered=classes is None)
+    return CoverageBatch(sizes, covered, of, ordered=of is None)
 
 
 def _batch(table: Columns) -> CoverageBatch:
@@ -365,7 +365,8 @@ def _class_labels(given: Sequence[Any], classes: Sequence[str]) -> list[int]:
         with suppress(ValueError, OverflowError):  # names, or what is refused below
             numbers = labels.astype(np.float64)
             labels = numbers.astype(np.int64) if (numbers == np.rint(numbers)).all() else numbers
-    return as_labels(as_class_labels(labels, classes), len(texts), len(classes)).tolist()
+    numbered = as_labels(as_class_labels(labels, classes), len(texts), len(classes))
+    return [int(label) for label in numbered]
 
 
 def _numbers(table: Columns, name: str) -> list[float]:

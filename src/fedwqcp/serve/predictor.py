@@ -126,7 +126,8 @@ class Predictor(
     groups : tuple of str
         Names of the groups, in the order of the thresholds.
     provenance : dict
-        When and with which software it was made; of which model and data, and until when.
+        When and with which software it was made; of which model and data, how many calibration
+        points, and until when.
 
     Examples
     --------
@@ -361,6 +362,12 @@ class Predictor(
         kind = metrics.measure_risk if isinstance(score, MultiLabel) else metrics.measure
         sets = self._predict(new.values, new.ids, new.groups, alpha, allow_empty)
         return kind(name, sets, truth, level)
+
+    @property
+    def calibrated_on(self) -> int | None:
+        """Number of the site's calibration points, where it is known."""
+        points = self.provenance.get("calibration_points", "")
+        return int(points) if points.isdecimal() else None
 
     def level(self, alpha: float | None = None) -> Level:
         """Return one level; it may be left out where there is one."""
@@ -758,13 +765,17 @@ def model_digest(path: Path) -> str:
 
 
 def bound_to(
-    model: str | Path | None, data_period: str | None, valid_until: str | date | None
+    model: str | Path | None,
+    data_period: str | None,
+    valid_until: str | date | None,
+    points: int | None,
 ) -> dict[str, str]:
     """Return what a site says of its predictor, as provenance."""
     given = {
         "model": model_digest(model) if isinstance(model, Path) else model,
         "data_period": data_period,
         "valid_until": valid_until.isoformat() if isinstance(valid_until, date) else valid_until,
+        "calibration_points": str(points) if points else None,
     }
     facts = {name: text for name, text in given.items() if text is not None}
     for name, text in facts.items():

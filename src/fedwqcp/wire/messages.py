@@ -140,7 +140,10 @@ class Census(Message):
     sha256: str
 
 
-PROVENANCE = ("created", "software", "model", "data_period", "valid_until")
+PROVENANCE = (
+    *("created", "software", "model", "data_period", "valid_until"),
+    "calibration_points",
+)
 """What a round or a release may say of where it comes from: times in UTC, versions, names."""
 MOST_TAIL = 16
 """Most order statistics that an agent sends beside its threshold."""

@@ -94,7 +94,11 @@ def rule(word: str, nominal: float) -> str:
 def next_steps(verdict: str) -> list[str]:
     """Say what to do after a verdict, which begins with one of the words."""
     step = next(step for word, step in _NEXT.items() if verdict.lower().startswith(word))
-    return [step, "When labels of new cases arrive, watch their coverage: fedwqcp monitor."]
+    later = (
+        "This page knows nothing of later cases: as their labels arrive, watch their coverage with "
+        "fedwqcp monitor, whose own report says whether it has fallen since."
+    )
+    return [step, later]
 
 
 def above(infinite: Sequence[str]) -> str:

@@ -34,16 +34,26 @@ def parts(kind: str, by: str, left: int) -> str:
     return text + (f" {counted(left, 'line')} with less evidence are left out." if left else "")
 
 
-def state(streams: Sequence[Any], batch: Any = None) -> str:
+def limits(agents: Sequence[Any], promised: float) -> str:
+    """Say below what coverage agents alarm, and where chance in the calibration may do it."""
+    lowest, highest = (of(one.floor for one in agents) for of in (min, max))
+    to = f" to {highest:.3f}" if highest > lowest else ""
+    text = f"alarm if coverage falls below {lowest:.3f}{to}"
+    exact = [one.agent for one in agents if one.floor >= promised]
+    return text + (
+        f"; no tolerance for chance in the calibration of {name_list(exact)}: --calibrated-on adds "
+        "one"
+        if exact
+        else ""
+    )
+
+
+def state(streams: Sequence[Any], batch: str) -> str:
     """Say in a few words how an agent stands; the first stream is all its rows."""
     whole, states = streams[0], {one.state for one in streams}
-    coverage = f"coverage {'ALARM' if 'alarm' in states else whole.state}"
-    if coverage.endswith("too few"):
-        coverage = "too few labelled rows"
-    inputs = {"ok": "; inputs ok", "alarm": "; INPUTS CHANGED"}.get(whole.inputs, "")
-    if batch and batch.inputs == "baseline":
-        inputs = "; inputs kept as the baseline"
-    return f"{whole.agent}{f', {batch.name}' if batch else ''}: {coverage}{inputs}"
+    coverage = f"coverage {'ALARM' if 'alarm' in states else whole.state}" if whole.n else ""
+    inputs = {"ok": "inputs ok", "alarm": "INPUTS CHANGED"}.get(whole.inputs, "")
+    return f"{whole.agent}, {batch}: {'; '.join(filter(None, (coverage, inputs)))}"
 
 
 def part_states(parts: Sequence[Any]) -> str:
@@ -59,8 +69,8 @@ def coverage(whole: Any) -> str:
     """Say what the coverage of an agent is, and what it was of late."""
     recent = whole.recent_hits / max(1, whole.recent_n)
     return (
-        f"coverage {whole.coverage:.3f} of {whole.n:,} rows ({whole.low:.3f} to {whole.high:.3f} "
-        f"at every look), {recent:.3f} in the last {len(whole.recent)}; limit {whole.floor:.3f}"
+        f"coverage {whole.coverage:.3f} of {whole.n:,} rows ({whole.low:.3f} to {whole.high:.3f}), "
+        f"last 4 batches {recent:.3f}; limit {whole.floor:.3f}"
     )
 
 
@@ -83,8 +93,8 @@ def inputs_changed(whole: Any) -> str:
 def recalibrate(agent: str, file: str) -> str:
     """Say what to do about an agent with an alarm."""
     return (
-        f"do not rely on the sets of {agent}: calibrate it again on rows labelled after the "
-        f"change, then `fedwqcp monitor recalibrated {file} --agent {agent} --calibrated-on N`"
+        f"do not rely on the sets of {agent}: calibrate again on rows labelled since, then "
+        f"`fedwqcp monitor recalibrated {file} --predictor NEW`"
     )
 
 
