@@ -91,8 +91,8 @@ def calibrate(
         Source of the agents' noise, as `numpy.random.default_rng` takes it: an integer gives the
         same noise again, a generator goes on. By default from the operating system.
     secure : bool or tuple of float, optional
-        Add the agents' numbers under masks, so that the server sees only sums; for methods that
-        need no more. Scores without a finite range need one: ``secure=(low, high)``.
+        Give the server sums of the agents' numbers alone, as a secure round does under masks; for
+        methods that need no more. Scores without a finite range need one: ``secure=(low, high)``.
     allow_large_alpha : bool, optional
         Take levels above 0.5, which are refused otherwise: most often a coverage was meant.
 
@@ -182,7 +182,7 @@ def federated_quantile(
     q : float or sequence of float
         Between 0 and 1, both left out; several are found in the same round trips.
     secure : bool, optional
-        Add the counts under masks, so that the server sees only sums; needs three agents.
+        Give the server sums of the counts alone, as a secure round does; needs three agents.
 
     Returns
     -------

@@ -16,7 +16,7 @@ from fedwqcp.errors import BudgetError, InputError, RecordError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.privacy_budget import Budget
-from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
+from fedwqcp.federation.secure import SecureServer, run_sums, secure_round
 from fedwqcp.federation.spending_log import SpendingLog
 from fedwqcp.methods import Calibration, get
 from fedwqcp.wire.codec import encode
@@ -261,7 +261,7 @@ def test_masked_rounds_spend_the_budget_too(tmp_path):
             for name, cal in CALS.items()
         }
 
-    first = run_masked(SecureServer(plan), agents())
-    again = run_masked(SecureServer(plan), agents())
+    first = run_sums(SecureServer(plan), agents())
+    again = run_sums(SecureServer(plan), agents())
     assert first.threshold("a0") == again.threshold("a0") < np.inf
     assert Budget(tmp_path / "a0", 1.0).left == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+from itertools import combinations
 from math import inf
 
 import numpy as np
@@ -15,11 +17,10 @@ from changed import replace
 from fedwqcp.errors import InputError, OutOfRangeError, QuorumError, RecordError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, new_id
+from fedwqcp.federation.record import with_reasons
 from fedwqcp.federation.secure import (
     SecureServer,
     mask_stream,
-    mask_words,
-    masked_vectors,
     plain_ask,
     replay_sums,
     scale_of,
@@ -135,7 +136,7 @@ def test_where_an_agent_is_lost_all_sums_are_of_the_others():
     while not server.ended:
         server.receive(tuple(agents), totals(plan, server.ask(), agents.values()))
     expected = fw.calibrate({n: data[n] for n in "acd"}, method="fcp", alpha=0.2).threshold("a")
-    release = server.release(9, {"b": "answer: no"})
+    release = with_reasons(server.release(9, {}, {}), {"b": "answer: no"})
     assert release.threshold("a") == expected
     assert (release.used, release.refused, release.rounds) == (
         ("a", "c", "d"),
@@ -173,7 +174,7 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
     assert {len(found) for found in words} == {server.width}
     server.receive("abcd", sum_words(words))
     assert server.ended
-    assert server.release(1).outcomes == (SharedThresholdWithin(inf, 0.0),)
+    assert server.release(1, {}, {}).outcomes == (SharedThresholdWithin(inf, 0.0),)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +191,7 @@ def test_one_agent_out_of_range_makes_the_threshold_infinite_and_no_other_is_tol
 def test_a_kept_sum_that_nobody_wrote_is_refused_by_its_name(kept, tmp_path):
     (tmp_path / "0.json").write_bytes(kept)
     with pytest.raises(RecordError):
-        replay_sums(tmp_path, plan_of().round, ["0.json"], {})
+        replay_sums(tmp_path, plan_of().round, ["0.json"])
 
 
 RARE = 1e-6
@@ -230,14 +231,19 @@ def test_a_level_that_one_agent_alone_has_points_for_tells_nothing_of_it(method)
         assert stats.kstest(total / 2**32, "uniform").pvalue > RARE
 
 
+def masked(vectors):
+    """Words of agents, each pair of which shares a mask: one adds it, the other subtracts it."""
+    hidden = [np.array(words) for words in vectors]
+    for first, second in combinations(range(len(hidden)), 2):
+        mask = mask_stream(secrets.token_bytes(32), len(hidden[0]))
+        hidden[first] = (hidden[first] + mask) % 2**32
+        hidden[second] = (hidden[second] - mask) % 2**32
+    return hidden
+
+
 def test_masks_cancel_in_the_sum_and_only_there():
     words = [np.array([1, 2**29, 0]), np.array([5, 7, 1]), np.array([2**29, 0, 3])]
-    ab, ac, bc = b"a" * 32, b"b" * 32, b"c" * 32
-    hidden = [
-        mask_words(words[0], [ab, ac], []),
-        mask_words(words[1], [bc], [ab]),
-        mask_words(words[2], [], [ac, bc]),
-    ]
+    hidden = masked(words)
     assert sum_words(hidden) == tuple(np.sum(words, axis=0).tolist())
     assert all((h != w).all() for h, w in zip(hidden, words, strict=True))
     assert sum_words(hidden[:2]) != tuple((words[0] + words[1]).tolist())
@@ -274,8 +280,7 @@ def test_equal_sums_of_different_values_leave_the_same_noise():
         ask = server.ask()
         plain = [words_of(a.plan, ask, a.answer(plain_ask(a.plan, ask))) for a in agents.values()]
         totals.append(np.sum(plain, axis=0).tolist())
-        views = [dict(masked_vectors(agents, ask)) for _ in range(1500)]
-        seen.append(np.array([[view[name] for name in "abc"] for view in views]) / 2**32)
+        seen.append(np.array([masked(plain) for _ in range(1500)]) / 2**32)
         bare = np.repeat(np.array(plain)[:, 0], 1500) / 2**32
         assert stats.kstest(bare, "uniform").pvalue < RARE, "without masks the test fails"
     assert totals[0][1:] == totals[1][1:] == [30, 0]
@@ -293,11 +298,11 @@ def test_equal_sums_of_different_values_leave_the_same_noise():
 
 def test_two_of_three_masked_vectors_tell_nothing_of_their_words():
     server, agents = server_and_agents((0.25, 0.5, 0.75))
-    ask = server.ask()
-    pairs = []
+    ask, pairs = server.ask(), []
+    words = [words_of(a.plan, ask, a.answer(plain_ask(a.plan, ask))) for a in agents.values()]
     for _ in range(1500):
-        view = dict(masked_vectors(agents, ask))
-        pairs.append((view["a"][0] + view["b"][0]) % 2**32)
+        one, other, _ = masked(words)
+        pairs.append((one[0] + other[0]) % 2**32)
     assert stats.kstest(np.array(pairs) / 2**32, "uniform").pvalue > RARE
 
 

@@ -209,10 +209,7 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
             )
     kept = [line.file for line in lines if isinstance(line, MaskedTotals)]
     sums = len(kept)
-    if sums:
-        release = replay_sums(folder, round, kept, reasons)
-    else:
-        release = with_reasons(server.release(), reasons)
+    release = with_reasons(replay_sums(folder, round, kept) if sums else server.release(), reasons)
     made = from_json(read(folder / "record.json"), _Made)
     release = replace(release, provenance={} if made is None else made.provenance)
     for name, ours in (("record.json", release), ("release.json", release.public())):

@@ -4,18 +4,16 @@ An agent turns its answer into whole numbers modulo 2^32, its words (`words_of`)
 it under masks that cancel in the sum over all agents. `SecureServer` sees only the totals. Like
 `Server` it does no input or output: a transport gives each agent what `SecureServer.ask` returns,
 adds the masked words and hands the totals to `SecureServer.receive`, until the round has ended.
-`run_masked` is that transport for agents of one process; over Flower, SecAgg+ carries the sums.
+Over Flower, SecAgg+ does so; `run_sums` does it without masks, for agents of one process.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import shake_256
-from itertools import combinations
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -205,20 +203,12 @@ class SecureServer:
                 task.hear(Total(tuple(totals[start:end]), len(present)))
                 start = end
 
-    def release(
-        self,
-        rounds: int,
-        reasons: Mapping[str, str] | None = None,
-        bytes_up: Mapping[str, int] | None = None,
-        bytes_down: Mapping[str, int] | None = None,
-    ) -> Release:
+    def release(self, rounds: int, up: Mapping[str, int], down: Mapping[str, int]) -> Release:
         """Return what the round ended with; the transport states its round trips and bytes."""
-        reasons, up, down = reasons or {}, bytes_up or {}, bytes_down or {}
 
         def _record(name: str) -> AgentRecord:
-            status = "used" if name in self.used else "refused" if name in reasons else "missing"
-            reason = "" if status == "used" else reasons.get(name, "")
-            return AgentRecord(name, status, reason, up.get(name, 0), down.get(name, 0))  # type: ignore[arg-type]  # one of three
+            status: Literal["used", "missing"] = "used" if name in self.used else "missing"
+            return AgentRecord(name, status, "", up.get(name, 0), down.get(name, 0))
 
         outcomes = tuple(task.outcome for task in self._tasks if task.outcome is not None)
         margin = max(o.margin if isinstance(o, SharedThresholdWithin) else 0.0 for o in outcomes)
@@ -241,65 +231,35 @@ class SecureServer:
         return tuple(task.question for task in self._tasks)
 
 
-# Masks. Each pair of agents shares a seed; one adds its mask, the other subtracts it.
-
-
 def mask_stream(seed: bytes, count: int) -> Words:
     """Return the mask of a secret seed: SHAKE-256 of the whole seed, read as words."""
     digest = shake_256(b"fedwqcp mask" + seed).digest(4 * count)
     return np.frombuffer(digest, dtype="<u4").astype(np.int64)
 
 
-def mask_words(words: npt.ArrayLike, add: Sequence[bytes], subtract: Sequence[bytes]) -> Words:
-    """Hide words under the masks of some seeds, modulo 2^32."""
-    hidden = np.asarray(words, dtype=np.int64)
-    for seed in add:
-        hidden = hidden + mask_stream(seed, len(hidden))
-    for seed in subtract:
-        hidden = hidden - mask_stream(seed, len(hidden))
-    return np.asarray(hidden % MODULUS)
+def sum_words(vectors: npt.ArrayLike) -> tuple[int, ...]:
+    """Add the words of some agents modulo 2^32."""
+    return tuple((np.asarray(vectors, dtype=np.int64).sum(axis=0) % MODULUS).tolist())
 
 
-def sum_words(vectors: Sequence[Words]) -> tuple[int, ...]:
-    """Add masked vectors modulo 2^32; each mask was added and subtracted once, so none is left."""
-    return tuple((np.sum(vectors, axis=0) % MODULUS).tolist())
+def run_sums(server: SecureServer, agents: Mapping[str, Agent]) -> Release:
+    """Hold a round with agents of this process, from which masks would hide nothing.
 
-
-# A secure round between agents of one process.
-
-
-def run_masked(server: SecureServer, agents: Mapping[str, Agent]) -> Release:
-    """Carry the sums of a round until it ends; each sum is one round trip of four bytes a word."""
-    up = dict.fromkeys(agents, 0)
-    down = dict.fromkeys(agents, 0)
-    while not server.ended:
-        ask = server.ask()
-        vectors = dict(masked_vectors(agents, ask))
-        for name, vector in vectors.items():
-            up[name] += 4 * len(vector)
-            down[name] += len(ask)
-        server.receive(tuple(vectors), sum_words(list(vectors.values())))
-    return server.release(server.sums, bytes_up=up, bytes_down=down)
-
-
-def masked_vectors(agents: Mapping[str, Agent], ask: bytes) -> Iterator[tuple[str, Words]]:
-    """Yield all that the server sees of one sum: each agent's name and its words under its masks.
-
-    The seeds are drawn here for all agents, since they share a process anyway; between machines the
-    agents agree on them. Nobody gets lost within a process, so no mask needs to be recovered.
+    Each sum is one round trip of four bytes a word.
     """
-    add: dict[str, list[bytes]] = {name: [] for name in agents}
-    subtract: dict[str, list[bytes]] = {name: [] for name in agents}
-    for first, second in combinations(agents, 2):
-        seed = secrets.token_bytes(32)
-        add[first].append(seed)
-        subtract[second].append(seed)
-    for name, agent in agents.items():
-        try:
-            words = words_of(agent.plan, ask, agent.answer(plain_ask(agent.plan, ask)))
-        except InputError as error:
-            raise error.within(f"agent {name!r}") from None
-        yield name, mask_words(words, add[name], subtract[name])
+    up, down = dict.fromkeys(agents, 0), dict.fromkeys(agents, 0)
+    while not server.ended:
+        ask, vectors = server.ask(), []
+        for name, agent in agents.items():
+            try:
+                words = words_of(agent.plan, ask, agent.answer(plain_ask(agent.plan, ask)))
+            except InputError as error:
+                raise error.within(f"agent {name!r}") from None
+            vectors.append(words)
+            up[name] += 4 * len(words)
+            down[name] += len(ask)
+        server.receive(tuple(agents), sum_words(vectors))
+    return server.release(server.sums, up, down)
 
 
 # The audit: the release again, from the sums that the server recorded.
@@ -312,9 +272,7 @@ class _RecordedSum(msgspec.Struct):
     totals: list[Annotated[int, msgspec.Meta(ge=0, lt=MODULUS)]]
 
 
-def replay_sums(
-    folder: Path, round: Round, files: Sequence[str], reasons: Mapping[str, str]
-) -> Release:
+def replay_sums(folder: Path, round: Round, files: Sequence[str]) -> Release:
     """Compute the release of a secure round again from its record, given the files of its sums.
 
     Round trips and bytes are taken from the record: sums do not show them.
@@ -335,4 +293,4 @@ def replay_sums(
     stated = decode(read(folder / "record.json"), Release, plan.kinds, Path("record.json"))
     up = {name: stated.bytes_up(name) for name in round.agents}
     down = {name: stated.bytes_down(name) for name in round.agents}
-    return server.release(stated.rounds, reasons, up, down)
+    return server.release(stated.rounds, up, down)

@@ -23,7 +23,7 @@ from fedwqcp.federation.batches import stored_calibration
 from fedwqcp.federation.plan import Plan, new_round
 from fedwqcp.federation.predict import localize, scored
 from fedwqcp.federation.release import Release
-from fedwqcp.federation.secure import SecureServer, run_masked, secure_round
+from fedwqcp.federation.secure import SecureServer, run_sums, secure_round
 from fedwqcp.federation.server import Server
 from fedwqcp.findings import Finding
 from fedwqcp.groups import group_names, most_groups
@@ -90,7 +90,7 @@ def one_round(
         except InputError as error:
             raise error.within(f"agent {name!r}") from None
     if secure:
-        return run_masked(SecureServer(plan), sides)
+        return run_sums(SecureServer(plan), sides)
     release = run(Server(plan), sides)
     release.local.update(_localized(plan, release, cals))
     return release

@@ -145,7 +145,7 @@ class Session:
             {},
         )
         try:
-            release = self._release(model)
+            release = with_reasons(self._release(model), self.reasons)
             self.ledger.released(release)
         except BaseException as error:
             reason = self._reason(error)
@@ -161,9 +161,7 @@ class Session:
             text = " ".join(filter(None, (agent.status, agent.reason)))
             node = str(self.bound.get(agent.name, ""))
             self._log(logging.INFO, f"{self._who(agent.name)}: {text}", {**facts, "node": node})
-        quorum = min(round.quorum, len(release.used))
-        stored = self._hand_over(release, release.used, quorum)
-        return SessionResult(release, stored, dict(self.unknown_nodes))
+        return self.hand_over(release, release.used, min(round.quorum, len(release.used)))
 
     def _reason(self, error: BaseException) -> str:
         """Say why a round ended without a release; an error that is not ours may quote data."""
@@ -190,15 +188,14 @@ class Session:
             step = self.server.step
             self.server.close_step()
             self.ledger.closed(step)
-        return with_reasons(self.server.release(), self.reasons)
+        return self.server.release()
 
     def _first_step(self, terms: bytes, model: Any) -> None:
         """Ask every node; its answer says which agent it is."""
-        trial = Server(self.round)  # tells whether an answer is sound while names are still open
         request = Request("", terms, b"", self.timeouts.deadline)
 
         def _is_sound(reply: Reply) -> bool:
-            return trial.receive(reply.body, reply.agent) is None
+            return self.server.admissible(reply.body, reply.agent) is not None
 
         for reply in self._identify(ASK, request, model, _is_sound):
             self.bound[reply.agent] = reply.node
@@ -271,7 +268,7 @@ class Session:
         collect(_receive, asks, self.round.quorum, self.timeouts)
         self._lose_silent(silent)
 
-    def _hand_over(self, release: Release, expected: Iterable[str], quorum: int) -> tuple[str, ...]:
+    def hand_over(self, release: Release, expected: Iterable[str], quorum: int) -> SessionResult:
         """Hand over the release, and record who has it, whatever happens on the way."""
         stored: set[str] = set()
         reason = ""
@@ -283,13 +280,7 @@ class Session:
         finally:
             has_it = tuple(name for name in self.round.agents if name in stored)
             self.ledger.stored(has_it, reason)
-        return has_it
-
-    def deliver(self, release: Release, ledger: Ledger) -> SessionResult:
-        """Hand over the release of an earlier round until every agent has it, or the deadline."""
-        self.ledger = ledger
-        stored = self._hand_over(release, self.round.agents, len(self.round.agents))
-        return SessionResult(release, stored, dict(self.unknown_nodes))
+        return SessionResult(release, has_it, dict(self.unknown_nodes))
 
     def _send_release(
         self, release: Release, stored: set[str], expected: Iterable[str], quorum: int
@@ -426,7 +417,8 @@ def hand_over(
     release = load_release(record / "record.json")
     timeouts = replace(timeouts, poll=max(timeouts.poll, timeouts.deadline / 1000))
     session = Session(carrier, release.round, timeouts, nodes, None)
-    return session.deliver(release, Ledger.reopened(record, release.round))
+    session.ledger = Ledger.reopened(record, release.round)
+    return session.hand_over(release, release.round.agents, len(release.round.agents))
 
 
 def collect(

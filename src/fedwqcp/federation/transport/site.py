@@ -286,8 +286,9 @@ class Site:
                         check_site_folder(self.folder)
                 return OK, work()
             except RefusedError as refused:
-                self.keep_error(refused.__cause__ or refused)
-                return refused.code, b""
+                if not refused.kept:
+                    self.keep_error(refused.__cause__ or refused)
+                return refused.code, refused.body
             except BaseException as error:
                 self.keep_error(error)
                 return "failed", b""
@@ -305,11 +306,12 @@ class Site:
 
 
 class RefusedError(Exception):
-    """A request is refused; the server gets the code."""
+    """A request is refused; the server gets the code, and bytes that go with it."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, body: bytes = b"", *, kept: bool = False) -> None:
         super().__init__(code)
-        self.code = code
+        self.code, self.body = code, body
+        self.kept = kept  # why is written down already
 
 
 @contextmanager

@@ -103,17 +103,17 @@ def _error_name(code: int) -> str:
     return names.get(code, f"code {code:d}")
 
 
-def read_reply(message: Message, node: NodeId, nonce: str) -> Reply:
+def read_reply(message: Message, node: NodeId, nonce: str, *, alone: bool = True) -> Reply:
     """Return what a node replied, or which rule the reply breaks.
 
     It has the name of the agent only where the nonce is right. It never raises: an unexpected error
-    gives the status ``internal``.
+    gives the status ``internal``. Unless it is to be ``alone``, SecAgg+ may have records beside it.
     """
     try:
         if not message.has_content():
             return Reply(node, "", "engine", detail=_error_name(message.error.code))
         record = message.content.get(RECORD)
-        if len(message.content) != 1 or not isinstance(record, ConfigRecord):
+        if (alone and len(message.content) != 1) or not isinstance(record, ConfigRecord):
             return Reply(node, "", "malformed")
         return Reply.of(node, nonce, record)
     except Exception as error:

@@ -6,29 +6,27 @@ SecAgg+ workflow over a grid of ours, which checks every reply before SecAgg+ se
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid
-from numpy.lib import format as npy
 
+from fedwqcp._io import from_json
+from fedwqcp._validation import fits
 from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError, traced
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer
-from fedwqcp.federation.transport.envelope import OK, NodeId, Reply, Request, new_nonce, reason_of
+from fedwqcp.federation.transport.envelope import OK, Reply, Request, new_nonce, reason_of
 from fedwqcp.federation.transport.flower.carrier import (
     READY,
-    RECORD,
     SUM,
     GridCarrier,
     read_reply,
@@ -54,19 +52,25 @@ from fedwqcp.federation.transport.flower.secagg import (
     secaggplus_workflow,
 )
 from fedwqcp.federation.transport.session import Session, collect
-from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.methods import MODULUS, FixedPoint
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Round
 
 _log = logging.getLogger("fedwqcp")
-_FIELDS = {
-    Stage.SETUP: {Key.PUBLIC_KEY_1, Key.PUBLIC_KEY_2},
-    Stage.SHARE_KEYS: {Key.DESTINATION_LIST, Key.CIPHERTEXT_LIST},
-    Stage.COLLECT_MASKED_VECTORS: {Key.MASKED_PARAMETERS},
-    Stage.UNMASK: {Key.NODE_ID_LIST, Key.SHARE_LIST},
+_FIELDS: dict[str, dict[str, Any]] = {
+    Stage.SETUP: {Key.PUBLIC_KEY_1: bytes, Key.PUBLIC_KEY_2: bytes},
+    Stage.SHARE_KEYS: {Key.DESTINATION_LIST: list[int], Key.CIPHERTEXT_LIST: list[bytes]},
+    Stage.COLLECT_MASKED_VECTORS: {Key.MASKED_PARAMETERS: list[bytes]},
+    Stage.UNMASK: {Key.NODE_ID_LIST: list[int], Key.SHARE_LIST: list[bytes]},
 }
 """What a reply of each stage holds."""
+_RULES = {
+    Stage.SETUP: "two different public keys on the curve P-384",
+    Stage.SHARE_KEYS: f"key shares of at most {LONGEST} bytes, one for each other site",
+    Stage.COLLECT_MASKED_VECTORS: "the words of the sum modulo 2^32",
+    Stage.UNMASK: "one share for each site that was named, in their order",
+}
+"""How they must be."""
 _EARLY = (Stage.SETUP, Stage.SHARE_KEYS)
 """Stages in which a lost site has not shared its keys yet: the sum begins again without it."""
 
@@ -74,16 +78,9 @@ _EARLY = (Stage.SETUP, Stage.SHARE_KEYS)
 class SecureSession(Session):
     """One secure round while it runs; its terms state the range of the thresholds."""
 
-    def __init__(
-        self,
-        carrier: GridCarrier,
-        round: Round,
-        timeouts: Timeouts,
-        nodes: Mapping[str, NodeId] | None,
-        record: Path | None,
-    ) -> None:
+    def __init__(self, carrier: GridCarrier, round: Round, *more: Any) -> None:
         self.sums = SecureServer(Plan.of(round))  # before anything is written
-        super().__init__(carrier, round, timeouts, nodes, record)
+        super().__init__(carrier, round, *more)
         self.grid = carrier.grid
         self.trips = 0
         self.up: Counter[str] = Counter()  # bytes by agent
@@ -94,7 +91,7 @@ class SecureSession(Session):
         present = self._ask_ready(model)
         while not self.sums.ended:
             present = self._add(present)
-        return self.sums.release(1 + self.trips, self.reasons, self.up, self.down)
+        return self.sums.release(1 + self.trips, self.up, self.down)
 
     def _ask_ready(self, model: ArrayRecord | None) -> dict[str, int]:
         """Ask every node whether it can take part, and return those that can, by agent."""
@@ -202,14 +199,13 @@ class SecAggGrid:
         """Send each message as a query of ours with a nonce; return node and nonce by its id."""
         asked, queries = [], []
         for node, message in messages.items():
-            stage = _configs(message)
-            asks = stage[Key.STAGE] == Stage.COLLECT_MASKED_VECTORS
-            body = self.request.body if asks else b""
+            body = self.request.body if self.stage == Stage.COLLECT_MASKED_VECTORS else b""
             request = replace(self.request, nonce=new_nonce(), body=body)
             query = write_request(node, SUM, request, time_to_live(self.session.timeouts))
             for key, record in message.content.items():
                 query.content[key] = record
-            query.content[RECORD_KEY_CONFIGS] = ConfigRecord(dict(stage))  # sites may change theirs
+            own = ConfigRecord(dict(_configs(message)))  # sites may change theirs
+            query.content[RECORD_KEY_CONFIGS] = own
             queries.append(query)
             asked.append((node, request.nonce))
             self.session.down[self.names[node]] += _size(query.content)
@@ -223,10 +219,7 @@ class SecAggGrid:
         try:
             if message.has_content():
                 self.session.up[self.names[node]] += _size(message.content)
-                only = RecordDict({RECORD: message.content.get(RECORD, ConfigRecord())})
-                reply = read_reply(Message(only, reply_to=message), node, nonce)
-            else:
-                reply = read_reply(message, node, nonce)
+            reply = read_reply(message, node, nonce, alone=False)
             if reply.status == "shares" and self.stage == Stage.COLLECT_MASKED_VECTORS:
                 return _accused(reply.body, asked)
             if reply.status not in (OK, "engine"):
@@ -349,97 +342,70 @@ def _configs(message: Message) -> ConfigRecord:
 
 def _accused(body: bytes, asked: ConfigRecord) -> list[int]:
     """Read whose shares a site cannot open."""
-    try:
-        nodes = json.loads(body)
-    except (ValueError, RecursionError):
-        nodes = None
-    if not _is_list(nodes, int) or not nodes or not set(nodes) <= set(asked[Key.SOURCE_LIST]):  # type: ignore[arg-type, unused-ignore]  # we sent a list
+    nodes = from_json(body, list[int])
+    if not nodes or not set(nodes) <= set(cast(list[int], asked[Key.SOURCE_LIST])):
         raise InputError("a site that cannot open shares must name the nodes they came from")
-    return list(nodes)
+    return nodes
 
 
 def _stage_reply(
     stage: str, node: int, asked: ConfigRecord, content: RecordDict, width: int
 ) -> RecordDict:
     """Return what SecAgg+ may read of a reply: the fields of its stage, each as it must be."""
-    record = content.config_records.get(RECORD_KEY_CONFIGS)
-    fields = dict(record) if record is not None else {}
-    if set(fields) != _FIELDS[stage]:
-        raise InputError(f"a reply of the stage {stage} must hold {', '.join(_FIELDS[stage])}")
-    clean = RecordDict()
-    if stage == Stage.SETUP:
+    kinds, fields = _FIELDS[stage], dict[str, Any]()
+    fields.update(content.config_records.get(RECORD_KEY_CONFIGS, {}))
+    sound = fields.keys() == kinds.keys() and all(fits(fields[k], kinds[k]) for k in kinds)
+    if sound and stage == Stage.SETUP:
         first, second = fields.values()
-        if first == second or not (_is_key(first) and _is_key(second)):
-            raise InputError("public keys must be two keys on the curve P-384")
-    elif stage == Stage.SHARE_KEYS:
+        sound = first != second and _is_key(first) and _is_key(second)
+    elif sound and stage == Stage.SHARE_KEYS:
         others = {int(key) for key in asked if key != Key.STAGE} - {node}
         to, ciphertexts = fields[Key.DESTINATION_LIST], fields[Key.CIPHERTEXT_LIST]
-        if not _is_list(to, int) or len(to) != len(others) or set(to) != others:
-            raise InputError("key shares must be for every other site, once")
-        if not _is_list(ciphertexts, bytes, len(to)) or max(map(len, ciphertexts)) > LONGEST:
-            raise InputError(f"key shares must be at most {LONGEST} bytes for each other site")
-    elif stage == Stage.COLLECT_MASKED_VECTORS:
+        sound = len(to) == len(ciphertexts) == len(others) and set(to) == others
+        sound = sound and all(len(ciphertext) <= LONGEST for ciphertext in ciphertexts)
+    elif sound and stage == Stage.COLLECT_MASKED_VECTORS:
         vectors = fields[Key.MASKED_PARAMETERS]
-        if not _is_list(vectors, bytes, 2) or not (
-            _is_words(vectors[0], 1) and _is_words(vectors[1], width)
-        ):
-            raise InputError(f"a masked answer must hold {width} words modulo 2^32")
+        sound = len(vectors) == 2 and _is_words(vectors[0], 1) and _is_words(vectors[1], width)
+    elif sound:
+        active, dead = (
+            cast(list[int], asked[key]) for key in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)
+        )
+        shares, here = fields[Key.SHARE_LIST], len(active)
+        sound = fields[Key.NODE_ID_LIST] == [*active, *dead] and len(shares) == here + len(dead)
+        sound = sound and are_shares(shares[:here], shares[here:])
+    if not sound:
+        raise InputError(f"a reply of the stage {stage} must hold {_RULES[stage]}")
+    clean = RecordDict()
+    if stage == Stage.COLLECT_MASKED_VECTORS:
         clean = fitres_to_recorddict(FitRes(Status(Code.OK, ""), Parameters([], ""), 1, {}), False)
-    else:
-        listed = [*asked[Key.ACTIVE_NODE_ID_LIST], *asked[Key.DEAD_NODE_ID_LIST]]  # type: ignore[misc, unused-ignore]  # we sent lists
-        shares = fields[Key.SHARE_LIST]
-        if not _is_list(fields[Key.NODE_ID_LIST], int) or fields[Key.NODE_ID_LIST] != listed:
-            raise InputError("shares must be of the sites that were named")
-        active = len(cast(list[int], asked[Key.ACTIVE_NODE_ID_LIST]))
-        if not _is_list(shares, bytes, len(listed)) or not are_shares(
-            shares[:active], shares[active:]
-        ):
-            raise InputError("shares must be one for each site that was named")
     clean[RECORD_KEY_CONFIGS] = ConfigRecord(fields)
     return clean
 
 
-def _is_list(value: object, kind: type, length: int | None = None) -> TypeGuard[list[Any]]:
-    """Tell whether a value is a list of one type, and of one length where that is given."""
-    return (
-        isinstance(value, list)
-        and (length is None or len(value) == length)
-        and all(type(part) is kind for part in value)
-    )
-
-
-def _is_key(value: object) -> bool:
-    """Tell whether a value is a public key that every site can use."""
-    if not isinstance(value, bytes) or len(value) > LONGEST:
+def _is_key(data: bytes) -> bool:
+    """Tell whether bytes are a public key that every site can use."""
+    if len(data) > LONGEST:
         return False
     try:
-        return bool(bytes_to_public_key(value).curve.name == "secp384r1")
+        return bool(bytes_to_public_key(data).curve.name == "secp384r1")
     except Exception:  # whatever the bytes hold
         return False
 
 
 def _is_words(data: bytes, count: int) -> bool:
-    """Tell whether bytes are an array of ``count`` words, without building what they state."""
-    file = BytesIO(data)
-    try:
-        version = npy.read_magic(file)
-        shape, _, dtype = npy.read_array_header_1_0(file)
-    except Exception:  # whatever the bytes hold
+    """Tell whether bytes are an array of ``count`` words, as NumPy writes it."""
+    file = BytesIO()
+    np.save(file, np.zeros(count, dtype=np.int64))
+    zeros = file.getvalue()
+    start = len(zeros) - 8 * count
+    if len(data) != len(zeros) or data[:start] != zeros[:start]:
         return False
-    tail = data[file.tell() :]
-    if version != (1, 0) or shape != (count,) or dtype != np.int64 or len(tail) != 8 * count:
-        return False
-    words = np.frombuffer(tail, dtype=np.int64)
+    words = np.frombuffer(data[start:], dtype=np.int64)
     return bool(((words >= 0) & (words < MODULUS)).all())
 
 
 def _size(content: RecordDict) -> int:
     """Return the bytes that a message carries, without what Flower adds."""
-    values: list[object] = []
-    for record in content.values():
-        if isinstance(record, ArrayRecord):
-            values += [array.data for array in record.values()]
-        else:
-            values += record.values()
+    values = [value for record in content.values() for value in record.values()]
     flat = [v for value in values for v in (value if isinstance(value, list) else [value])]
     return sum(len(v) if isinstance(v, bytes | str) else 8 for v in flat)

@@ -19,7 +19,7 @@ from flwr.app.message_type import MessageType
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.secure import plain_ask, scale_of, words_of, words_out_of_range
-from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
+from fedwqcp.federation.transport.envelope import OK, Request
 from fedwqcp.federation.transport.flower.carrier import RECORD, read_request, write_reply
 from fedwqcp.federation.transport.flower.secagg import (
     CHECK,
@@ -42,9 +42,9 @@ from fedwqcp.federation.transport.site import (
     Site,
     SiteOutputs,
     answer,
-    log_unanswered,
     plan_of,
     refuse_with,
+    reply_to,
 )
 from fedwqcp.methods import MODULUS, FixedPoint
 
@@ -82,51 +82,38 @@ def check_ready(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
 
 def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog: bool) -> Message:
     """Let SecAgg+ do one stage; whatever goes wrong is reported by a fixed code."""
-    action, nonce, agent = message.metadata.message_type, "", ""
+    action, done = message.metadata.message_type, list[Message]()
 
-    def _refusal(code: str, body: bytes = b"") -> Message:
-        """Reply with a code, and with nothing of SecAgg+."""
-        message.metadata.message_type = action
-        return write_reply(message, reply_fields(nonce, agent, code, body))
+    def _do(site: Site, request: Request) -> bytes:
+        with refuse_with("terms"):
+            plan = plan_of(request.round)
+            scale = scale_of(plan)
+        configs = message.content.config_records[RECORD_KEY_CONFIGS]
+        with refuse_with("masks"):
+            _check_stage(configs, plan, scale)
+        if faulty := _unopened(configs, context):
+            raise RefusedError("shares", json.dumps(faulty).encode())
+        message.metadata.message_type = MessageType.TRAIN
 
-    try:
-        request = read_request(message)
-        nonce = request.nonce
-        site = Site.of(context.node_config)
-        agent = site.agent
-        try:
-            with refuse_with("terms"):
-                plan = plan_of(request.round)
-                scale = scale_of(plan)
-            configs = message.content.config_records[RECORD_KEY_CONFIGS]
-            with refuse_with("masks"):
-                _check_stage(configs, plan, scale)
-            if faulty := _unopened(configs, context):
-                return _refusal("shares", json.dumps(faulty).encode())
-            message.metadata.message_type = MessageType.TRAIN
+        def _fit(question: Message, _: Context) -> Message:
+            """Make the words; SecAgg+ calls this where a model would be trained."""
+            work = partial(_words, site, request, outputs)
+            status, body = site.perform(work, request.seconds, watchdog)
+            if status != OK:
+                raise RefusedError(status, kept=True)
+            return _as_parameters(question, json.loads(body))
 
-            def _fit(question: Message, _: Context) -> Message:
-                """Make the words; SecAgg+ calls this where a model would be trained."""
-                work = partial(_words, site, request, outputs)
-                status, body = site.perform(work, request.seconds, watchdog)
-                if status != OK:
-                    raise RefusedError(status)
-                return _as_parameters(question, json.loads(body))
+        done.append(secaggplus_mod()(message, context, _fit))
+        return b""
 
-            reply = secaggplus_mod()(message, context, _fit)
-        except RefusedError as refused:
-            if refused.__cause__ is not None:  # what failed in `perform` is kept already
-                site.keep_error(refused.__cause__)
-            return _refusal(refused.code)
-        except Exception as error:
-            site.keep_error(error)
-            return _refusal("failed")
-    except Exception as error:
-        log_unanswered(error)
-        return _refusal("failed")
-    reply.content[RECORD] = ConfigRecord(dict(reply_fields(nonce, agent, OK, b"")))
-    message.metadata.message_type = reply.metadata.message_type = action
-    return reply
+    settings = context.node_config
+    fields = reply_to(lambda: read_request(message), lambda: settings, _do, False)
+    message.metadata.message_type = action
+    if not done:  # nothing of SecAgg+ goes with a refusal
+        return write_reply(message, fields)
+    done[0].content[RECORD] = ConfigRecord(dict(fields))
+    done[0].metadata.message_type = action
+    return done[0]
 
 
 def _words(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
