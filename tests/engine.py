@@ -103,12 +103,16 @@ def in_process(root, round, names=None):
     return hold(Server(round), sides)
 
 
-def hold(server, agents):
-    """Hold a round with the agents that are here; the others never answer."""
+def hold(server, agents, on_the_way=lambda name, ask, answer: answer):
+    """Hold a round with the agents that are here; the others never answer.
+
+    `on_the_way` may change an answer, lose it (None), or answer for who is not here.
+    """
     while not server.ended:
         for name, ask in server.asks().items():
-            if name in agents:
-                server.receive(agents[name].answer(ask if server.step else None), name)
+            said = agents[name].answer(ask if server.step else None) if name in agents else None
+            if (answer := on_the_way(name, ask, said)) is not None:
+                server.receive(answer, name)
         server.close_step()
     return server.release()
 

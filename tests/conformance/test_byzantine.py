@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from changed import replace
+from engine import hold
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.server import Server
@@ -60,34 +61,19 @@ def opened(method, alpha=0.2, **more):
 
 
 def play(round, honest, raw):
-    """Hold a round in which ``m`` sends what ``raw`` makes of its question, or nothing."""
+    """Hold a round in which ``m`` sends what ``raw`` makes of its question."""
     server = Server(round)
     agents = {name: Agent(name, round, cal, allow_samples=True) for name, cal in honest.items()}
-    while not server.ended:
-        for name, ask in server.asks().items():
-            if name in agents:
-                data = agents[name].answer(ask if server.step else None)
-            elif raw is None:
-                continue
-            else:
-                question = (
-                    decode(ask, Ask, server.plan.kinds).questions[0] if server.step else Begin()
-                )
-                data = encode(
-                    Answer(
-                        round.id,
-                        terms(round),
-                        server.step,
-                        name,
-                        round.method.name,
-                        round.score.name,
-                        round.alphas,
-                        (raw(server.step, question),),
-                    )
-                )
-            server.receive(data, name)
-        server.close_step()
-    return server
+
+    def on_the_way(name, ask, said):
+        if name in agents:
+            return said
+        step = server.step
+        question = decode(ask, Ask, server.plan.kinds).questions[0] if step else Begin()
+        named = round.method.name, round.score.name, round.alphas
+        return encode(Answer(round.id, terms(round), step, name, *named, (raw(step, question),)))
+
+    return hold(server, agents, on_the_way)
 
 
 def claims_one_and_counts_many(step, question):
@@ -178,8 +164,7 @@ def test_what_no_sample_could_have_answered_is_refused_and_leaves_no_trace(
     name, settings, raw, field
 ):
     method, honest = fw.methods.get(name, **settings), cals()
-    server = play(opened(method), honest, raw)
-    release = server.release()
+    release = play(opened(method), honest, raw)
     assert list(release.refused) == ["m"]
     assert release.refused["m"].startswith(f"{field}: ")
     if "private" in name:
@@ -210,7 +195,7 @@ def test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores(made_up, alpha):
             return Counts(len(made_up))
         return Counts(len(made_up), tuple(sum(s <= v for s in made_up) for v in question.values))
 
-    release = play(opened("fcp", alpha), honest, raw).release()
+    release = play(opened("fcp", alpha), honest, raw)
     assert release.refused == {}
     N, n, M = len(pooled), len(made_up), 4
     R = conformal_rank(N + n, alpha, extra=M)
@@ -228,7 +213,7 @@ def test_a_mean_moves_by_at_most_the_agents_share_of_the_range(q, n):
         ("fedavgq-cp", LocalQuantile(q, n), (n > 0) / (3 + (n > 0))),
         (fw.methods.get("private-fedwq-cp", epsilon=25.0), private, n / (180 + n)),
     ):
-        release = play(opened(method), cals(), lambda *_, said=said: said).release()
+        release = play(opened(method), cals(), lambda *_, said=said: said)
         assert release.refused == {}
         alone = np.mean([release.received[name][0].threshold for name in HONEST])  # of equal sizes
         if n and q == inf:
@@ -241,7 +226,7 @@ def test_a_mean_moves_by_at_most_the_agents_share_of_the_range(q, n):
 @settings(max_examples=30, deadline=None)
 def test_a_quantile_of_quantiles_stays_between_its_honest_neighbours(q, n):
     honest = cals()
-    release = play(opened("fedcp-qq"), honest, lambda *_: LocalQuantile(q, n)).release()
+    release = play(opened("fedcp-qq"), honest, lambda *_: LocalQuantile(q, n))
     own = sorted(fw.calibrate({k: v}, method="fedcp-qq", alpha=0.2, score="lac").threshold(k)
                  for k, v in honest.items())  # fmt: skip
     around, k = [0.0, *own, 1.0], release.outcomes[0].k
@@ -262,7 +247,7 @@ def loss_curves(draw):
 def test_fed_crc_moves_by_at_most_n_ranks_of_the_honest_scores(curve):
     honest, n = cals(), curve.n
     pooled = np.sort(np.concatenate([cal.scores for cal in honest.values()]))
-    release = play(opened("fed-crc"), honest, lambda *_: curve).release()
+    release = play(opened("fed-crc"), honest, lambda *_: curve)
     assert release.refused == {}
     R = conformal_rank(len(pooled) + n, 0.2, extra=4)
     order = [0.0, *pooled.tolist(), inf]
@@ -308,7 +293,7 @@ def test_dp_fedcp_moves_by_at_most_the_agents_share_of_every_step(way):
         q, far = np.array(question.q), K * eta * way[step % len(way)]
         return Step((far,) * len(q), tuple((q + far * (K - 1) / 2 / K).tolist()))
 
-    moved = play(opened(method), honest, furthest).release()
+    moved = play(opened(method), honest, furthest)
     assert moved.refused == {}
     alone = fw.calibrate(
         honest,
@@ -350,7 +335,7 @@ def test_cphet_moves_by_at_most_n_weights_of_which_other_targets_lack_what_one_h
 ):
     """Towards one target n N / N_t, towards all n: thresholds pass less honest weight than that."""
     honest = cals()
-    release = play(opened("cphet"), honest, targeting(n, towards, scores)).release()
+    release = play(opened("cphet"), honest, targeting(n, towards, scores))
     assert release.refused == {}
     expected = fw.calibrate(honest, method="cphet", alpha=0.2, score="lac")
     pooled, weights = honest_weights(honest)
@@ -381,7 +366,7 @@ def test_cphet_refuses_the_largest_weight_towards_every_target():
         most = tuple(6 * sum(sizes) / size for size in sizes)
         return Weighed((*most, 0.0), (*(total * 3 for total in most), 0.0))
 
-    release = play(opened("cphet"), cals(), raw).release()
+    release = play(opened("cphet"), cals(), raw)
     assert list(release.refused) == ["m"]
 
 
@@ -399,8 +384,8 @@ def test_two_agents_do_what_one_with_both_their_points_does(method):
 
         return raw
 
-    one = play(opened(method), honest, lowest(40)).release()
-    two = play(replace(opened(method), agents=(*HONEST, "m", "o")), honest, lowest(20)).release()
+    one = play(opened(method), honest, lowest(40))
+    two = play(replace(opened(method), agents=(*HONEST, "m", "o")), honest, lowest(20))
     assert one.refused == two.refused == {}
     if method == "fedwq-cp":
         assert one.threshold("a") == two.threshold("a")
@@ -445,13 +430,13 @@ def test_this_reaches_the_server_and_this_the_other_agents(method, answers, ques
     server = Server(replace(opened(fw.methods.get(method, **settings)), agents=HONEST))
     agents = {k: Agent(k, server.plan, cal, allow_samples=True) for k, cal in cals().items()}
     up, down, kinds = set(), set(), server.plan.kinds
-    while not server.ended:
-        for name, ask in server.asks().items():
-            said = agents[name].answer(ask if server.step else None)
-            up |= {each.kind for each in decode(said, Answer, kinds).answers}
-            down |= {q.kind for q in decode(ask, Ask, kinds).questions} if server.step else set()
-            server.receive(said, name)
-        server.close_step()
-    sent = server.release().public()
+
+    def on_the_way(name, ask, said):
+        up.update(each.kind for each in decode(said, Answer, kinds).answers)
+        if server.step:
+            down.update(q.kind for q in decode(ask, Ask, kinds).questions)
+        return said
+
+    sent = hold(server, agents, on_the_way).public()
     assert (up, down, sent.received) == (answers, questions, {})
     assert {name for each in sent.outcomes for name in each.__struct_fields__} == outcome

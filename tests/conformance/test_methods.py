@@ -11,6 +11,7 @@ import pytest
 
 import fedwqcp as fw
 from changed import replace
+from engine import hold
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, choose_method
@@ -195,12 +196,12 @@ def test_it_tells_no_more_scores_than_it_declares(method):
     plan = Plan.of(round)
     sides = {n: Agent(n, plan, cal, limit=None) for n, cal in agents().items()}
     server = Server(plan)
-    while not server.ended:
-        for name, ask in server.asks().items():
-            answer = sides[name].answer(ask if server.step else None)
-            sent[name] += decode(answer, Answer, plan.kinds).answers
-            server.receive(answer, name)
-        server.close_step()
+
+    def on_the_way(name, ask, said):
+        sent[name] += decode(said, Answer, plan.kinds).answers
+        return said
+
+    hold(server, sides, on_the_way)
     for name, cal in agents().items():
         declared = method.reveals(cal, 0.2, steps=server.step)
         sent_scores = {score for summary in sent[name] for score in summary.scores()} & set(

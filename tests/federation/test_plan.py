@@ -9,6 +9,7 @@ import pytest
 
 import fedwqcp as fw
 from changed import replace
+from engine import hold
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import Plan, Roster, load_roster, new_round
@@ -201,12 +202,9 @@ def test_an_agent_lost_on_the_way_is_lost_in_every_group():
     terms = replace(round_by(), method=Choice("fcp"), alphas=(0.5,), agents=tuple("abc"), quorum=1)
     server, plan = Server(terms), Plan.of(terms)
     agents = {name: Agent(name, plan, cal, limit=None) for name, cal in CALS.items()}
-    while not server.ended:
-        for name, ask in server.asks().items():
-            if name != "a" or server.step < 2:
-                server.receive(agents[name].answer(ask if server.step else None), name)
-        server.close_step()
-    release = server.release()
+    release = hold(
+        server, agents, lambda name, _, said: None if name == "a" and server.step >= 2 else said
+    )
     left = fw.calibrate({n: CALS[n] for n in "bc"}, method="fcp", alpha=0.5, by="group")
     assert release.missing == ("a",)
     assert release.absent == left.absent == {"f": ("b",)}

@@ -11,6 +11,7 @@ import pytest
 
 import fedwqcp as fw
 from changed import replace
+from engine import hold
 from fedwqcp import methods
 from fedwqcp.errors import (
     ImplausibleValueError,
@@ -200,12 +201,7 @@ def agents_of(round):
 
 
 def test_a_dialogue_of_two_steps(two_steps):
-    server, agents = Server(two_steps), agents_of(two_steps)
-    while not server.ended:
-        for name, ask in server.asks().items():
-            server.receive(agents[name].answer(ask if server.step else None), name)
-        server.close_step()
-    release = server.release()
+    release = hold(Server(two_steps), agents_of(two_steps))
     assert release.rounds == 2
     assert [release.threshold(name, 0.4) for name in "abc"] == [6, 5, 3]
 
@@ -310,17 +306,13 @@ def test_the_round_goes_on_without_it(name, settings, bad_step, wrong):
     cals = calibrations()
     agents = {who: Agent(who, round, cal, limit=None) for who, cal in cals.items()}
     server = Server(round)
-    while not server.ended:
-        for who, ask in server.asks().items():
-            data = agents[who].answer(ask if server.step else None)
-            if who == "b" and server.step == bad_step:
-                data = encode(
-                    Answer("r1", terms(round), server.step, "b", name, "lac",
-                           (0.2,), (wrong,))
-                )  # fmt: skip
-            server.receive(data, who)
-        server.close_step()
-    release = server.release()
+
+    def on_the_way(who, ask, said):
+        if who != "b" or server.step != bad_step:
+            return said
+        return answer(round, "b", wrong, step=bad_step)
+
+    release = hold(server, agents, on_the_way)
     assert release.used == ("a", "c", "d")
     assert list(release.refused) == ["b"]
     del cals["b"]

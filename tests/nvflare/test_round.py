@@ -11,6 +11,7 @@ from nvflare.apis.signal import Signal
 
 import fedwqcp as fw
 from changed import replace
+from engine import hold
 from fedwqcp.errors import RoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.audit import audit
@@ -42,12 +43,8 @@ def terms(quorum=3, method="fedwq-cp", **settings):
 
 def without_engine(round, names):
     """The release that the answers of some agents give."""
-    server = Server(round)
-    server.asks()
-    for name in names:
-        server.receive(Agent(name, round, data()[name], limit=None).answer(), name)
-    server.close_step()
-    return server.release()
+    sides = {name: Agent(name, round, data()[name], limit=None) for name in names}
+    return hold(Server(round), sides)
 
 
 def changed(**fields):

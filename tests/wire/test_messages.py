@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from changed import replace
+from engine import hold
 from fedwqcp.errors import InputError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import kinds_of
@@ -131,13 +132,11 @@ def released(method):
         name: Agent(name, sent, fw.Calibration([at / 300, 0.5, 0.9]))
         for at, name in enumerate(NAMES)
     }
-    while not server.ended:
-        for name, ask in server.asks().items():
-            assert len(ask) < 500
-            answer = agents[name].answer(ask if server.step else None)
-            assert server.receive(answer, name) is None
-        server.close_step()
-    return server.release()
+    asked = set()
+    release = hold(server, agents, lambda name, ask, said: asked.add(len(ask)) or said)
+    assert max(asked) < 500
+    assert server.refusals == []
+    return release
 
 
 @pytest.mark.parametrize("method", ["fedwq-cp", "fedcp-qq"])
