@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pickle
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from fedwqcp.federation.plan import Plan, choose_method
 from fedwqcp.federation.predict import thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.methods.cphet import CPhet
+from fedwqcp.methods.dp_fedcp import DPFedCP
+from fedwqcp.methods.fedls_cp import FedLSCP
 from fedwqcp.registry import settings_of
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import (
@@ -107,6 +110,63 @@ def _value(text):
         return json.loads(text)
     except ValueError:
         return text
+
+
+IMPOSSIBLE = [
+    ("auto", "enough", (1.05,)),
+    ("split-cp", "overflow", ("ignore",)),
+    ("max-cp", "overflow", ("clip",)),
+    ("guarded-median-cp", "slack", (1.0, -0.1, nan, "0.1", None)),
+    ("guarded-median-cp", "cap", (0,)),
+    ("guarded-median-cp", "overflow", ("ignore",)),
+    ("fcp", "sketch", ("ddsketch",)),
+    ("fcp", "points", (0, 2.5, 10**6)),
+    ("fcp", "probes", (True, 10**6)),
+    ("fcp", "min_gap", (1,)),
+    ("fedls-cp", "n0", (-1.0, inf)),
+    ("fedls-cp", "points", (1, 49)),
+    ("fedls-cp", "min_gap", (1, True)),
+    ("new-agent-cp", "form", ("x",)),
+    ("new-agent-cp", "points", (0,)),
+    ("new-agent-cp", "delta", (1.0,)),
+    ("new-agent-cp", "min_gap", (1,)),
+    ("cphet", "scope", ("all",)),
+    ("cphet", "clip_weights", (0.0,)),
+    ("dp-fedcp", "solver", ("newton",)),
+    ("dp-fedcp", "start", (2.0,)),
+    ("dp-fedcp", "rounds", (10**9,)),
+    ("dp-fedcp", "local_steps", (10**9,)),
+    ("fed-crc", "correction", ("none",)),
+    ("fed-crc", "points", (0, 10**6, 10**12)),
+    ("fed-crc", "bounds", ((0.0,), (0.0, inf), (1.0, 0.0))),
+    ("fed-crc", "min_gap", (0,)),
+    ("private-fedwq-cp", "epsilon", (0.0, inf)),
+    ("private-fedwq-cp", "size_epsilon", (-1.0, 1e-320)),
+    ("private-fedwq-cp", "bins", (1, 10**6)),
+    ("private-fedwq-cp", "gamma", (1.0, 1e-320)),
+    ("private-fedwq-cp", "bounds", ((1.0, 0.0), (0.0, inf), (1.0,))),
+]
+
+
+@pytest.mark.parametrize(("name", "setting", "values"), IMPOSSIBLE)
+def test_a_setting_that_cannot_be_is_refused(name, setting, values):
+    for value in values:
+        with pytest.raises(InputError, match=setting):
+            fw.methods.get(name, **{setting: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "targets"),
+    [
+        (CPhet, ("others", (1.0, 1.0))),
+        (DPFedCP, ("others", (0.5, -0.5), (0.0, 0.0))),
+        (FedLSCP, ("theirs", (0.0, 0.0), (1.0, -1.0), (1e308, 1e308))),
+    ],
+)
+def test_a_target_that_cannot_be_is_refused(kind, targets):
+    for target in targets:
+        with pytest.raises(InputError):
+            kind(target=target)
 
 
 @every_method

@@ -162,8 +162,6 @@ def test_masked_and_risk_rounds_are_refused() -> None:
     sites = federation(0)
     with pytest.raises(InputError):
         fw.calibrate(sites, method="auto", alpha=0.1, secure=(0.0, 1.0))
-    with pytest.raises(InputError):  # found when the round opens, not when an agent predicts
-        Auto(enough=1.05)
     weighted = fw.Calibration(np.ones((3, 2)), weights=np.ones((3, 2)) / 2)
     with pytest.raises(InputError):
         fw.calibrate({"a": weighted}, method="auto", alpha=0.1)

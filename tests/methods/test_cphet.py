@@ -199,19 +199,6 @@ def test_agents_must_share_their_features():
         fw.calibrate({"a": agents["a"]}, method="cphet", target=there, alpha=0.1)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("target", value) for value in ("others", (1.0, 1.0))),
-        ("scope", "all"),
-        ("clip_weights", 0.0),
-    ],
-)
-def test_settings_are_checked(name, value):
-    with pytest.raises(InputError):
-        CPhet(**{name: value})
-
-
 PAIR = fw.Calibration([0.25, 0.75], features=[[0.0], [2.0]])
 TWO = FeatureDensities((2, 2), (density_of(PAIR.features), density_of(PAIR.features + 1)))
 

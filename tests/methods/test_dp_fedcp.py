@@ -183,17 +183,7 @@ def test_scores_outside_the_unit_interval_are_refused(scores):
         fw.calibrate(agents, method="dp-fedcp", alpha=0.1)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        *({"target": target} for target in ("others", (0.5, -0.5), (0.0, 0.0))),
-        {"solver": "newton"},
-        {"start": 2.0},
-    ],
-)
-def test_settings_are_checked(wrong):
-    with pytest.raises(InputError):
-        DPFedCP(**wrong)
+def test_a_target_has_a_number_for_each_class():
     with raises(InputError, field="target"):
         fw.calibrate(
             {"a": fw.Calibration([0.1, 0.2], labels=[0, 1])},

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.errors import FedwqcpError
 from fedwqcp.methods.fcp import FCP, CountAt, Counts
 from strategies import alphas
 from worked import (
@@ -79,15 +79,6 @@ def test_order_statistics_never_give_less_and_little_more(
 def _shapes(agents: dict, points: int, gap: int) -> list[tuple[int, int]]:
     """Sample size and number of points of each agent that has scores."""
     return [(len(v), min(points, max(1, len(v) // gap))) for v in agents.values() if len(v)]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("sketch", "ddsketch"), ("points", 0), ("points", 2.5), ("probes", True), ("min_gap", 1)],
-)
-def test_settings_that_cannot_be(name: str, value: object) -> None:
-    with pytest.raises(InputError):
-        FCP(**{name: value})
 
 
 @pytest.mark.guarantee(

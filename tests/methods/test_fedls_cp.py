@@ -174,21 +174,6 @@ def test_a_class_of_too_few_points_to_be_sent_counts_as_unseen():
         assert found.unknown == pytest.approx((unseen, unseen))
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("target", ("theirs", (0.0, 0.0), (1.0, -1.0), (1e308, 1e308))),
-        ("n0", (-1.0, inf)),
-        ("points", (1, 49)),
-        ("min_gap", (1, True)),
-    ],
-)
-def test_settings_are_checked(name, values):
-    for value in values:
-        with pytest.raises(InputError, match=name):
-            FedLSCP(**{name: value})
-
-
 def test_labels_that_nobody_has_seen_are_named():
     rng = np.random.default_rng(0)
     rare = fw.Calibration(rng.random(40), labels=np.repeat([0, 1, 2], [30, 5, 5]), n_classes=3)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedwqcp.errors import InputError
 from fedwqcp.methods._noise import (
     Mechanism,
     count_bins,
@@ -20,7 +19,6 @@ from fedwqcp.methods._noise import (
     noised_size,
     size_margin,
 )
-from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP
 
 EXAMPLE = {"epsilon": 1.0, "bins": 1000, "gamma": 0.1, "failure": 0.01}
 RARE = 1e-6
@@ -195,21 +193,6 @@ def test_a_stated_range_ends_with_infinity():
     np.testing.assert_array_equal(
         count_bins(np.array([-9.0, -1.0, 2.0, 2.5, inf]), edges), [2, 0, 0, 1, 2]
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("epsilon", value) for value in (0.0, inf)),
-        ("size_epsilon", -1.0),
-        ("bins", 1),
-        *(("gamma", value) for value in (1.0, 1e-320)),
-        *(("bounds", value) for value in ((1.0, 0.0), (0.0, inf), (1.0,))),
-    ],
-)
-def test_settings_without_a_meaning_are_refused(name, value):
-    with pytest.raises(InputError):
-        PrivateFedWQCP(**{name: value})
 
 
 DISTRIBUTIONS = {

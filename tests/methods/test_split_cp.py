@@ -41,5 +41,3 @@ def test_it_refuses_what_it_cannot_do() -> None:
         SplitCP().answer(fw.Calibration(A), Begin(), 0.1, np.random.default_rng(0))
     with pytest.raises(InputError):
         SplitCP().localize(Local(), None, 0, 0.1)
-    with pytest.raises(InputError):
-        SplitCP(overflow="ignore")  # type: ignore[arg-type]

@@ -200,15 +200,3 @@ def test_a_refused_update_changes_nothing(call):
     with raises(InputError):
         call(watch)
     assert watch.sites == before
-
-
-@pytest.mark.slow
-def test_false_alarms_of_a_whole_federation_stay_below_delta():
-    rng = np.random.default_rng(3)
-    alarmed = 0
-    for _ in range(200):
-        watch = monitor(n_classes=2, delta=0.2)
-        for agent in AGENTS:
-            watch.update(agent, rng.uniform(size=600) < 0.9, rng.integers(2, size=600))
-        alarmed += bool(watch.alarms)
-    assert alarmed / 200 <= 0.2 + 3 * np.sqrt(0.2 * 0.8 / 200)

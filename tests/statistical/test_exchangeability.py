@@ -330,13 +330,6 @@ def test_the_grid_costs_one_step(scores, alpha):
     assert fine == coarse == inf or fine <= coarse < fine + 0.1 + 1e-9
 
 
-def test_too_few_points_have_no_finite_threshold():
-    assert fw.conformal_quantile([0.5] * 18, 0.05) == inf
-    assert fw.conformal_quantile([0.5] * 19, 0.05) == 0.5
-    assert fw.conformal_quantile([0.5] * 8, 0.1) == inf
-    assert fw.conformal_quantile([0.5] * 9, 0.1) == 0.5
-
-
 @pytest.mark.guarantee(
     "max-cp", "coverage of at least 1 - alpha, in finite samples, at every agent"
 )

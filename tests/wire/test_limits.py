@@ -109,24 +109,6 @@ def test_numbers_of_a_round_have_bounds(change, field):
     assert growth < SMALL + 4 * len(data)
 
 
-SETTINGS = [
-    ("private-fedwq-cp", "bins", 10**6),
-    ("fcp", "points", 10**6),
-    ("fcp", "probes", 10**6),
-    ("fed-crc", "points", 10**6),
-    ("dp-fedcp", "rounds", 10**9),
-    ("dp-fedcp", "local_steps", 10**9),
-    ("cphet", "rounds", 10**9),
-    ("private-fedwq-cp", "size_epsilon", 1e-320),
-]
-
-
-@pytest.mark.parametrize(("method", "name", "value"), SETTINGS)
-def test_settings_have_bounds(method, name, value):
-    with pytest.raises(InputError, match=name):
-        fw.methods.get(method, **{name: value})
-
-
 def test_a_list_of_lists_is_refused_by_what_it_would_become():
     _, data = answer_of("fedls-cp", {"kind": "class-sketches", "counts": [], "values": "here"})
     lists = data.replace(b'"here"', b"[" + b"[]," * (11 * 10**6) + b"[]]")
