@@ -12,7 +12,7 @@ from fedwqcp.outputs import Outputs, in_file
 from fedwqcp.readers.arrays import from_npz, one_array
 from fedwqcp.readers.images import holds_images, load_masks
 from fedwqcp.readers.parquet import from_parquet
-from fedwqcp.readers.tables import from_csv
+from fedwqcp.readers.tables import csv_parts
 
 
 def load_outputs(
@@ -35,7 +35,7 @@ def load_outputs(
         case ".npy":
             outputs = Outputs(one_array(path))
         case ".csv":
-            outputs = from_csv(path, classes)
+            outputs = next(csv_parts(path, classes))
         case ".parquet":
             outputs = from_parquet(path, classes)
         case _:

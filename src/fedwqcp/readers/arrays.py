@@ -19,24 +19,28 @@ from fedwqcp.scores import softmax
 def from_npz(path: Path) -> Outputs:
     """Read an archive of arrays, which names its own classes."""
     arrays = _load_numpy(path)
-    if isinstance(arrays, np.ndarray):
-        raise InputError(f"{path} must be an archive of arrays; rename a single array to .npy")
-    kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
-    if kind is None:
-        known = ", ".join(sorted(arrays)) or "nothing"
-        raise InputError(f"{path} must hold 'probs', 'outputs' or 'logits', got {known}")
-    labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
-    groups = groups_in(arrays)
-    ids, x = arrays.get("ids", arrays.get("id")), arrays.get("features")
-    read = {"id": ids, "label": labels, "group": groups}
-    check_meant(path, {**arrays, **{n: a for n, a in read.items() if a is not None}}, "array")
-    classes = arrays.get("classes", np.empty(0, np.str_))
-    if classes.ndim != 1 or classes.dtype.kind != "U":
-        raise InputError(f"{path}: 'classes' must be a list of names, one for each column")
-    names = tuple(map(str, classes))
     with in_file(path):
-        values = softmax(arrays[kind]) if kind == "logits" else arrays[kind]
-        return Outputs(values, labels, ids, features=x, groups=groups, classes=names)
+        if isinstance(arrays, np.ndarray):
+            raise InputError("must be an archive of arrays; rename a single array to .npy")
+        kind = next((key for key in ("probs", "outputs", "logits") if key in arrays), None)
+        if kind is None:
+            known = ", ".join(sorted(arrays)) or "nothing"
+            raise InputError(f"must hold 'probs', 'outputs' or 'logits', got {known}")
+        labels = next((arrays[key] for key in ("labels", "label", "y") if key in arrays), None)
+        ids, groups = arrays.get("ids", arrays.get("id")), groups_in(arrays)
+        read = {"id": ids, "label": labels, "group": groups}
+        check_meant(arrays | {n: a for n, a in read.items() if a is not None}, "array")
+        classes = arrays.get("classes", np.empty(0, np.str_))
+        if classes.ndim != 1 or classes.dtype.kind != "U":
+            raise InputError("'classes' must be a list of names, one for each column")
+        return Outputs(
+            softmax(arrays[kind]) if kind == "logits" else arrays[kind],
+            labels,
+            ids,
+            features=arrays.get("features"),
+            groups=groups,
+            classes=tuple(map(str, classes)),
+        )
 
 
 def groups_in(arrays: Mapping[str, npt.NDArray[Any]]) -> Any:

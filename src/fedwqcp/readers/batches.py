@@ -141,7 +141,9 @@ class OutputBatches:
         path = Path(self.name)
         if self._dataset is not None:
             for name, columns in self._dataset.batches(start, _rows_of):
-                yield self._of_table(Path(name), columns)
+                with in_file(Path(name)):
+                    outputs = self._of_table(columns)
+                yield outputs
         elif not isinstance(self._source, str | Path):
             yield from _of_loader(self._source, start)
         elif self._suffix == ".npy":
@@ -154,16 +156,13 @@ class OutputBatches:
         else:
             yield from csv_parts(path, None, _ROWS // 4, start)
 
-    def _of_table(self, path: Path, columns: dict[str, Cells]) -> Outputs:
+    def _of_table(self, columns: dict[str, Cells]) -> Outputs:
         if self.scores:
             if "score" not in columns:
-                raise InputError(f"{path} must have a column score, got {', '.join(columns)}")
-            names = ("label", "group", "id")
-            columns = {
-                "prediction": columns["score"],
-                **{name: columns[name] for name in names if name in columns},
-            }
-        return from_columns(path, columns, None)
+                raise InputError(f"must have a column score, got {', '.join(columns)}")
+            kept = [name for name in ("label", "group", "id") if name in columns]
+            columns = {name: columns[name] for name in kept} | {"prediction": columns["score"]}
+        return from_columns(columns, None)
 
 
 def batched(path: str, labels: Path | None, *, scores: bool = False) -> OutputBatches | None:

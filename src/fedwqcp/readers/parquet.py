@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from fedwqcp._io import opened
 from fedwqcp.errors import InputError, MissingExtraError
-from fedwqcp.outputs import Outputs
+from fedwqcp.outputs import Outputs, in_file
 from fedwqcp.readers.tables import OUTPUT_BYTES, Cells, from_columns, no_memory
 
 _BUFFER = 2**20
@@ -25,7 +25,8 @@ def from_parquet(path: Path, classes: tuple[str, ...] | None) -> Outputs:
     with opened(path, OUTPUT_BYTES) as file, _unreadable(path):
         table = parquet.ParquetFile(file).read()
         columns = {name: _cells(table[name]) for name in table.column_names}
-    return from_columns(path, columns, classes)
+    with in_file(path):
+        return from_columns(columns, classes)
 
 
 class ParquetFiles:

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -63,124 +64,109 @@ _REGRESSION = (("prediction", "sigma"), ("lower", "upper"), ("prediction",))
 _RESERVED = ("id", "label", "y", "group")
 
 
-def from_csv(path: Path, classes: tuple[str, ...] | None) -> Outputs:
-    """Read a table whole."""
-    with opened(path, OUTPUT_BYTES):  # refuses larger files
-        return next(csv_parts(path, classes, None))
-
-
 def csv_parts(
-    path: Path, classes: tuple[str, ...] | None, rows: int | None, start: int = 0
+    path: Path, classes: tuple[str, ...] | None, rows: int | None = None, start: int = 0
 ) -> Iterator[Outputs]:
-    """Read a table so many rows at a time, from a row on; a whole one may be empty."""
-    try:
-        with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
-            lines = csv.reader(text)
-            header = _header(path, next(lines, None), classes)
-            first = 2 + sum(1 for _ in islice(lines, start))
-            while (body := list(islice(lines, rows))) or rows is None:
-                yield _part(path, header, body, classes, first)
-                if rows is None:
-                    return
-                first += len(body)
-    except (UnicodeDecodeError, csv.Error):
-        raise InputError(f"{path} must be a CSV table in UTF-8") from None
+    """Read a table so many rows at a time, from a row on; or whole, also where it is empty."""
+    most = OUTPUT_BYTES if rows is None else inf
+    with opened(path, most) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        lines = csv.reader(text)
+        with in_file(path):
+            try:
+                header = _header(next(lines, None), classes)
+                first = 2 + sum(1 for _ in islice(lines, start))
+                while (body := list(islice(lines, rows))) or rows is None:
+                    yield _part(header, body, classes, first)
+                    if rows is None:
+                        return
+                    first += len(body)
+            except (UnicodeDecodeError, csv.Error):
+                raise InputError("must be a CSV table in UTF-8") from None
 
 
-def _header(path: Path, header: list[str] | None, classes: tuple[str, ...] | None) -> list[str]:
+def _header(header: list[str] | None, classes: tuple[str, ...] | None) -> list[str]:
     """Check the line of names."""
     if header is None:
-        raise InputError(f"{path} must begin with a line of column names, it is empty")
+        raise InputError("must begin with a line of column names, it is empty")
     for separator, called in ((";", "';'"), ("\t", "tabs")):
         if len(header) == 1 and separator in header[0]:
             raise InputError(
-                f"{path}: columns must be separated by commas, got {called}: save the table with "
-                "commas between columns and points in decimals"
+                f"columns must be separated by commas, got {called}: save the table with commas "
+                "between columns and points in decimals"
             )
     meant = any(map(_MEANING.fullmatch, header)) or not set(header).isdisjoint(classes or ())
     if not meant and any(_is_number(name) and not name.strip().isdigit() for name in header):
         raise InputError(
-            f"{path}: line 1 must name the columns (p0, p1, ..., label, id), it holds numbers: add "
-            "a line of names before the first row"
+            "line 1 must name the columns (p0, p1, ..., label, id), it holds numbers: add a line "
+            "of names before the first row"
         )
     if len(set(header)) != len(header):
-        raise InputError(f"{path}: each column name may occur once")
+        raise InputError("each column name may occur once")
     return header
 
 
 def _part(
-    path: Path,
-    header: list[str],
-    body: list[list[str]],
-    classes: tuple[str, ...] | None,
-    first_line: int,
+    header: list[str], body: list[list[str]], classes: tuple[str, ...] | None, first_line: int
 ) -> Outputs:
     """Read some rows, of which errors name the line."""
     for number, row in enumerate(body, start=first_line):
         if len(row) != len(header):
+            cure = "quote a text that contains a comma" if row else "remove blank lines"
             raise InputError(
-                f"{path}, line {number} has {len(row)} fields, the header has {len(header)}; "
-                + ("quote a text that contains a comma" if row else "remove blank lines")
+                f"line {number} has {len(row)} fields, the header has {len(header)}; {cure}"
             )
-    columns = dict(
-        zip(header, zip(*body, strict=True) if body else [()] * len(header), strict=True)
-    )
+    cells = zip(*body, strict=True) if body else [()] * len(header)
     try:
-        return unchecked(from_columns(path, columns, classes), first_line=first_line)
+        outputs = from_columns(dict(zip(header, cells, strict=True)), classes)
     except InputError as error:
         raise error.at_line(first_line) from None
+    return unchecked(outputs, first_line=first_line)
 
 
-def from_columns(
-    path: Path, columns: Mapping[str, Cells], classes: tuple[str, ...] | None
-) -> Outputs:
+def from_columns(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> Outputs:
     """Sort the columns of a table into outputs, labels, ids and features."""
     columns = {unicodedata.normalize("NFC", name): values for name, values in columns.items()}
-    with in_file(path):
-        of_probs, of_logits = _numbered("p", columns), _numbered("z", columns)
-        of_labels, of_features = _numbered("y", columns), _numbered("x", columns)
     of_regressor = (names for names in _REGRESSION if columns.keys() >= set(names))
-    names = of_probs or next(of_regressor, ()) or of_logits
+    of_logits = _numbered("z", columns)
+    names = _numbered("p", columns) or next(of_regressor, ()) or of_logits
     by_class = _class_columns(columns, classes)
     if classes and names and len(by_class) == len(classes):
         raise InputError(
-            f"{path} has columns {names[0]}, {names[1]}, ... and columns named by class: keep one "
+            f"there are columns {names[0]}, {names[1]}, ... and columns named by class: keep one "
             "of the two"
         )
     if classes and by_class and not names:
-        with in_file(path):
-            check_same_classes(by_class, classes)
+        check_same_classes(by_class, classes)
         names = classes
     by_name = classes is None and not names and len(by_class) > 1
     if by_name:
         names = by_class
     if not names:
-        named = f"or one for each of {listed(classes)}, " if classes else ""
+        choice = f"or one for each of {listed(classes)}, " if classes else ""
         if reserved := [name for name in classes or () if name in _RESERVED]:
-            named = f"(a class is named {reserved[0]!r}, as another column is) "
+            choice = f"(a class is named {reserved[0]!r}, as another column is) "
         raise InputError(  # other names may be a row of data: they are not shown
-            f"{path} must have columns p0, p1, ... {named}or prediction, or lower and upper, or "
+            f"there must be columns p0, p1, ... {choice}or prediction, or lower and upper, or "
             f"logits z0, z1, ...; got {len(columns)} columns of other names{_meant_by(columns)}"
         )
-    check_meant(path, columns, "column", (*names, *by_class))
-    values = _stacked(path, columns, names)
-    assert values is not None  # there are names
-    if names[0] == "z0" and not by_class:
-        with in_file(path):
-            values = softmax(values)
-    label = next((name for name in ("label", "y") if name in columns), None)
-    labels = _stacked(path, columns, of_labels)
-    labels = None if labels is None else _whole(labels)
-    if label is not None and classes != () and not _all_numbers(columns[label]):
-        labels = _texts(path, columns, label)
-    elif label is not None:
-        labels = _whole(_numbers(path, columns, label))
+    check_meant(columns, "column", (*names, *by_class))
+    values = _stacked(columns, names)
+    if names == of_logits:
+        values = softmax(values)
+    labels = None
+    if of_labels := _numbered("y", columns):
+        labels = _whole(_stacked(columns, of_labels))
+    if label := next((name for name in ("label", "y") if name in columns), None):
+        numbers = isinstance(columns[label], np.ndarray) or all(map(_is_number, columns[label]))
+        as_texts = classes != () and not numbers
+        labels = _texts(columns, label) if as_texts else _whole(_numbers(columns, label))
+    of_features = _numbered("x", columns)
     return Outputs(
         values[:, 0] if len(names) == 1 else values,
         labels,
-        _texts(path, columns, "id"),
-        features=_stacked(path, columns, of_features),
-        groups=_groups(path, columns),
+        _texts(columns, "id") if "id" in columns else None,
+        features=_stacked(columns, of_features) if of_features else None,
+        groups=_groups(columns),
         classes=names if by_name or names == classes else (),
         by_name=by_name,
     )
@@ -203,7 +189,8 @@ def _numbered(prefix: str, columns: Mapping[str, Cells]) -> tuple[str, ...]:
     return tuple(f"{prefix}{number}" for number in numbers)
 
 
-def _numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
+def _numbers(columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
+    """Read a column of numbers."""
     values, numbers = columns[name], []
     if isinstance(values, np.ndarray):
         return values
@@ -211,24 +198,20 @@ def _numbers(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray
         try:
             numbers.append(float(value))
         except (TypeError, ValueError):
-            what = _missing(value) or "this one holds something else"
-            if name == "label" and not _missing(value):
+            what = "this one holds something else"
+            if name == "label":
                 what += (
                     "; number the classes from 0, in the order of p0, p1, ..., or let the round "
                     "name its classes (classes in the roster), so that labels may be names"
                 )
-            error = InputError(f"column {name!r} must hold numbers, {what}", row=row)
-            raise error.within(str(path)) from None
+            what = _EMPTY if _is_empty(value) else what
+            raise InputError(f"column {name!r} must hold numbers, {what}", row=row) from None
     return np.array(numbers, dtype=np.float64)
 
 
-def _stacked(
-    path: Path, columns: Mapping[str, Cells], names: tuple[str, ...]
-) -> npt.NDArray[Any] | None:
-    """Read several columns as numbers, if there are any, into rows."""
-    if not names:
-        return None
-    read = [_numbers(path, columns, name) for name in names]
+def _stacked(columns: Mapping[str, Cells], names: tuple[str, ...]) -> npt.NDArray[Any]:
+    """Read several columns as numbers into rows."""
+    read = [_numbers(columns, name) for name in names]
     single = all(column.dtype == np.float32 for column in read)
     stacked = np.empty((len(read[0]), len(names)), np.float32 if single else np.float64)
     for start in range(0, len(stacked), ROWS):  # these stay in cache
@@ -237,35 +220,31 @@ def _stacked(
     return stacked
 
 
-def _texts(path: Path, columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any] | None:
-    """Read a column of ids or groups as text, if it is there."""
-    values = columns.get(name)
-    if values is None:
-        return None
+def _texts(columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
+    """Read a column of ids, groups or labels as text."""
+    values = columns[name]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         return values.astype(np.str_)
-    if isinstance(values, np.ndarray):
-        values = values.tolist()
-    row = next((row for row, value in enumerate(values) if value is None or value == ""), None)
-    if row is not None:
-        what = {"id": "an id", "group": "a group"}.get(name, "a label")
-        error = InputError(f"column {name!r} must hold {what}, {_missing('')}", row=row)
-        raise error.within(str(path))
-    return np.array([str(value) for value in values], dtype=np.str_)
+    texts = []
+    for row, value in enumerate(values):
+        if value is None or value == "":
+            raise InputError(f"column {name!r} must hold text or a number, {_EMPTY}", row=row)
+        texts.append(str(value))
+    return np.array(texts, dtype=np.str_)
 
 
-def _groups(path: Path, columns: Mapping[str, Cells]) -> Any:
+def _groups(columns: Mapping[str, Cells]) -> Any:
     """Read the column of groups; or several, of ``group:sex`` names such as ``sex=female``."""
+    single = [_texts(columns, "group").tolist()] if "group" in columns else []
     kinds = [name for name in columns if name.startswith("group:")]
-    single = _texts(path, columns, "group")
     if not kinds:
-        return single
+        return single[0] if single else None
     cells = (["" if value is None else str(value) for value in columns[name]] for name in kinds)
-    named = [
+    prefixed = [
         [f"{name.removeprefix('group:')}={cell}" if cell else "" for cell in column]
         for name, column in zip(kinds, cells, strict=True)
     ]
-    return np.array([*([] if single is None else [single.tolist()]), *named], dtype=np.str_).T
+    return np.array([*single, *prefixed], dtype=np.str_).T
 
 
 def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -291,13 +270,11 @@ def _class_columns(
         name
         for name, values in columns.items()
         if not _MEANING.fullmatch(name)
-        and all(_is_number(value) or _missing(value) for value in values[:1])
+        and all(_is_number(value) or _is_empty(value) for value in values[:1])
     )
 
 
-def check_meant(
-    path: Path, columns: Mapping[str, object], what: str, known: Sequence[str] = ()
-) -> None:
+def check_meant(columns: Mapping[str, object], what: str, known: Sequence[str] = ()) -> None:
     """Refuse a column that is most likely of ids, labels or groups, and would be left unread."""
     others = columns.keys() - set(known)
     for wanted, pattern in _MEANT.items():
@@ -306,8 +283,8 @@ def check_meant(
         near = next((c for c in columns if c in others and pattern.fullmatch(c)), None)
         if near is not None:
             raise InputError(
-                f"{path}: {what} {near!r} would not be read: name it {wanted!r} if that is what it "
-                "holds, or take it out"
+                f"{what} {near!r} would not be read: name it {wanted!r} if that is what it holds, "
+                "or take it out"
             )
 
 
@@ -327,14 +304,11 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def _all_numbers(values: Cells) -> bool:
-    return isinstance(values, np.ndarray) or all(map(_is_number, values))
+_EMPTY = "this one is empty: fill the cell, or take the row out"
 
 
-def _missing(value: object) -> str:
-    """Say that a cell is empty, and what to do; empty for one that holds something."""
-    empty = value is None or (isinstance(value, str) and not value.strip())
-    return "this one is empty: fill the cell, or take the row out" if empty else ""
+def _is_empty(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def no_memory(path: Path | str) -> InputError:
