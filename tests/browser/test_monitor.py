@@ -24,7 +24,7 @@ def watch(tmp_path_factory):
             labels = rng.integers(2, size=40)
             monitor.update(agent, rng.uniform(size=40) < kept, labels, batch=f"week-{week}")
     save_monitor(monitor, state)
-    html.write(state, state.with_name("report.html"))
+    html.save(html.load_page(state), state.with_name("report.html"))
     return state
 
 

@@ -42,8 +42,8 @@ def report(
 
     keep_apart(out, source, outputs, labels, calibration)
     agent = None if agent is None else unicodedata.normalize("NFC", agent)
-    options = pages.ReportOptions(agent, outputs, labels, calibration, title)
-    page = pages.load_page(source, options)
+    data = {"outputs": outputs, "labels": labels, "calibration": calibration}
+    page = pages.load_page(source, agent=agent, title=title, **data)
     written = pages.save(page, out)
     output = Output(as_json)
     output.tell(page.findings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import Any
 
@@ -51,17 +51,17 @@ _INTERVAL = (
 )
 
 
-def judged(low: float, coverage: float, high: float, nominal: float, explained: float = 1.0) -> str:
+def judged(rate: Any, nominal: float, explained: float) -> str:
     """Judge a coverage by its interval, and by what chance of the calibration points explains.
 
     On target means that the interval excludes a miss of alpha/2 beyond alpha, which is also what
     `fedwqcp.theory.diagnose` calls safe.
     """
-    if high < nominal:
-        return "too low" if coverage < explained else "watch"
-    if low > nominal:
+    if rate.high < nominal:
+        return "too low" if rate.coverage < explained else "watch"
+    if rate.low > nominal:
         return "above nominal"
-    if low < least_shown(nominal) - 1e-9:
+    if rate.low < least_shown(nominal) - 1e-9:
         return "not yet shown"
     return "on target"
 
@@ -79,11 +79,24 @@ def enough(rate: Any, nominal: float) -> int | None:
 
 def measured(method: str, worst: Any, mean: float | None) -> str:
     """Say what the sets covered where least, and on average over several agents."""
-    text = f"Sets hold the truth for {worst.coverage:.3f} of {worst.agent}'s test cases"
+    least = worst.rate.coverage
+    text = f"Sets hold the truth for {least:.3f} of {worst.agent}'s test cases"
     if mean is not None:
-        text = f"Sets of {method} hold the truth for {mean:.3f} on average, "
-        text += f"{worst.coverage:.3f} at {worst.agent}"
-    return f"{text} ({worst.interval}); {worst.nominal:g} was asked for."
+        text = f"Sets of {method} hold the truth for {mean:.3f} on average, {least:.3f} at "
+        text += worst.agent
+    return f"{text} ({interval(worst.rate)}); {worst.nominal:g} was asked for."
+
+
+def interval(rate: Any) -> str:
+    """Write an exact interval, such as ``"exact 95 % interval 0.748 to 0.815"``."""
+    return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
+
+
+def cards(cases: int, nominal: float, verdicts: Iterable[str]) -> str:
+    """Say how the cards of agents are read."""
+    rules = [rule(word, nominal) for word in verdicts]
+    lead = f"Sets on {cases:,} labelled test cases. The band is the interval, the mark the "
+    return " ".join([f"{lead}{nominal:g} that was asked for.", *rules])
 
 
 def rule(word: str, nominal: float) -> str:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fedwqcp.errors import InputError
+from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor import Monitor, MonitorTerms, save_monitor
 from fedwqcp.monitor.reading import batch_of_counts
-from fedwqcp.report.html import ReportOptions, load_page, write
+from fedwqcp.report.html import load_page, save
 from fedwqcp.report.html.after_release import STEPS
 from pages import Read
 
@@ -16,7 +16,7 @@ def page_of(tmp_path):
 
     def _page(monitor, **options):
         save_monitor(monitor, tmp_path / "watch.json")
-        return load_page(tmp_path / "watch.json", ReportOptions(**options))
+        return load_page(tmp_path / "watch.json", **options)
 
     return _page
 
@@ -43,7 +43,7 @@ def rows(block):
 
 
 def verdict(page):
-    return page.views[0].verdicts["coverage"]
+    return page.views[0].verdict
 
 
 def words(page_file):
@@ -71,7 +71,7 @@ def test_an_alarm_says_for_whom_since_when_and_what_to_do(page_of, fallen, tmp_p
         *("st-mary", "alarm", "week-7"),
     )
     assert (other["state"], block(page, "agents").tones) == ("ok", ["bad", "good"])
-    said = words(write(tmp_path / "watch.json", tmp_path / "page.html"))
+    said = words(save(page, tmp_path / "page.html"))
     assert "monitor recalibrated watch.json" in said
 
 
@@ -103,7 +103,7 @@ def test_fewer_than_ten_rows_are_counted_but_not_shown(page_of, tmp_path):
     assert verdict(page).tone == "plain"
     lines = [*rows(block(page, "agents")), *rows(block(page, "classes"))]
     assert [(line["rows"], line["coverage"]) for line in lines] == [("under 10", "?")] * 3
-    assert "0.667" not in words(write(tmp_path / "watch.json", tmp_path / "page.html"))
+    assert "0.667" not in words(save(page, tmp_path / "page.html"))
 
 
 def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(page_of, tmp_path):
@@ -126,14 +126,14 @@ def test_few_rows_of_a_class_do_not_follow_from_the_total_of_the_agent(page_of, 
         ("lakeside", "2"): ("under 10", "?"),
         ("lakeside", "3"): ("0", "?"),
     }
-    assert "0.917" not in words(write(tmp_path / "watch.json", tmp_path / "page.html"))
+    assert "0.917" not in words(save(page_of(watch), tmp_path / "page.html"))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", '{"version": 1}', "x" * 100])
 def test_other_files_are_no_monitor(tmp_path, text):
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(InputError):
-        load_page(tmp_path / "x.json", ReportOptions())
+    with pytest.raises(RecordError):
+        load_page(tmp_path / "x.json")
 
 
 def test_data_of_an_agent_are_refused(page_of, fallen):

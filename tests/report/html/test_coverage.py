@@ -7,36 +7,36 @@ from fedwqcp.report.html.rounds import Coverage, coverage_verdict
 from fedwqcp.words.coverage import judged
 
 
-def measured(agent, coverage, low, high):
-    return Coverage(agent, low, coverage, high, 0.9, "an interval", {}, explained=0.82)
+def measured(agent, hits, n):
+    return Coverage(agent, fw.metrics.Rate(n=n, hits=hits), 0.9, {}, explained=0.82)
 
 
 @pytest.mark.parametrize(
     ("found", "tone", "word"),
     [
-        ([("a", 0.8, 0.7, 0.85), ("b", 0.9, 0.85, 0.95)], "bad", "Too low at 1 of 2 agents"),
+        ([("a", 240, 300), ("b", 360, 400)], "bad", "Too low at 1 of 2 agents"),
         (
-            [("a", 0.99, 0.95, 1.0), ("b", 0.9, 0.85, 0.95)],
+            [("a", 396, 400), ("b", 360, 400)],
             "plain",
             "Above nominal at 1 of 2 agents",
         ),
-        ([("a", 0.88, 0.86, 0.93), ("b", 0.9, 0.85, 0.95)], "good", "On target"),
+        ([("a", 895, 1000), ("b", 360, 400)], "good", "On target"),
         (
-            [("a", 0.88, 0.84, 0.93), ("b", 0.9, 0.85, 0.95)],
+            [("a", 176, 200), ("b", 360, 400)],
             "plain",
             "Not yet shown at 1 of 2 agents",
         ),
-        ([("a", 0.85, 0.8, 0.88), ("b", 0.9, 0.85, 0.95)], "caution", "Watch at 1 of 2 agents"),
-        ([("a", 0.88, 0.7, 0.93)], "plain", "Not yet shown"),
-        ([("a", 0.8, 0.7, 0.85)], "bad", "Too low"),
-        ([("a", 0.83, 0.8, 0.85)], "caution", "Watch"),
+        ([("a", 765, 900), ("b", 360, 400)], "caution", "Watch at 1 of 2 agents"),
+        ([("a", 44, 50)], "plain", "Not yet shown"),
+        ([("a", 240, 300)], "bad", "Too low"),
+        ([("a", 830, 1000)], "caution", "Watch"),
     ],
 )
 def test_a_verdict_is_as_grave_as_its_gravest_agent(found, tone, word):
     said = coverage_verdict("fcp", [measured(*one) for one in found])
     assert (said.tone, said.word) == (tone, word)
     assert "0.9" in said.text
-    assert "(an interval)" in said.text
+    assert "exact 95 % interval" in said.text
     assert ("by chance" in said.text) == word.startswith("Above")
 
 
@@ -49,7 +49,7 @@ def test_a_valid_method_is_called_too_low_once_in_forty(n, m):
     for hits in rng.binomial(m, covered):
         rate = fw.metrics.Rate(n=m, hits=int(hits))
         least = explained(m, n, 0.1)
-        word = judged(rate.low, rate.coverage, rate.high, 0.9, least)
+        word = judged(rate, 0.9, least)
         low, watch = low + (word == "too low"), watch + (word == "watch")
     assert low <= 0.025 * runs + 3 * (0.025 * 0.975 * runs) ** 0.5
     assert m < 100 or watch > 0.05 * runs  # which the old rule called too low

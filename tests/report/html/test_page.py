@@ -5,19 +5,20 @@ from fedwqcp.words.coverage import enough, judged, rule
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "nominal", "word"),
+    ("hits", "n", "nominal", "word"),
     [
-        (0.85, 0.95, 0.9, "on target"),
-        (0.91, 0.95, 0.9, "above nominal"),
-        (0.7, 0.89, 0.9, "too low"),
-        (0.85, 0.89, 0.9, "watch"),
-        (0.84, 0.97, 0.9, "not yet shown"),
-        (0.92, 0.97, 0.95, "not yet shown"),
-        (0.93, 0.97, 0.95, "on target"),
+        (360, 400, 0.9, "on target"),
+        (386, 400, 0.9, "above nominal"),
+        (160, 200, 0.9, "too low"),
+        (850, 1000, 0.9, "watch"),
+        (183, 200, 0.9, "on target"),
+        (56, 60, 0.9, "not yet shown"),
+        (190, 200, 0.95, "not yet shown"),
+        (950, 1000, 0.95, "on target"),
     ],
 )
-def test_coverages_are_judged(low, high, nominal, word):
-    assert judged(low, (low + high) / 2, high, nominal, 0.82) == word
+def test_coverages_are_judged(hits, n, nominal, word):
+    assert judged(Rate(n=n, hits=hits), nominal, 0.82) == word
     assert word in rule(word, nominal).lower()
 
 

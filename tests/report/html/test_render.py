@@ -6,8 +6,8 @@ from fedwqcp.report.html.page import (
     Section,
     Table,
     Text,
+    Verdict,
     View,
-    ViewVerdict,
 )
 from fedwqcp.report.html.render import to_html
 from pages import Read
@@ -18,16 +18,15 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{7
 def every_block(name):
     """Return a page that has every block, with one name wherever a name can stand."""
     bar = Bar(0.8, 0.9, 1, 0.9, 0)
-    card = Card(name, "good", name, "0.9", name, ((name, name),), name, bar)
+    card = Card(name, "good", name, "0.9", ((name, name),), name, bar)
     blocks = [
         Text([name], "bad", name),
         Text([name], title=name),
-        Cards({name: [card]}),
+        Cards([card]),
         Table(name, name, (name,), [(name,)], agents=0, bars=[bar]),
     ]
     sections = [Section("all", name, name, blocks)]
-    verdicts = {name: ViewVerdict("bad", name, name), "b": ViewVerdict("good", "b", "b")}
-    view = View(name, [name, "c"], name, verdicts, sections)
+    view = View(name, [name, "c"], Verdict("bad", name, name), sections)
     return Page(name, name, [(name, name)], [view, view])
 
 

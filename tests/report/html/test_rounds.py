@@ -12,7 +12,7 @@ from fedwqcp.federation.record import save as save_release
 from fedwqcp.federation.transport import folder as transport
 from fedwqcp.readers import load_outputs
 from fedwqcp.report import html
-from fedwqcp.report.html import ReportOptions, load_page, write
+from fedwqcp.report.html import load_page, save
 from fedwqcp.wire.messages import Round
 from fedwqcp.words.coverage import rule
 from pages import Read
@@ -20,9 +20,10 @@ from pages import Read
 NAMES = ("st-mary", "lakeside", "north")
 
 
-def words(path, source, options=None):
+def words(path, source, **options):
     """Return all that a reader can see."""
-    return " ".join(Read(write(source, path / "page.html", options).read_text()).words)
+    page = save(load_page(source, **options), path / "page.html")
+    return " ".join(Read(page.read_text()).words)
 
 
 @pytest.fixture
@@ -69,11 +70,11 @@ def lines(page, name="exchanged"):
 
 
 def test_the_server_tells_what_it_was_sent_and_no_coverage(rounds):
-    said = words(rounds, rounds, ReportOptions(title="Our round"))
+    said = words(rounds, rounds, title="Our round")
     assert said.startswith("Our round")
     assert not re.search(r"\d\.\d+ coverage", said)
     assert "patient" not in said
-    sent = lines(load_page(rounds, ReportOptions()))
+    sent = lines(load_page(rounds))
     for name in ("st-mary", "lakeside"):
         assert sent[name]["bytes up"] == f"{(rounds / f'{name}.json').stat().st_size:,}"
         assert sent[name]["status"] == "used"
@@ -82,10 +83,9 @@ def test_the_server_tells_what_it_was_sent_and_no_coverage(rounds):
 
 
 def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
-    options = ReportOptions(
-        agent="st-mary", outputs=rounds / "st-mary-test.npz", calibration=rounds / "st-mary-cal.npz"
-    )
-    said = words(rounds, rounds / "release.json", options)
+    test, cal = (rounds / f"st-mary-{part}.npz" for part in ("test", "cal"))
+    data = {"outputs": test, "calibration": cal}
+    said = words(rounds, rounds / "release.json", agent="st-mary", **data)
     assert re.search(r"truth for 0\.\d{3}", said)
     assert "aps" not in said[: said.index("calibration cases 300")]
     assert "patient" not in said
@@ -171,9 +171,9 @@ def test_coverage_by_class_where_labels_are_known(tmp_path):
     assert f"{merged.low:.3f}" in table.rows[0][3]
     np.savez(tmp_path / "test.npz", probs=sure, labels=labels)
     save_release(release, tmp_path / "release.json")
-    own = ReportOptions(agent="st-mary", outputs=tmp_path / "test.npz")
-    assert class_tables(load_page(tmp_path / "release.json", own)) == [table]
-    assert not class_tables(load_page(tmp_path / "release.json", ReportOptions()))  # no labels
+    own = {"agent": "st-mary", "outputs": tmp_path / "test.npz"}
+    assert class_tables(load_page(tmp_path / "release.json", **own)) == [table]
+    assert not class_tables(load_page(tmp_path / "release.json"))  # no labels
 
 
 @pytest.mark.parametrize("by", ["label", "group"])
@@ -194,13 +194,13 @@ def test_a_round_by_label_or_group_is_judged_in_each(by):
     release = fw.calibrate(cals, method="fedwq-cp", alpha=0.05, score="lac", by=by)
     name = "1" if by == "label" else "old"
     page = html.rounds.release_page(release, {"a": site(30)})
-    (verdict,) = page.views[0].verdicts.values()
+    verdict = page.views[0].verdict
     rate = fw.metrics.Rate(n=60, hits=30)
     assert verdict.tone == "bad"
     assert f"{name}" in verdict.text
     assert f"{rate.low:.3f}" in verdict.text
     page = html.rounds.release_page(release, {"a": site(60), "b": site(30)})
-    (verdict,) = page.views[0].verdicts.values()
+    verdict = page.views[0].verdict
     assert f"b's {name} (0.500" in verdict.text
     assert "a's" not in verdict.text
     table = block(page, "classes" if by == "label" else "groups")
@@ -251,8 +251,7 @@ def test_a_group_of_which_an_agent_has_no_points_proves_nothing_there():
 def server_page(release):
     """Return the verdict of the server's page and its sections by key."""
     (view,) = html.rounds.release_page(release, {}).views
-    (verdict,) = view.verdicts.values()
-    return verdict, {section.key: section for section in view.sections}
+    return view.verdict, {section.key: section for section in view.sections}
 
 
 def texts(section):

@@ -1,74 +1,88 @@
 """Reports as one HTML file: what was agreed, who is covered, what was sent.
 
-`load_page` turns a round or a monitor into a `Page` (``rounds``, ``after_release``); ``render``
-turns a page into HTML and knows nothing of where it came from. A new kind of report is one module
-and one line in `KINDS`.
+``rounds`` turns a round into a `Page`, ``after_release`` a monitor; ``render`` turns a page into
+HTML and knows nothing of where it came from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from fedwqcp._io import exists, is_file, read, write_atomic
+from fedwqcp._io import in_folder, is_file, is_folder, write_atomic
 from fedwqcp.errors import InputError
+from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release
 from fedwqcp.outputs import Outputs
-from fedwqcp.report.html import after_release, rounds
-from fedwqcp.report.html.page import Page, ReportOptions
+from fedwqcp.report.html.after_release import holds_state, monitor_page
+from fedwqcp.report.html.page import Page
 from fedwqcp.report.html.render import require_report, to_html
-from fedwqcp.wire.codec import mistaken_for
-
-KINDS: dict[str, Callable[[Path, ReportOptions], Page | None]] = {
-    "a closed round (its release or record, or a folder with a record)": rounds.round_page,
-    "a monitor's state": after_release.monitor_page,
-}
-"""What a report can be made of, tried in this order: None where a path holds something else."""
+from fedwqcp.report.html.rounds import agent_page, release_page
 
 
-def write(source: Path, out: Path, options: ReportOptions | None = None) -> Path:
-    """Write the report of a round or a monitor.
+def load_page(
+    source: Path,
+    *,
+    agent: str | None = None,
+    outputs: Path | None = None,
+    labels: Path | None = None,
+    calibration: Path | None = None,
+    title: str = "",
+) -> Page:
+    """Return the page of a monitor, or of a round: the server's, or an agent's own.
 
     Parameters
     ----------
     source : Path
-        A folder or file of one of the `KINDS`.
-    out : Path
-        Where to; a file that is there is replaced.
-    options : ReportOptions, optional
-        What the owner of the data adds or asks for.
-
-    Returns
-    -------
-    Path
-        The file.
+        A monitor's state; the release or record of a round, or a folder with one.
+    agent : str, optional
+        Whose own report of a round it is.
+    outputs, labels : Path, optional
+        That agent's model outputs on labelled test points; labels where the outputs carry none.
+    calibration : Path, optional
+        That agent's calibration outputs, with labels.
+    title : str, optional
+        Title of the page.
 
     Raises
     ------
     InputError
-        If it is none of the kinds, or something in it is wrong.
-    MissingExtraError
-        If Jinja is not installed.
+        If the source is none of these, an agent's own report has no outputs, or another report is
+        given data of an agent.
     """
-    return save(load_page(source, options or ReportOptions()), out)
+    data, monitored = (outputs, labels, calibration), holds_state(source)
+    if (monitored or agent is None) and data != (None, None, None):
+        raise InputError(
+            "must name whose data these are; the server's report and a monitor's take no data",
+            field="--agent",
+        )
+    if monitored:
+        return monitor_page(source, title)
+    release = load_release(_release_file(source))
+    if agent is None:
+        return release_page(release, {}, title)
+    if outputs is None:
+        raise InputError("must be given: an agent's report needs labelled test rows", "--outputs")
+    return agent_page(release, agent, outputs, labels=labels, calibration=calibration, title=title)
+
+
+def _release_file(source: Path) -> Path:
+    """Return the one record in a folder, else its release; a file as it is."""
+    if not is_folder(source):
+        return source
+    release = source / "release.json"
+    records = in_folder(source, "*record.json") or ([release] if is_file(release) else [])
+    if len(records) != 1:
+        names = ", ".join(file.name for file in records) or "none"
+        raise InputError(f"{source} must hold one record of a round, got {names}: name the file")
+    return records[0]
 
 
 def write_release(
     release: Release, out: Path, tests: Mapping[str, Outputs], title: str = ""
 ) -> Path:
     """Write the report of a release that a process holds, with coverage on labelled test points."""
-    return save(rounds.release_page(release, tests, title), out)
-
-
-def load_page(source: Path, options: ReportOptions) -> Page:
-    """Return the page of whatever lies at a path."""
-    for page_of in KINDS.values():
-        if (page := page_of(source, options)) is not None:
-            return page
-    mistake = "" if exists(source) else ". It does not exist"
-    if is_file(source) and (what := mistaken_for("release", read(source))):
-        mistake = f". It is {what}"
-    raise InputError(f"{source} must be one of: {'; '.join(KINDS)}{mistake}")
+    return save(release_page(release, tests, title, "from Python"), out)
 
 
 def save(page: Page, out: Path) -> Path:
@@ -77,4 +91,4 @@ def save(page: Page, out: Path) -> Path:
     return out
 
 
-__all__ = ["ReportOptions", "load_page", "require_report", "save", "write", "write_release"]
+__all__ = ["load_page", "require_report", "save", "write_release"]

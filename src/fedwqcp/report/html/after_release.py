@@ -15,20 +15,15 @@ from fedwqcp.monitor.tables import gravest, hidden_classes, merged_steps, standi
 from fedwqcp.report.html.page import (
     Bar,
     Page,
-    ReportOptions,
     Section,
     Table,
     Text,
     Tone,
+    Verdict,
     View,
-    ViewVerdict,
 )
 from fedwqcp.words import counted, sentence
 from fedwqcp.words import monitor as words
-
-_ONLY = "coverage"
-"""A monitor has no methods to choose from; this stands for one."""
-
 
 LINES = 50
 """Classes in the table, at most: the gravest."""
@@ -41,11 +36,8 @@ STEPS = 60
 _TONES: dict[str, Tone] = {"alarm": "bad", "watch": "caution", "too few": "plain", "ok": "good"}
 
 
-def monitor_page(path: Path, options: ReportOptions) -> Page | None:
-    """Return the page of a monitor's state; None where a file is none."""
-    if not _holds_state(path):
-        return None
-    options.refuse_data("a monitor")  # which keeps counts alone
+def monitor_page(path: Path, title: str = "") -> Page:
+    """Return the page of a monitor's state."""
     monitor = load_monitor(path)
     terms, standings = monitor.terms, monitor.standings()
     agents = gravest(one for one in standings if one.label is None)
@@ -69,18 +61,12 @@ def monitor_page(path: Path, options: ReportOptions) -> Page | None:
         ("Promised", f"coverage {1 - terms.alpha:g} (alpha = {terms.alpha:g})"),
         ("Any false alarm until the next calibration", f"probability {terms.delta:g} at most"),
     ]
-    view = View(
-        title=path.name,
-        agents=terms.agents,
-        method=_ONLY,
-        verdicts={_ONLY: ViewVerdict(_TONES[state], *verdict)},
-        sections=sections,
-    )
-    title = options.title or f"Coverage after release at {counted(len(agents), 'agent')}"
+    view = View(path.name, terms.agents, Verdict(_TONES[state], *verdict), sections)
+    title = title or f"Coverage after release at {counted(len(agents), 'agent')}"
     return Page(kind="fedwqcp monitor", title=title, facts=facts, views=[view])
 
 
-def _holds_state(path: Path) -> bool:
+def holds_state(path: Path) -> bool:
     """Tell a monitor's state from other files."""
     try:
         return is_file(path) and "fedwqcp-monitor" in json.loads(read(path))

@@ -1,65 +1,20 @@
 """What a report is made of: page, view, section, block; and how it writes numbers.
 
-A page has one view for each dataset or level, a view has sections, a section has blocks (text,
+A page has one view for each level, a view has sections, a section has blocks (text,
 cards, tables). The template renders these and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 
-from fedwqcp.errors import InputError
 from fedwqcp.findings import Finding
-from fedwqcp.metrics import Rate
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "plain"]
 """How a statement is meant; a word always says the same as the colour."""
-
-
-@dataclass(frozen=True)
-class ReportOptions:
-    """What the owner of the data adds to a report, or asks for.
-
-    Parameters
-    ----------
-    agent : str, optional
-        Whose own report of a round it is.
-    outputs, labels : Path, optional
-        That agent's model outputs on labelled test points; labels where the outputs carry none.
-    calibration : Path, optional
-        That agent's calibration outputs, with labels.
-    title : str, optional
-        Title of the page.
-
-    Raises
-    ------
-    InputError
-        If data come without the agent they belong to, or labels without outputs.
-    """
-
-    agent: str | None = None
-    outputs: Path | None = None
-    labels: Path | None = None
-    calibration: Path | None = None
-    title: str = ""
-
-    def __post_init__(self) -> None:
-        if self.agent is None and (self.outputs or self.calibration):
-            raise InputError("say whose outputs these are with --agent")
-        if self.labels and not self.outputs:
-            raise InputError("--labels are of --outputs, the agent's test points: pass both")
-
-    def refuse_data(self, what: str) -> None:
-        """Refuse what belongs to an agent's report of a round, where the report is another."""
-        data = ("outputs", "labels", "calibration")
-        if given := [f"--{name}" for name in data if getattr(self, name)]:
-            raise InputError(
-                f"the report of {what} takes no data of an agent: leave {' and '.join(given)} out"
-            )
 
 
 @dataclass(frozen=True)
@@ -78,23 +33,16 @@ class Page:
 
 @dataclass(frozen=True)
 class View:
-    """All about one dataset, or one level.
-
-    ``verdicts`` are by method, ``method`` is the one that is chosen first. ``stand_in`` says what
-    the data are where they are not what their name says.
-    """
+    """All about one level."""
 
     title: str
     agents: Sequence[str]
-    method: str
-    verdicts: Mapping[str, ViewVerdict]
+    verdict: Verdict
     sections: Sequence[Section]
-    stand_in: str = ""
-    agents_title: str = "Agents"
 
 
 @dataclass(frozen=True)
-class ViewVerdict:
+class Verdict:
     """The report in a word or two, and in one sentence with its uncertainty."""
 
     tone: Tone
@@ -125,24 +73,23 @@ class Text:
 
 @dataclass(frozen=True)
 class Cards:
-    """The agents under each method."""
+    """The agents, a card for each."""
 
-    groups: Mapping[str, Sequence[Card]]
+    cards: Sequence[Card]
     kind: ClassVar[str] = "cards"
 
 
 @dataclass(frozen=True)
 class Card:
-    """One agent: its most important number with its label and interval, and further facts."""
+    """One agent: its coverage with its interval, and further facts."""
 
     agent: str
     tone: Tone
     word: str
     figure: str
-    label: str
     facts: Sequence[tuple[str, str]]
-    interval: str = ""
-    bar: Bar | None = None
+    interval: str
+    bar: Bar
 
 
 @dataclass(frozen=True)
@@ -214,8 +161,3 @@ def threshold_range(values: Sequence[float], by: str | None) -> str:
     if low == high:
         return low
     return f"{low} to {high}" + (f", by {by}" if by else "")
-
-
-def interval(rate: Rate) -> str:
-    """Write an exact interval, such as ``"exact 95 % interval 0.748 to 0.815"``."""
-    return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"

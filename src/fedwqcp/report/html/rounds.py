@@ -9,13 +9,13 @@ from itertools import chain
 from math import inf
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
 from fedwqcp import metrics
-from fedwqcp._io import in_folder, is_file, is_folder
 from fedwqcp._validation import Floats
-from fedwqcp.errors import FedwqcpError, InputError
+from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on, promised_to_new_site
 from fedwqcp.federation.fingerprints import known_rows, points_of
 from fedwqcp.federation.inspection import (
@@ -26,7 +26,6 @@ from fedwqcp.federation.inspection import (
 )
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import calibration_of, predictor_of, proved_at
-from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release, agent_table, promise, rounded_down, statuses
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
@@ -38,24 +37,23 @@ from fedwqcp.report.html.page import (
     Card,
     Cards,
     Page,
-    ReportOptions,
     Section,
     Table,
     Text,
     Tone,
+    Verdict,
     View,
-    ViewVerdict,
-    interval,
     number,
     threshold_range,
 )
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
+from fedwqcp.wire.messages import unknown_agent
 from fedwqcp.words import counted, name_list, sentence
 from fedwqcp.words import coverage as words
 from fedwqcp.words.findings import lines as told
-from fedwqcp.words.rounds import made, percent
+from fedwqcp.words.rounds import averaging_in, made, percent
 
 LINES = 50
 """Lines about classes or groups, at most: those that are covered least."""
@@ -80,34 +78,30 @@ _TONES: dict[str, Tone] = {
 _AVERAGING: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "good"}
 
 
-# Coverage, also of a benchmark -------------------------------------------------------------------
+# Coverage ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Coverage:
     """The coverage of an agent, or of a class or group there, beside what was asked for.
 
-    ``interval`` is its interval in words; ``facts`` stand on the agent's card or in the row of the
-    class or group ``part``. ``infinite`` is whether a threshold excludes nothing. Chance of the
-    calibration points explains a coverage of at least ``explained``: none, where the interval
-    counts it already.
+    ``facts`` stand on the agent's card or in the row of the class or group ``part``. Chance of the
+    calibration points explains a coverage of at least ``explained``. ``infinite`` is whether a
+    threshold excludes nothing.
     """
 
     agent: str
-    low: float
-    coverage: float
-    high: float
+    rate: Rate
     nominal: float
-    interval: str
     facts: Mapping[str, str]
-    explained: float = 1.0
+    explained: float
     infinite: bool = False
     part: str = ""
 
     @property
     def judged(self) -> tuple[Tone, str]:
         """The tone and the word of the coverage."""
-        word = words.judged(self.low, self.coverage, self.high, self.nominal, self.explained)
+        word = words.judged(self.rate, self.nominal, self.explained)
         return _TONES[word], word
 
 
@@ -120,11 +114,11 @@ _JUDGED: tuple[tuple[str, Tone], ...] = (
 """The words that a verdict names, the gravest last, and its tones."""
 
 
-def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
+def coverage_verdict(method: str, agents: Sequence[Coverage]) -> Verdict:
     """Judge a method by the coverages that were measured at its agents."""
-    worst, several = min(agents, key=lambda one: one.coverage), len(agents) > 1
-    mean = fmean(one.coverage for one in agents) if several else None
-    verdict = ViewVerdict("good", "On target", words.measured(method, worst, mean))
+    worst, several = min(agents, key=lambda one: one.rate.coverage), len(agents) > 1
+    mean = fmean(one.rate.coverage for one in agents) if several else None
+    verdict = Verdict("good", "On target", words.measured(method, worst, mean))
     for word, tone in _JUDGED:
         names = [one.agent for one in agents if one.judged[1] == word]
         if not names:
@@ -136,78 +130,77 @@ def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
             infinite = [one.agent for one in agents if one.agent in names and one.infinite]
             text += f" {words.above(infinite)}"
         where = f" at {len(names)} of {counted(len(agents), 'agent')}" if several else ""
-        verdict = ViewVerdict(tone, word.capitalize() + where, text)
+        verdict = Verdict(tone, word.capitalize() + where, text)
     return verdict
 
 
-def coverage_cards(methods: Mapping[str, Sequence[Coverage]], lead: str) -> Section:
-    """Return the agents as cards, under each method."""
-    groups: dict[str, list[Card]] = {}
-    rules: dict[str, str] = {}
-    for method, agents in methods.items():
-        nominal = agents[0].nominal
-        start = max(0.0, min(nominal, *(one.low for one in agents)) - 0.03)
-        groups[method] = [_card(one, start) for one in agents]
-        rules |= {one.judged[1]: words.rule(one.judged[1], nominal) for one in agents}
-    mark = f"The band is the interval, the mark the {nominal:g} that was asked for."
-    return Section("agents", "Coverage", " ".join([lead, mark, *rules.values()]), [Cards(groups)])
-
-
-def _card(one: Coverage, start: float) -> Card:
-    bar = Bar(one.low, one.coverage, one.high, one.nominal, start)
-    figure, facts = f"{one.coverage:.3f}", list(one.facts.items())
-    return Card(
-        one.agent, *one.judged, figure, "coverage measured on test cases", facts, one.interval, bar
-    )
+def _cards(agents: Sequence[Coverage], cases: int) -> Section:
+    """Return the agents as cards, and what the words on them mean."""
+    nominal, kinds = agents[0].nominal, dict.fromkeys(one.judged[1] for one in agents)
+    start = max(0.0, min(nominal, *(one.rate.low for one in agents)) - 0.03)
+    cards = [
+        Card(
+            one.agent,
+            *one.judged,
+            f"{one.rate.coverage:.3f}",
+            list(one.facts.items()),
+            words.interval(one.rate),
+            Bar(one.rate.low, one.rate.coverage, one.rate.high, nominal, start),
+        )
+        for one in agents
+    ]
+    return Section("agents", "Coverage", words.cards(cases, nominal, kinds), [Cards(cards)])
 
 
 # The page of a round ------------------------------------------------------------------------------
 
 
-def round_page(path: Path, options: ReportOptions) -> Page | None:
-    """Return the page of a round's record or release; None where a path holds neither.
-
-    It is the server's report, or that of ``options.agent``.
-    """
-    files = _files(path)
-    if not files:
-        return None
-    if len(files) > 1:
-        names = ", ".join(file.name for file in files)
-        raise InputError(f"{path} must hold one record of a round, got {names}: name the file")
-    release = load_release(files[0])
-    round, agent = release.round, options.agent
-    if agent is not None and agent not in round.agents:
-        known = ", ".join(round.agents)
+def agent_page(
+    release: Release,
+    agent: str,
+    outputs: Path,
+    *,
+    labels: Path | None = None,
+    calibration: Path | None = None,
+    title: str = "",
+) -> Page:
+    """Return an agent's own page of a round, with coverage on its labelled test points."""
+    round = release.round
+    if agent not in round.agents:
         raise InputError(
-            f"agent {agent!r} is not in the round; its agents: {known}",
+            unknown_agent(agent, round.agents),
             cure=(
                 "release.measure(None, ...) measures a site that took no part",
                 "`fedwqcp agent predict --new-site` measures a site that took no part, with labels "
                 "in the outputs",
             ),
         )
-    if agent is None:
-        return _page(release, "the server's report", _views(release, []), options.title)
-    if options.outputs is None:
-        raise InputError("an agent's own report needs --agent and --outputs with labels")
-    test = load_outputs(options.outputs, options.labels, round.classes)
+    test = load_outputs(outputs, labels, round.classes)
     _check_test(test, "--outputs")
-    again = options.calibration and load_outputs(options.calibration, classes=round.classes)
-    case = _case(release, agent, test, again or None)
+    again = None if calibration is None else load_outputs(calibration, classes=round.classes)
+    case = _case(release, agent, test, again)
     views = [_own_view(replace(case, alpha=alpha)) for alpha in round.alphas]
-    return _page(release, f"{agent}'s own report", views, options.title, case)
+    return _page(release, f"{agent}'s own report", views, title, case)
 
 
-def release_page(release: Release, tests: Mapping[str, Outputs], title: str = "") -> Page:
-    """Return the page of a release, with coverage at the agents whose labelled tests are given."""
+def release_page(
+    release: Release,
+    tests: Mapping[str, Outputs],
+    title: str = "",
+    whose: str = "the server's report",
+) -> Page:
+    """Return what a server knows, with coverage at the agents whose labelled tests are given."""
     cases = []
     for agent, test in tests.items():
         release.record(agent)  # refuses an agent that is not of the round
         _check_test(test, f"tests of {agent!r}")
         check_ids(release.score, test.ids)
         cases.append(_case(release, agent, test.in_classes(release.round.classes)))
-    return _page(release, "from Python", _views(release, cases), title)
+    views = [
+        _view(release, alpha, [replace(case, alpha=alpha) for case in cases])
+        for alpha in release.round.alphas
+    ]
+    return _page(release, whose, views, title)
 
 
 def _check_test(test: Outputs, what: str) -> None:
@@ -244,34 +237,7 @@ def _page(
     )
 
 
-def _files(path: Path) -> list[Path]:
-    """Return the files that may be meant: the server's records, else the release."""
-    if not is_folder(path):
-        return [path] if path.suffix == ".json" and _holds_release(path) else []
-    release = path / "release.json"
-    return in_folder(path, "*record.json") or ([release] if is_file(release) else [])
-
-
-def _holds_release(file: Path) -> bool:
-    """Tell a record or a release from other files."""
-    try:
-        load_release(file)
-    except InputError:
-        return False
-    except FedwqcpError:  # refused with a reason when it is read
-        return file.name.endswith(("record.json", "release.json"))
-    return True
-
-
 # What the server knows ----------------------------------------------------------------------------
-
-
-def _views(release: Release, cases: Sequence[_Case]) -> list[View]:
-    """Return a view for each level."""
-    return [
-        _view(release, alpha, [replace(case, alpha=alpha) for case in cases])
-        for alpha in release.round.alphas
-    ]
 
 
 def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
@@ -295,11 +261,10 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     else:
         verdict, covered = _coverage_sections(cases)
         sections = [*covered, *sections]
-    method = round.method.name
-    return View(f"alpha = {alpha:g}", round.agents, method, {method: verdict}, sections)
+    return View(f"alpha = {alpha:g}", round.agents, verdict, sections)
 
 
-def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdict:
+def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> Verdict:
     """Say who was used, what is grave, and what is not known here."""
     by, agents = release.round.by, len(release.agents)
     used = sum(word in ("used", "not asked") for word in statuses(release).values())
@@ -309,13 +274,13 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdic
     text = f"{who}. What the sets cover is not known here."
     if unsafe := {part: one for part, one in diagnoses.items() if one.verdict == "unsafe"}:
         where = f" in {len(unsafe)} of {counted(len(diagnoses), by)}" if by else ""
-        why = _averaging(by, *next(iter(unsafe.items())))
-        return ViewVerdict("bad", f"Averaging is unsafe{where}", f"{text} {why}")
+        why = sentence(averaging_in(by, *next(iter(unsafe.items()))))
+        return Verdict("bad", f"Averaging is unsafe{where}", f"{text} {why}")
     if used < agents:
-        return ViewVerdict("caution", f"{agents - used} left out", text)
+        return Verdict("caution", f"{agents - used} left out", text)
     if any(one.code in ("infinite-threshold", "absent") for one in release.findings):
-        return ViewVerdict("caution", "Read the notes", text)
-    return ViewVerdict("plain", "Closed", text)
+        return Verdict("caution", "Read the notes", text)
+    return Verdict("plain", "Closed", text)
 
 
 def _exchanged(release: Release, alpha: float) -> Section:
@@ -332,16 +297,12 @@ def _diagnosis(by: str | None, diagnoses: Mapping[str, Diagnosis]) -> list[Text]
     """Say what the summaries show of averaging, the gravest first."""
     ranked = sorted(diagnoses.items(), key=lambda item: VERDICTS.index(item[1].verdict))
     blocks = [
-        Text([_averaging(by, part, one)], _AVERAGING[one.verdict], one.verdict)
+        Text([sentence(averaging_in(by, part, one))], _AVERAGING[one.verdict], one.verdict)
         for part, one in ranked[:LINES]
     ]
     if len(ranked) > LINES:
         blocks.append(Text([f"Left out: {counted(len(ranked) - LINES, 'line')}."]))
     return blocks
-
-
-def _averaging(by: str | None, part: str, diagnosis: Diagnosis) -> str:
-    return sentence(f"{by} {part}: {diagnosis}" if by else str(diagnosis))
 
 
 # What an agent knows ------------------------------------------------------------------------------
@@ -418,25 +379,24 @@ def _case(release: Release, agent: str, test: Outputs, again: Outputs | None = N
 def _own_view(case: _Case) -> View:
     """Return what an agent knows at one level: coverage on its own labelled test points."""
     verdict, sections = _coverage_sections([case])
-    method, (_, *assumed) = case.release.round.method.name, promise(case.predictor, case.agent)
+    _, *assumed = promise(case.predictor, case.agent)
     where, sent = made(case.release, case.agent)
     text = Text([where, *map(sentence, assumed), sent])
     sections.append(Section("exchanged", "How the sets were made", "", [text]))
-    return View(f"alpha = {case.alpha:g}", [case.agent], method, {method: verdict}, sections)
+    return View(f"alpha = {case.alpha:g}", [case.agent], verdict, sections)
 
 
-def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Section]]:
+def _coverage_sections(cases: Sequence[_Case]) -> tuple[Verdict, list[Section]]:
     """Return the verdict on coverage, and what it rests on."""
     first = cases[0]
     agents, parts = [_coverage(case) for case in cases], [_parts(case) for case in cases]
     verdict = _judged(agents, cases, list(chain(*parts)))
-    lead = f"Sets on {sum(len(case.sets) for case in cases):,} labelled test cases."
     labels = isinstance(first.sets, LabelSets)
     share = percent(first.proved or 1 - first.alpha)
     meaning = words.meaning(f"{'at least' if first.proved else 'about'} {share}", labels=labels)
     sections = [
         Section("next", "What to do next", "", [Text(words.next_steps(verdict.word))]),
-        coverage_cards({first.release.round.method.name: agents}, lead),
+        _cards(agents, sum(len(case.sets) for case in cases)),
         *_sizes_section(cases),
         *_parts_section(cases, parts),
         Section("meaning", "What a set means", "", [Text(meaning)]),
@@ -448,7 +408,7 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
 
 def _judged(
     agents: Sequence[Coverage], cases: Sequence[_Case], parts: Sequence[Coverage]
-) -> ViewVerdict:
+) -> Verdict:
     """Return the verdict on coverage; a caution where test rows look like calibration rows.
 
     In a round with a threshold for each label or group, each of them is judged too.
@@ -461,19 +421,19 @@ def _judged(
         low = [part for part in low if part.judged[0] == tone]
         names = name_list(
             (f"{part.agent}'s " if len(cases) > 1 else "")
-            + f"{part.part} ({part.coverage:.3f}, {part.interval})"
+            + f"{part.part} ({part.rate.coverage:.3f}, {words.interval(part.rate)})"
             for part in low
         )
         word = low[0].judged[1]
         text = f"{verdict.text} Each {by} has its own threshold; {word}: {names}."
         where = f"in {len(low)} of {counted(len(parts), by)}"
-        verdict = ViewVerdict(tone, f"{word.capitalize()} {where}", text)
+        verdict = Verdict(tone, f"{word.capitalize()} {where}", text)
     for case in cases:
         if by and (infinite := told(of_thresholds(round, case.threshold, case.test.groups))):
             verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {infinite[0]}")
     if rows := told(f for case in cases for f in case.findings if f.code == "calibration-rows"):
         text = " ".join([verdict.text, *rows])
-        return ViewVerdict("caution", "Test rows like calibration rows", text)
+        return Verdict("caution", "Test rows like calibration rows", text)
     return verdict
 
 
@@ -493,19 +453,18 @@ def _coverage(case: _Case) -> Coverage:
     facts["threshold"] = threshold_range(thresholds, by)
     facts["status"] = release.status(case.agent)
     infinite = thresholds == [inf] if by else inf in thresholds
-    coverage = replace(_of_rate(case, rate, points, facts), infinite=infinite)
+    coverage = _of_rate(case, rate, points, facts, infinite=infinite)
     if coverage.judged[1] == "not yet shown" and (enough := words.enough(rate, 1 - case.alpha)):
         facts["test cases that decide"] = f"about {enough:,}"
     return coverage
 
 
 def _of_rate(
-    case: _Case, rate: Rate, points: int | None, facts: Mapping[str, str], part: str = ""
+    case: _Case, rate: Rate, points: int | None, facts: Mapping[str, str], **more: Any
 ) -> Coverage:
     """Judge a rate by what was asked for, and by what chance of so many points explains."""
-    least, ends = explained(rate.n, points, case.alpha), (rate.low, rate.coverage, rate.high)
-    text = interval(rate)
-    return Coverage(case.agent, *ends, 1 - case.alpha, text, facts, least, part=part)
+    least = explained(rate.n, points, case.alpha)
+    return Coverage(case.agent, rate, 1 - case.alpha, facts, least, **more)
 
 
 def _parts(case: _Case) -> list[Coverage]:
@@ -532,7 +491,7 @@ def _parts(case: _Case) -> list[Coverage]:
             "coverage": f"{rate.coverage:.3f}",
             "exact 95 % interval": f"{rate.low:.3f} to {rate.high:.3f}",
         }
-        parts.append(_of_rate(case, rate, n, facts, name))
+        parts.append(_of_rate(case, rate, n, facts, part=name))
     return parts
 
 
@@ -568,7 +527,7 @@ def _parts_section(cases: Sequence[_Case], parts: Sequence[Sequence[Coverage]]) 
     rows = [[part.agent] * len(whose) + [part.part, *part.facts.values()] for part in shown]
     table = Table(title.lower(), f"The most missed {kind} first", columns, rows, agents)
     tones: list[Tone] = [  # nothing is promised of a class under one threshold for all
-        "plain" if part.high >= part.nominal else part.judged[0] if by else "caution"
+        "plain" if part.rate.high >= part.nominal else part.judged[0] if by else "caution"
         for part in shown
     ]
     return [Section(title.lower(), title, lead, [table.toned(tones, "coverage").filled()])]

@@ -1,8 +1,8 @@
-// Filters of the page: which view, which method, which agents. The address holds the selection, so
+// Filters of the page: which view, which agents. The address holds the selection, so
 // that a link shows the same.
 "use strict";
 (() => {
-  const state = { view: "0", method: "", agents: new Set(), at: "" };
+  const state = { view: "0", agents: new Set(), at: "" };
   const each = (root, selector, act) => root.querySelectorAll(selector).forEach(act);
   const current = () => document.querySelector(".view:not([hidden])");
 
@@ -11,7 +11,7 @@
   };
 
   const remember = () => {
-    const words = new URLSearchParams({ view: state.view, method: state.method });
+    const words = new URLSearchParams({ view: state.view });
     if (state.agents.size) words.set("agents", JSON.stringify([...state.agents]));
     if (state.at) words.set("at", state.at);
     history.replaceState(null, "", `#${words}`);
@@ -22,7 +22,6 @@
     const words = new URLSearchParams(location.hash.slice(1));
     const section = document.getElementById(words.get("at") ?? location.hash.slice(1));
     state.at = section && section.closest(".view") ? section.id : "";
-    state.method = words.get("method") ?? "";
     try { state.agents = new Set([].concat(JSON.parse(words.get("agents") ?? "[]"))); } catch { /* of another page */ }
     const asked = words.get("view") ?? (state.at ? section.closest(".view").dataset.view : "0");
     return document.querySelector(`.view[data-view="${CSS.escape(asked)}"]`) ? asked : "0";
@@ -50,10 +49,6 @@
   const apply = () => {
     const view = current();
     const shown = (agent) => !state.agents.size || state.agents.has(agent);
-    each(view, "[data-method]", (e) => { e.hidden = e.dataset.method !== state.method; });
-    each(view, "[data-pick-method]", (e) => {
-      e.setAttribute("aria-pressed", e.dataset.pickMethod === state.method);
-    });
     each(view, "[data-pick-agent]", (e) => {
       e.setAttribute("aria-pressed", state.agents.has(e.dataset.pickAgent));
     });
@@ -69,12 +64,6 @@
       e.setAttribute("aria-pressed", e.dataset.viewButton === String(number));
     });
     const view = current();
-    const known = [...view.querySelectorAll("[data-pick-method]")];
-    if (!known.some((e) => e.dataset.pickMethod === state.method)) {
-      const chosen = view.querySelector('[data-pick-method][aria-pressed="true"]');
-      const only = view.querySelector(".verdict");
-      state.method = chosen ? chosen.dataset.pickMethod : only.dataset.method;
-    }
     const names = [...view.querySelectorAll("[data-pick-agent]")].map((e) => e.dataset.pickAgent);
     state.agents = new Set([...state.agents].filter((agent) => names.includes(agent)));
     apply();
@@ -92,10 +81,9 @@
     }
     const button = event.target.closest("button");
     if (!button) return;
-    const { viewButton, pickMethod, pickAgent, all, sort: column } = button.dataset;
+    const { viewButton, pickAgent, all, sort: column } = button.dataset;
     if (column !== undefined) { sort(button); return; }
     if (viewButton !== undefined) { state.at = ""; open(viewButton); return; }
-    if (pickMethod !== undefined) state.method = pickMethod;
     if (pickAgent !== undefined) toggle(pickAgent);
     if (all !== undefined) state.agents.clear();
     apply();
