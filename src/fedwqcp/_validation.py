@@ -285,7 +285,7 @@ def as_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     if isinstance(ids, list | tuple) and array.ndim == 1 and array.dtype.kind == "U":
         kept = np.array(ids, dtype=object)  # NumPy wrote NaN as the text "nan"
     if kept.dtype == object:
-        bad = [id == "" if isinstance(id, str) else _is_missing(id) for id in kept.flat]
+        bad = [id == "" if isinstance(id, str) else is_missing(id) for id in kept.flat]
         missing = np.array(bad, dtype=bool)
     elif kept.dtype.kind == "f":
         missing = np.isnan(kept)
@@ -567,7 +567,7 @@ def _no_integers(labels: npt.NDArray[Any]) -> tuple[str, tuple[str, str]]:
         return "", _INTEGERS
     if labels.dtype.kind in "OUST":
         texts = [str(label).strip() for label in labels.flat]
-        if any(map(_is_missing, labels.flat)):
+        if any(map(is_missing, labels.flat)):
             return " with missing entries (None, NaN or empty): take these rows out first", ("", "")
         if all(text.isascii() and text.isdecimal() for text in texts):
             return ", which holds whole numbers", _INTEGERS
@@ -575,7 +575,7 @@ def _no_integers(labels: npt.NDArray[Any]) -> tuple[str, tuple[str, str]]:
     return "", ("", "")
 
 
-def _is_missing(label: object) -> bool:
+def is_missing(label: object) -> bool:
     """Tell whether an entry of a column stands for no value: None, NaN, pandas.NA or no text."""
     if isinstance(label, str):
         return not label.strip()
@@ -686,7 +686,7 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
         return labels
     if (bad := first_of(~named)) is not None:
         what = "this one is missing: take such rows out first"
-        if not _is_missing(array[bad]):
+        if not is_missing(array[bad]):
             what = "this one is no text: pass all labels by name, or all as integers"
         raise InputError(f"labels must be one of the classes {listed(classes)}, {what}", row=bad)
     positions = {name: position for position, name in enumerate(classes)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from fedwqcp._validation import (
     as_array,
     bare_name,
     first_of,
+    is_missing,
 )
 from fedwqcp.errors import InputError
 
@@ -146,17 +146,12 @@ def _texts(array: npt.NDArray[Any]) -> Texts:
             f"groups of several kinds must be text or integers, got an array of {array.dtype}: "
             "pass a set of names for each row, or a mapping of columns"
         )
-    flat = ["" if _is_missing(value) else value for value in array.flat]
+    flat = ["" if is_missing(value) else value for value in array.flat]
     names = np.array([str(value) for value in flat], dtype=np.str_).reshape(array.shape)
     wrong = np.array([not isinstance(value, _NAMES) for value in flat], dtype=np.bool_)
     if (bad := first_of(wrong)) is not None:
         raise InputError("groups must be text or integers", row=bad * len(array) // array.size)
     return names
-
-
-def _is_missing(value: object) -> bool:
-    """Tell whether a cell of a table is empty: None, NaN or what pandas has for it."""
-    return value is None or (isinstance(value, float) and isnan(value)) or str(value) == "<NA>"
 
 
 def _names(row: object, line: int) -> set[str]:

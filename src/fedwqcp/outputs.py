@@ -34,14 +34,6 @@ from fedwqcp.scores.mask import BINS, Mask
 ROWS = 2**10
 """So many rows are put together at a time: they stay in the cache."""
 
-LABELS_BESIDE = (
-    "pass Outputs(values, labels)",
-    "give them in an .npy file (--labels, or --calibration-labels beside --calibration), in an "
-    "array 'labels' of the .npz, or in a column 'label' or 'y' of the table",
-)
-"""Where labels are given, in Python and by files."""
-
-
 P = ParamSpec("P")
 
 

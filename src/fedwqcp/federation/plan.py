@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import unicodedata
 from collections.abc import Sequence
@@ -342,6 +341,10 @@ def choose_score(score: str | Score) -> Choice:
     return Choice(scores.name_of(chosen), _settings(chosen))
 
 
+def _settings(thing: Any) -> dict[str, Setting]:
+    return {name: getattr(thing, name) for name in settings_of(thing)}
+
+
 def new_round(
     agents: Sequence[str],
     method: str | Method[Any],
@@ -356,32 +359,29 @@ def new_round(
     n_classes: int | None = None,
     **terms: Any,
 ) -> Round:
-    """Return a new round of all agents, with a fresh id."""
+    """Return a new round of all agents, with a fresh id.
+
+    A release needs the answers of all but one, unless ``quorum`` says otherwise; of two agents it
+    needs both, but where an agent's own data prove its coverage (`Traits.floors`).
+    """
     names = as_classes(classes) if len(classes) else ()
     chosen = methods.get(method) if isinstance(method, str) else method
     floors = chosen.traits.floors and terms.get("target", "own") == "own"
+    spare = len(agents) > (1 if floors else 2)
     return Round(
         id=new_id(),
         method=choose_method(chosen),
         score=choose_score(score),
         alphas=tuple(alphas),
         agents=tuple(agents),
-        quorum=usual_quorum(len(agents), floors) if quorum is None else quorum,
-        rule=set_rule(rule, allow_empty),
+        quorum=len(agents) - spare if quorum is None else quorum,
+        rule="leq_top1" if rule == "leq" and not allow_empty else rule,
         key=key,
         classes=names,
         n_classes=len(names) if names and n_classes is None else n_classes,
         provenance=stamp(),
         **terms,
     )
-
-
-def usual_quorum(agents: int, floors: bool) -> int:
-    """Return how many answers a release needs where nobody said: all but one.
-
-    Of two agents it needs both, unless an agent's own data prove its coverage (`Traits.floors`).
-    """
-    return agents - (agents > (1 if floors else 2))
 
 
 def stamp() -> dict[str, str]:
@@ -400,13 +400,6 @@ def as_alphas(
     if not levels:
         raise InputError("alpha must be at least one level, got none")
     return tuple(as_usual_alpha(level, allow_large=allow_large) for level in levels)
-
-
-def set_rule(rule: str, allow_empty: bool) -> Rule:
-    """Return the rule that builds sets: the most probable label is in each if none may be empty."""
-    if rule == "leq" and not allow_empty:
-        return "leq_top1"
-    return rule  # type: ignore[return-value]  # Plan.of checks it
 
 
 def as_target(text: str) -> Target:
@@ -451,7 +444,7 @@ def part_of(round: Round, cal: Calibration, group: int | None) -> Calibration:
 
 
 class Roster(msgspec.Struct, frozen=True):
-    """Who takes part, and what is asked of them; `usual_quorum` unless stated."""
+    """Who takes part, and what is asked of them."""
 
     agents: Annotated[tuple[str, ...], Meta(description="a list of names")] = ()
     quorum: Annotated[int | None, Meta(description="an integer")] = None
@@ -472,13 +465,9 @@ def load_roster(path: Path) -> Roster:
     ``max_groups``, and a table ``[keys]`` of public keys by agent, whose answers are then signed.
     """
     if not exists(path):
-        names = [name.strip() for name in str(path).split(",")]
-        listed = json.dumps(
-            names if len(names) > 1 else ["st-mary", "lakeside"], ensure_ascii=False
-        )
         raise InputError(
             f"cannot read {path}: there is no such file; a roster is a TOML file that lists the "
-            f"agents, such as roster.toml with the line agents = {listed}"
+            'agents, such as roster.toml with the line agents = ["st-mary", "lakeside"]'
         )
     roster = load_toml(path, Roster)
     agents = tuple(unicodedata.normalize("NFC", name) for name in roster.agents)
@@ -542,7 +531,3 @@ def preset(name: str) -> Preset:
     if not isinstance(name, str) or name not in _PRESETS:
         raise InputError(f"unknown preset {shown(name)}; known: {', '.join(sorted(_PRESETS))}")
     return _PRESETS[name]
-
-
-def _settings(thing: Any) -> dict[str, Setting]:
-    return {name: getattr(thing, name) for name in settings_of(thing)}

@@ -18,7 +18,7 @@ from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of, 
 from fedwqcp.groups import group_places
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
-from fedwqcp.outputs import LABELS_BESIDE, MaskOutputs, Outputs, named_by_line, row_uniforms
+from fedwqcp.outputs import MaskOutputs, Outputs, named_by_line, row_uniforms
 from fedwqcp.quantile import least_sample
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
 from fedwqcp.scores.custom import Custom
@@ -63,7 +63,15 @@ def named_rows(round: Round, outputs: Outputs) -> tuple[Outputs, bool]:
 def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     """Score calibration points; the key is that of the uniforms of a randomised score."""
     if outputs.labels is None:
-        raise InputError("calibration needs labels beside the outputs", cure=LABELS_BESIDE)
+        raise InputError(
+            "calibration needs labels beside the outputs",
+            cure=(
+                "pass Outputs(values, labels)",
+                "give them in an .npy file (--labels, or --calibration-labels beside "
+                "--calibration), in an array 'labels' of the .npz, or in a column 'label' or 'y' "
+                "of the table",
+            ),
+        )
     x, groups = outputs.features, outputs.groups
     if isinstance(score, Mask) != isinstance(outputs, MaskOutputs):
         raise InputError("score 'mask' reads MaskOutputs, and no other score does", field="score")
