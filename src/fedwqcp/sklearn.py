@@ -14,7 +14,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +34,9 @@ from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 
 try:
-    from sklearn.base import BaseEstimator
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.exceptions import NotFittedError
-    from sklearn.utils import ClassifierTags, RegressorTags, column_or_1d
+    from sklearn.utils import column_or_1d
     from sklearn.utils.metaestimators import available_if
     from sklearn.utils.multiclass import type_of_target
 except ImportError:
@@ -52,14 +53,13 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
     """What both adapters share."""
 
     estimator: Any
+    conformity_score: LabelScore | IntervalScore | None
     alpha: float
+    rule: Rule = "leq"
+    key: str = ""
     predictor_: Predictor
-
-    def calibration(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, *, groups: npt.ArrayLike | None = None
-    ) -> Calibration:
-        """Score calibration points, for a federated round; they stay here."""
-        raise NotImplementedError
+    calibration: Callable[..., Calibration]
+    _default: ClassVar[LabelScore | IntervalScore]
 
     def conformalize(
         self,
@@ -98,8 +98,9 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
             method="split-cp",
             alpha=self.alpha if alpha is None else alpha,
             by=by,
-            score=self._score(),
-            **self._terms(),
+            score=self._score,
+            rule=self.rule,
+            key=self.key,
         )
         return self.use(release)
 
@@ -147,24 +148,20 @@ class _Conformal(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untype
             made = made.predictor(agent or made.round.agents[0])
         elif agent is not None:
             raise InputError("is of a release; a predictor is of one site", field="agent")
-        self._check_terms(made)
+        of_score = ("conformity_score", made.score_object, self._score)
+        for field, wanted, got in (of_score, ("rule", made.rule, self.rule)):
+            if got != wanted:
+                raise InputError(f"must be the release's, {wanted!r}, got {got!r}", field)
+        self._check_classes(made)
         self.predictor_ = made
         return self
 
-    def _score(self) -> LabelScore | IntervalScore:
-        raise NotImplementedError
+    @property
+    def _score(self) -> Any:
+        return self._default if self.conformity_score is None else self.conformity_score
 
-    def _terms(self) -> dict[str, Any]:
-        """Return what a round needs to know of the adapter beside its score."""
-        return {}
-
-    def _check_terms(self, made: Predictor) -> None:
-        """Refuse a predictor whose sets would be others than the adapter's."""
-        if made.score_object != self._score():
-            raise InputError(
-                f"must be the release's, {made.score_object!r}, got {self._score()!r}",
-                field="conformity_score",
-            )
+    def _check_classes(self, made: Predictor) -> None:
+        """Refuse a predictor of other classes than the estimator's."""
 
     def predict(self, X: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the estimator's own predictions.
@@ -227,7 +224,7 @@ def _has_probabilities(adapter: Any) -> bool:
     return True
 
 
-class ConformalClassifier(_Conformal):
+class ConformalClassifier(ClassifierMixin, _Conformal):  # type: ignore[misc]  # untyped
     """A fitted classifier whose predictions are sets of labels.
 
     Parameters
@@ -244,6 +241,8 @@ class ConformalClassifier(_Conformal):
     alpha : float, optional
         Miscoverage level of `conformalize`.
     """
+
+    _default = APS()
 
     def __init__(
         self,
@@ -310,7 +309,7 @@ class ConformalClassifier(_Conformal):
         """
         probs = self._outputs("predict_proba", X)
         data = Outputs(probs, self._labels(y), ids, groups=groups, classes=self._names())
-        return scored(self._score(), self.key, data)
+        return scored(self._score, self.key, data)
 
     def predict_set(
         self,
@@ -364,12 +363,6 @@ class ConformalClassifier(_Conformal):
         """
         return float(self.predict_set(X).cover(self._labels(y)).mean())
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.estimator_type, tags.classifier_tags = "classifier", ClassifierTags()
-        tags.target_tags.required = True
-        return tags
-
     def _labels(self, y: npt.ArrayLike) -> npt.NDArray[Any]:
         """Return the place of each class among the estimator's."""
         given = _one_column(y)
@@ -381,9 +374,6 @@ class ConformalClassifier(_Conformal):
             raise InputError("y holds a class that the estimator was not trained on")
         return np.array(labels, dtype=np.int64)
 
-    def _score(self) -> LabelScore:
-        return APS() if self.conformity_score is None else self.conformity_score
-
     def _names(self) -> tuple[str, ...]:
         """Return the names of the classes, where they are text that a round can carry."""
         classes = self.classes_
@@ -394,13 +384,7 @@ class ConformalClassifier(_Conformal):
         except InputError:
             return ()
 
-    def _terms(self) -> dict[str, Any]:
-        return {"rule": self.rule, "key": self.key}
-
-    def _check_terms(self, made: Predictor) -> None:
-        super()._check_terms(made)
-        if self.rule != made.rule:
-            raise InputError(f"must be the release's, {made.rule!r}, got {self.rule!r}", "rule")
+    def _check_classes(self, made: Predictor) -> None:
         if not hasattr(self.estimator, "classes_"):
             raise NotReadyError("fit the estimator first: its classes must be those of the release")
         if (names := self._names()) and made.classes:
@@ -412,7 +396,7 @@ class ConformalClassifier(_Conformal):
             )
 
 
-class ConformalRegressor(_Conformal):
+class ConformalRegressor(RegressorMixin, _Conformal):  # type: ignore[misc]  # untyped
     """A fitted regressor whose predictions are intervals.
 
     Parameters
@@ -426,11 +410,10 @@ class ConformalRegressor(_Conformal):
         Miscoverage level of `conformalize`.
     """
 
+    _default = AbsoluteResidual()
+
     def __init__(
-        self,
-        estimator: Any,
-        conformity_score: IntervalScore | None = None,
-        alpha: float = 0.1,
+        self, estimator: Any, conformity_score: IntervalScore | None = None, alpha: float = 0.1
     ) -> None:
         self.estimator = estimator
         self.conformity_score = conformity_score
@@ -454,7 +437,7 @@ class ConformalRegressor(_Conformal):
             Scores and groups.
         """
         data = Outputs(self._outputs("predict", X), _numbers(y), groups=groups)
-        return scored(self._score(), "", data)
+        return scored(self._score, "", data)
 
     def predict_interval(self, X: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Intervals:
         """Return an interval for each row.
@@ -494,12 +477,3 @@ class ConformalRegressor(_Conformal):
             If thresholds are by group: it takes no groups. Measure what `predict_interval` returns.
         """
         return float(self.predict_interval(X).cover(_numbers(y)).mean())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
-        tags.target_tags.required = True
-        return tags
-
-    def _score(self) -> IntervalScore:
-        return AbsoluteResidual() if self.conformity_score is None else self.conformity_score

@@ -8,6 +8,7 @@ the formula of the score, operation by operation.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import write_atomic
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.scores import IntervalScore, LabelScore
 from fedwqcp.scores.aps import APS
@@ -37,68 +37,37 @@ OLDEST = 13
 U = 2.0**-53
 
 
-def write(
-    predictor: Predictor,
-    path: Path,
-    *,
-    alpha: float | None,
-    allow_empty: bool,
-    dtype: Literal["float32", "float64"],
-    model: Path | None = None,
-    output: str | None = None,
-) -> None:
-    """Write the graph of one level, alone or behind that of a model."""
-    try:
-        from onnx import TensorProto, helper, numpy_helper
-    except ImportError:
-        raise MissingExtraError("an ONNX graph", "onnx") from None
+def graph(predictor: Predictor, alpha: float | None, allow_empty: bool) -> _Graph:
+    """Return the graph of one level."""
     score, q = predictor.score_object, predictor.thresholds(alpha)
-    g = _Graph(helper, numpy_helper)
-    kinds = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
     width = score.width if isinstance(score, IntervalScore) else predictor.n_classes or "C"
     shape = ["n"] if width == 1 else ["n", width]
-    inputs = []
+    shape = ["pixels"] if isinstance(score, Mask) else shape
+    g = _Graph(shape, predictor.n_classes, _facts(predictor, alpha))
     if isinstance(score, LabelScore) and score.randomized:
-        inputs.append(helper.make_tensor_value_info("u", TensorProto.DOUBLE, ["n"]))
+        g.takes("u", "float64", ["n"])
     if predictor.by == "group":
         if isinstance(score, Mask):
             raise InputError("has no graph of masks by group", field="by")
-        inputs.append(helper.make_tensor_value_info("group", TensorProto.INT64, ["n", "k"]))
+        g.takes("group", "int64", ["n", "k"])
         table = g.const(np.vstack([q, np.full((1, q.shape[1]), -inf)]))  # place -1 finds the last
         every = g.add("Gather", table, "group", axis=0)  # (n, k, columns)
         threshold = g.extreme(every, axis=1)  # (n, columns)
     else:
         threshold = g.const(q)  # (1, columns)
     if isinstance(score, IntervalScore):
-        names = "lower", "upper"
-        g.name(_intervals(g, score, threshold, q.shape[1]), names)
-        outputs = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, ["n"]) for n in names]
+        lower, upper = _intervals(g, score, threshold, q.shape[1])
+        g.gives(lower, "lower", "float64", ["n"])
+        g.gives(upper, "upper", "float64", ["n"])
     elif isinstance(score, Mask):
-        g.name((_mask(g, q),), ("mask",))
-        shape = ["pixels"]
-        outputs = [helper.make_tensor_value_info("mask", TensorProto.BOOL, shape)]
+        g.gives(_mask(g, q), "mask", "bool", shape)
     else:
         rule = predictor.rule
         mask = _sets(g, score, threshold, rule if rule != "leq" or allow_empty else "leq_top1")
-        size = g.add("ReduceSum", g.add("Cast", mask, to=TensorProto.INT64), g.ints(1), keepdims=0)
-        g.name((mask, size), ("set", "size"))
-        outputs = [
-            helper.make_tensor_value_info("set", TensorProto.BOOL, shape),
-            helper.make_tensor_value_info("size", TensorProto.INT64, ["n"]),
-        ]
-    if model is None:
-        first = helper.make_tensor_value_info("outputs", kinds[dtype], shape)
-        graph = helper.make_graph(g.nodes, "fedwqcp", [first, *inputs], outputs, g.used())
-        opsets = [helper.make_opsetid("", OPSET)]
-        whole = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR, producer_name="fedwqcp"
-        )
-    else:
-        ends: dict[str, Any] = {"inputs": inputs, "outputs": outputs}
-        whole = _behind(g, model, output=output, n_classes=predictor.n_classes, **ends)
-    for name, text in _facts(predictor, alpha).items():
-        whole.metadata_props.add(key=f"fedwqcp.{name}", value=text)  # a model may have its own
-    write_atomic(path, whole.SerializeToString())
+        size = g.add("ReduceSum", g.cast(mask, "int64"), g.ints(1), keepdims=0)
+        g.gives(mask, "set", "bool", shape)
+        g.gives(size, "size", "int64", ["n"])
+    return g
 
 
 def _facts(predictor: Predictor, alpha: float | None) -> dict[str, str]:
@@ -114,61 +83,22 @@ def _facts(predictor: Predictor, alpha: float | None) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text}
 
 
-def _behind(
-    g: _Graph,
-    path: Path,
-    *,
-    output: str | None,
-    inputs: list[Any],
-    outputs: list[Any],
-    n_classes: int | None,
-) -> Any:
-    """Return a model's graph whose probabilities go on into that of the sets."""
-    from onnx import TensorProto, load
-
-    try:
-        model = load(path)
-    except Exception as error:  # protobuf's, of a file that holds no model
-        raise InputError(f"{path} cannot be read as ONNX: {error}", field="model") from None
-    if not all(entry.version >= OLDEST for entry in model.opset_import if not entry.domain):
-        raise InputError(f"must be of opset {OLDEST} or later", field="model")
-    floats = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16
-    shapes = {
-        tensor.name: tensor.type.tensor_type.shape.dim
-        for tensor in model.graph.output
-        if tensor.type.tensor_type.elem_type in floats
-    }
-    if output is None and len(shapes) == 1:
-        (output,) = shapes
-    if output not in shapes:
-        raise InputError(f"must be one of {', '.join(shapes)}", field="output")
-    for tensor in outputs:
-        if tensor.name == "mask":  # as the model's map
-            del tensor.type.tensor_type.shape.dim[:]
-            tensor.type.tensor_type.shape.dim.extend(shapes[output])
-    columns = [dim.dim_value for dim in shapes[output]][1:]
-    if n_classes is not None and columns not in ([n_classes], [0]):  # 0: any number
-        raise InputError(f"must have {n_classes} columns, got {columns}", field="output")
-    taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
-    names = {tensor.name for tensor in (*inputs, *outputs)}
-    if taken & names:
-        raise InputError(f"the model has a {min(taken & names)} of its own", field="model")
-    for node in g.nodes:
-        node.input[:] = [output if name == "outputs" else name for name in node.input]
-    model.graph.node.extend(g.nodes)
-    model.graph.initializer.extend(g.used())
-    model.graph.input.extend(inputs)
-    model.graph.output.extend(outputs)
-    return model
-
-
 class _Graph:
     """Nodes and constants in the order in which they are added."""
 
-    def __init__(self, helper: Any, numpy_helper: Any) -> None:
+    def __init__(
+        self, shape: Sequence[int | str], n_classes: int | None, facts: Mapping[str, str]
+    ) -> None:
+        try:
+            from onnx import helper, numpy_helper
+        except ImportError:
+            raise MissingExtraError("an ONNX graph", "onnx") from None
+        self._helper, self._numpy = helper, numpy_helper
+        self.shape, self.n_classes, self.facts = shape, n_classes, facts
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
-        self._helper, self._numpy = helper, numpy_helper
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
 
     def add(self, op: str, *inputs: str, **attributes: Any) -> str:
         """Add a node with one output."""
@@ -192,7 +122,7 @@ class _Graph:
 
     def cast(self, value: str, dtype: str = "float64") -> str:
         """Convert a tensor."""
-        return self.add("Cast", value, to=self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+        return self.add("Cast", value, to=self._kind(dtype))
 
     def extreme(self, values: str, axis: int, largest: int = 1) -> str:
         """Return the largest or smallest along an axis; ReduceMax differs between opsets."""
@@ -204,10 +134,75 @@ class _Graph:
         read = {name for node in self.nodes for name in node.input}
         return [constant for constant in self.constants if constant.name in read]
 
-    def name(self, values: tuple[str, ...], names: tuple[str, ...]) -> None:
-        """Give outputs of the graph their names."""
-        for value, name in zip(values, names, strict=True):
-            self.nodes.append(self._helper.make_node("Identity", [value], [name]))
+    def tensor(self, name: str, dtype: str, shape: Sequence[int | str]) -> Any:
+        """Describe an input or output."""
+        return self._helper.make_tensor_value_info(name, self._kind(dtype), shape)
+
+    def takes(self, name: str, dtype: str, shape: Sequence[int | str]) -> None:
+        """Add an input."""
+        self.inputs.append(self.tensor(name, dtype, shape))
+
+    def gives(self, value: str, name: str, dtype: str, shape: Sequence[int | str]) -> None:
+        """Add an output."""
+        self.nodes.append(self._helper.make_node("Identity", [value], [name]))
+        self.outputs.append(self.tensor(name, dtype, shape))
+
+    def alone(self, dtype: str) -> Any:
+        """Return the graph as a model whose input is what a model puts out."""
+        make, first = self._helper, self.tensor("outputs", dtype, self.shape)
+        graph = make.make_graph(
+            self.nodes, "fedwqcp", [first, *self.inputs], self.outputs, self.used()
+        )
+        opsets = [make.make_opsetid("", OPSET)]
+        model = make.make_model(graph, opset_imports=opsets, ir_version=IR, producer_name="fedwqcp")
+        return self._with_facts(model)
+
+    def behind(self, path: Path, output: str | None) -> Any:
+        """Return a model's graph whose probabilities go on into that of the sets."""
+        from onnx import TensorProto, load
+
+        try:
+            model = load(path)
+        except Exception as error:  # protobuf's, of a file that holds no model
+            raise InputError(f"{path} cannot be read as ONNX: {error}", field="model") from None
+        if not all(entry.version >= OLDEST for entry in model.opset_import if not entry.domain):
+            raise InputError(f"must be of opset {OLDEST} or later", field="model")
+        floats = TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16
+        shapes = {
+            tensor.name: tensor.type.tensor_type.shape.dim
+            for tensor in model.graph.output
+            if tensor.type.tensor_type.elem_type in floats
+        }
+        if output is None and len(shapes) == 1:
+            (output,) = shapes
+        if output not in shapes:
+            raise InputError(f"must be one of {', '.join(shapes)}", field="output")
+        for tensor in self.outputs:
+            if tensor.name == "mask":  # as the model's map
+                del tensor.type.tensor_type.shape.dim[:]
+                tensor.type.tensor_type.shape.dim.extend(shapes[output])
+        columns = [dim.dim_value for dim in shapes[output]][1:]
+        if self.n_classes is not None and columns not in ([self.n_classes], [0]):  # 0: any number
+            raise InputError(f"must have {self.n_classes} columns, got {columns}", field="output")
+        taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
+        names = {tensor.name for tensor in (*self.inputs, *self.outputs)}
+        if taken & names:
+            raise InputError(f"the model has a {min(taken & names)} of its own", field="model")
+        for node in self.nodes:
+            node.input[:] = [output if name == "outputs" else name for name in node.input]
+        model.graph.node.extend(self.nodes)
+        model.graph.initializer.extend(self.used())
+        model.graph.input.extend(self.inputs)
+        model.graph.output.extend(self.outputs)
+        return self._with_facts(model)
+
+    def _with_facts(self, model: Any) -> Any:
+        for name, text in self.facts.items():
+            model.metadata_props.add(key=f"fedwqcp.{name}", value=text)  # a model may have its own
+        return model
+
+    def _kind(self, dtype: str) -> int:
+        return int(self._helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
 class _Place(NamedTuple):
@@ -249,7 +244,7 @@ def _sets(g: _Graph, score: Any, q: str, rule: str) -> str:
     ranks = _summed(g, ordered) if single else _capped(g, ordered)
     by_label = g.add("GatherElements", g.add("Expand", q, g.add("Shape", p)), order, axis=1)
     mask = _within(g, score, ranks, by_label, rule)
-    nobody = g.add("Cast", g.add("Mul", p, g.const(0.0)), to=9)  # False everywhere
+    nobody = g.cast(g.add("Mul", p, g.const(0.0)), "bool")  # False everywhere
     return g.add("ScatterElements", nobody, order, mask, axis=1)
 
 

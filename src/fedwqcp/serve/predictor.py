@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import metrics, scores
-from fedwqcp._io import opened, to_json, write_atomic
+from fedwqcp._io import from_json, opened, to_json, write_atomic
 from fedwqcp._validation import (
     Bools,
     Floats,
@@ -27,7 +27,6 @@ from fedwqcp._validation import (
     check_printable,
     check_type,
     checked,
-    fits,
     plain,
     shown,
     unchecked,
@@ -162,7 +161,8 @@ class Predictor(
             score.check_rule(self.rule)
         elif self.rule != "leq" or self.by == "label":
             raise InputError("is for sets of labels", field="rule" if self.by is None else "by")
-        if self.classes and (len(self.classes) != self.n_classes or not self._named):
+        names = self.classes
+        if names and (len(names) != self.n_classes or as_classes(names) != names):
             raise InputError("must be as many names as classes", field="classes")
         if (self.by == "group") != bool(self.groups) or len(set(self.groups)) < len(self.groups):
             raise InputError("must be different names, and only by group", field="groups")
@@ -373,10 +373,9 @@ class Predictor(
         """Return one level; it may be left out where there is one."""
         if alpha is None and len(self.levels) == 1:
             return self.levels[0]
-        if type(alpha) is not float:
-            alpha = plain(alpha) if fits(plain(alpha), float) else None
+        wanted = plain(alpha)
         for level in self.levels:
-            if level.alpha == alpha:
+            if type(wanted) is float and level.alpha == wanted:
                 return level
         known = ", ".join(f"{level.alpha:g}" for level in self.levels)
         raise InputError(f"must be one of {known}, got {shown(alpha)}", field="alpha")
@@ -553,15 +552,9 @@ class Predictor(
 
         of_file = fullmatch("[0-9a-f]{64}", self.provenance.get("model", ""))
         self.check_model(Path(model) if model is not None and of_file else None)
-        onnx.write(
-            self,
-            Path(path),
-            alpha=alpha,
-            allow_empty=allow_empty,
-            dtype=dtype,
-            model=None if model is None else Path(model),
-            output=output,
-        )
+        sets = onnx.graph(self, alpha, allow_empty)
+        whole = sets.alone(dtype) if model is None else sets.behind(Path(model), output)
+        write_atomic(Path(path), whole.SerializeToString())
 
     def check_model(self, model: str | Path | None) -> None:
         """Refuse another model than the predictor's, and warn once it is no longer valid.
@@ -605,10 +598,6 @@ class Predictor(
         return next(
             (k for of, k in kinds.items() if isinstance(self.score_object, of)), "predict_set"
         )
-
-    @cached_property
-    def _named(self) -> bool:
-        return as_classes(self.classes) == self.classes
 
     @cached_property
     def _tables(self) -> dict[float, Floats]:
@@ -738,10 +727,8 @@ class _Kind(msgspec.Struct):
 
 def is_predictor(data: bytes) -> bool:
     """Tell whether a file says that it is a predictor."""
-    try:
-        return msgspec.json.decode(data, type=_Kind).kind == "predictor"
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return False
+    header = from_json(data, _Kind)
+    return header is not None and header.kind == "predictor"
 
 
 def model_digest(path: Path) -> str:
