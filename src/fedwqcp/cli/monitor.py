@@ -60,10 +60,10 @@ Predictors = Annotated[
     ),
 ]
 Points = Annotated[
-    list[int] | None,
+    int | None,
     typer.Option(
-        help="Calibration points of each agent (one number for all, or repeat it for each): adds "
-        "a tolerance for the chance in calibration. A predictor knows its own."
+        help="Calibration points of each agent: adds a tolerance for the chance in calibration. A "
+        "predictor knows its own."
     ),
 ]
 ALARMED = 5
@@ -90,17 +90,14 @@ def open_state(
 ) -> None:
     """Start to monitor agents after a release."""
     sites, promised = _sites(predictor, alpha)
-    names: tuple[str, ...] = tuple(agent or sites)
-    groups: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    if sites:
-        first = next(iter(sites.values()))
-        alpha, groups = promised, first.groups
-        if first.by == "label":  # else nothing is promised within a class
-            classes = first.n_classes or 0
-        labels = first.classes if len(first.classes) == classes else ()
+    names, first = tuple(agent or sites), next(iter(sites.values()), None)
+    alpha = alpha if promised is None else promised
     if not names or alpha is None:
         raise InputError("must be given, or --predictor", field="--agent and --alpha")
+    if first is not None and first.by == "label":  # else nothing is promised within a class
+        classes = first.n_classes or 0
+    labels = first.classes if first is not None and len(first.classes) == classes else ()
+    groups = () if first is None else first.groups
     terms = MonitorTerms(alpha, names, classes, class_alpha, delta, groups, labels)
     monitor = Monitor(terms, _points(names, sites, calibrated_on))
     save_monitor(monitor, state, replace=False)
@@ -255,17 +252,12 @@ def _sites(
 
 
 def _points(
-    agents: Sequence[str], sites: Mapping[str, Predictor], given: Sequence[int] | None
+    agents: Iterable[str], sites: Mapping[str, Predictor], given: int | None
 ) -> dict[str, int]:
     """Return the calibration points of each agent, as given, or as its predictor knows them."""
-    if len(given or ()) not in (0, 1, len(agents)):
-        raise InputError(
-            f"--calibrated-on must be given once or for each of {len(agents)} agents, got "
-            f"{len(given or ())} numbers"
-        )
-    every = list(given or ()) * (len(agents) if len(given or ()) == 1 else 1)
-    known = {name: site.calibrated_on for name, site in sites.items() if site.calibrated_on}
-    return known | dict(zip(agents, every, strict=False))
+    if given is not None:
+        return dict.fromkeys(agents, given)
+    return {name: site.calibrated_on for name, site in sites.items() if site.calibrated_on}
 
 
 def _end(output: Output, monitor: Monitor, agents: Sequence[str], check: bool) -> None:
@@ -309,7 +301,10 @@ def _batch_table(monitor: Monitor, agent: str, file: str) -> Iterator[str]:
     yield f"{agent}: {words.limits([whole], 1.0)}"
     batches = monitor.sites[agent].batches
     since = [one for one in batches if one.calibration == whole.calibration]
-    rows = [*map(batch_row, since[-BATCHES:]), {**_row(whole), "batch": "all rows"}]
+    rows = [
+        *map(batch_row, since[-BATCHES:]),
+        {**_row(whole), "batch": "all rows", "mean size": "?"},
+    ]
     yield from _table(rows, "batch", "mean size")
     if whole.inputs == "alarm":
         yield f"  {words.inputs_changed(whole)}"
@@ -343,45 +338,33 @@ def _table(rows: Iterable[Mapping[str, str]], name: str, number: str) -> Iterato
 
 
 def _openmetrics(standings: Sequence[Standing]) -> str:
-    """Return gauges; a class of fewer than ten rows has none."""
+    """Return gauges for Prometheus."""
     try:
         from prometheus_client import CollectorRegistry, Gauge
         from prometheus_client.openmetrics.exposition import generate_latest
     except ImportError as error:
         raise MissingExtraError("printing gauges", "openmetrics") from error
     registry, gauges = CollectorRegistry(), {}
-    for name, about in _GAUGES.items():
-        gauges[name] = Gauge(f"fedwqcp_{name}", about, ["agent", "class"], registry=registry)
     for one in standings:
-        whole, told = one.label is None, one.n >= MIN_COUNT
-        values = {
-            "coverage_limit": one.floor,
-            "alarm": one.state == "alarm",
-            "watch": one.state == "watch",
-            "inputs_alarm": one.inputs == "alarm" if whole else None,
-            "rows": one.n if whole or told else None,
-            "coverage": one.coverage if told else None,
-            "coverage_low": one.low if told else None,
-            "coverage_high": one.high if told else None,
-            "coverage_recent": one.recent_hits / one.recent_n
-            if one.recent_n >= MIN_COUNT
-            else None,
-        }
-        for name, value in values.items():
+        for name, about, value in _gauges(one):
+            if name not in gauges:
+                gauges[name] = Gauge(name, about, ["agent", "class"], registry=registry)
             if value is not None:
                 gauges[name].labels(one.agent, one.name).set(float(value))
     text: bytes = generate_latest(registry)
     return text.decode()
 
 
-_GAUGES = {
-    "coverage": "Share of rows covered since the calibration",
-    "coverage_low": "Lower end of its 95 % confidence sequence",
-    "coverage_high": "Upper end of its 95 % confidence sequence",
-    "coverage_limit": "Coverage below which an alarm is due",
-    "coverage_recent": "Share of rows covered in the last four batches",
-    "rows": "Rows since the calibration",
-    "alarm": "1 while coverage has dropped",
-    "watch": "1 while a whole interval lies below the limit",
-    "inputs_alarm": "1 while inputs have changed",
-}
+def _gauges(one: Standing) -> Iterator[tuple[str, str, float | None]]:
+    """Give name, meaning and value; None where there are fewer than ten rows."""
+    whole, told = one.label is None, one.n >= MIN_COUNT
+    recent = one.recent if one.recent_n >= MIN_COUNT else None
+    rows = one.n if whole or told else None
+    changed = one.inputs == "alarm" if whole else None
+    yield "fedwqcp_rows", "Rows since the calibration", rows
+    yield "fedwqcp_coverage", "Share of them that was covered", one.coverage if told else None
+    yield "fedwqcp_coverage_recent", "The same in the last four batches", recent
+    yield "fedwqcp_coverage_limit", "Coverage below which an alarm is due", one.floor
+    yield "fedwqcp_alarm", "1 while coverage has dropped", one.state == "alarm"
+    yield "fedwqcp_watch", "1 while a whole interval lies below", one.state == "watch"
+    yield "fedwqcp_inputs_alarm", "1 while inputs have changed", changed

@@ -568,6 +568,11 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
         return self.hits / self.n if self.n else None
 
     @property
+    def recent(self) -> float | None:
+        """Share of the rows of the last four batches that were covered."""
+        return self.recent_hits / self.recent_n if self.recent_n else None
+
+    @property
     def current(self) -> float | None:
         """Estimate of the coverage now: since the likeliest drop if there is an alarm."""
         return self.since_hits / self.since_n if self.since_n else self.coverage

@@ -38,22 +38,16 @@ def hidden_classes(standings: Iterable[Standing]) -> set[Standing]:
     return hidden
 
 
-def standing_row(
-    one: Standing, batches: Sequence[BatchCounts] = (), *, hidden: bool = False
-) -> dict[str, str]:
-    """Return the cells of an agent with its batches, or of a class or group, by column."""
+def standing_row(one: Standing, *, hidden: bool = False) -> dict[str, str]:
+    """Return the cells of an agent, class or group by column."""
     whole = one.label is None
-    sized = [b for b in batches if whole and b.calibration == one.calibration and b.size]
-    total = sum(b.n for b in sized)
-    size = sum(b.n * (b.size or 0.0) for b in sized) / total if total >= MIN_COUNT else None
-    recent = f"{one.recent_hits / one.recent_n:.3f}" if one.recent_n >= MIN_COUNT else "?"
+    recent = f"{one.recent:.3f}" if one.recent_n >= MIN_COUNT else "?"
     return {
         "agent": one.agent,
         "group" if isinstance(one.label, str) else "class": one.name,
         "state": one.state,
         **_counts(one, hidden=hidden),
         "last 4 batches": recent if whole else "",
-        "mean size": "" if size is None else f"{size:.3g}",
         "limit": f"{one.floor:.3f}",
         "dropped since": one.since,
         "inputs": f"changed since {one.inputs_since}" if one.inputs_since else one.inputs,
@@ -64,13 +58,8 @@ def batch_row(one: BatchCounts) -> dict[str, str]:
     """Return the cells of a batch by column."""
     counts = _counts(Rate(n=one.n, hits=one.hits)) | {"rows": f"{one.n:,}"}
     size = "?" if one.size is None or one.n < MIN_COUNT else f"{one.size:.3g}"
-    return {
-        "batch": one.name,
-        **counts,
-        "mean size": size,
-        "state": one.state,
-        "inputs": one.inputs,
-    }
+    row = {"batch": one.name, "mean size": size, "state": one.state, "inputs": one.inputs}
+    return row | counts
 
 
 def _counts(one: Rate | Standing, *, hidden: bool = False) -> dict[str, str]:

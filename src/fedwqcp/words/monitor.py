@@ -67,10 +67,9 @@ def part_states(parts: Sequence[Any]) -> str:
 
 def coverage(whole: Any) -> str:
     """Say what the coverage of an agent is, and what it was of late."""
-    recent = whole.recent_hits / max(1, whole.recent_n)
     return (
         f"coverage {whole.coverage:.3f} of {whole.n:,} rows ({whole.low:.3f} to {whole.high:.3f}), "
-        f"last 4 batches {recent:.3f}; limit {whole.floor:.3f}"
+        f"last 4 batches {whole.recent:.3f}; limit {whole.floor:.3f}"
     )
 
 

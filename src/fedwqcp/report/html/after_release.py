@@ -51,12 +51,12 @@ def monitor_page(path: Path, title: str = "") -> Page:
     blocks.append(Text(words.next_steps(standings, path.name), title="Next steps"))
     sections = [
         Section("alarms", "What to do next", words.ALARMS, blocks),
-        _agents(agents, monitor),
+        Section("agents", "Agents", words.AGENTS, [_table("agents", _ALL, agents)]),
         _history(agents, monitor),
     ]
     state, *verdict = words.verdict(standings, fallen)
     if classes := gravest((one for one in standings if one.label is not None), hidden):
-        sections.append(_classes(classes, hidden, monitor))
+        sections.append(_classes(classes, hidden))
     facts = [
         ("Promised", f"coverage {1 - terms.alpha:g} (alpha = {terms.alpha:g})"),
         ("Any false alarm until the next calibration", f"probability {terms.delta:g} at most"),
@@ -74,23 +74,14 @@ def holds_state(path: Path) -> bool:
         return False
 
 
-def _agents(agents: Sequence[Standing], monitor: Monitor) -> Section:
-    table = _table("agents", "All rows since the last calibration", agents, monitor)
-    return Section("agents", "Agents", words.AGENTS, [table])
+_ALL = "All rows since the last calibration"
 
 
 def _table(
-    name: str,
-    caption: str,
-    standings: Sequence[Standing],
-    monitor: Monitor,
-    hidden: Container[Standing] = (),
+    name: str, caption: str, standings: Sequence[Standing], hidden: Container[Standing] = ()
 ) -> Table:
     """Return a table of standings, with the state and coverage of each in its colour."""
-    rows = [
-        standing_row(one, monitor.sites[one.agent].batches, hidden=one in hidden)
-        for one in standings
-    ]
+    rows = [standing_row(one, hidden=one in hidden) for one in standings]
     table = Table(name, caption, [*rows[0]], [[*row.values()] for row in rows], agents=0)
     return table.toned([_TONES[one.state] for one in standings], "state", "coverage").filled()
 
@@ -113,8 +104,8 @@ def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
     return Section("history", "Coverage by batch", words.HISTORY, [table])
 
 
-def _classes(classes: Sequence[Standing], hidden: Container[Standing], monitor: Monitor) -> Section:
+def _classes(classes: Sequence[Standing], hidden: Container[Standing]) -> Section:
     kind, by = ("group", "group") if isinstance(classes[0].label, str) else ("class", "label")
     lead = words.parts(kind, by, len(classes[LINES:]))
-    table = _table("classes", "The gravest first", classes[:LINES], monitor, hidden)
+    table = _table("classes", "The gravest first", classes[:LINES], hidden)
     return Section("classes", "Groups" if by == kind else "Classes", lead, [table])
