@@ -76,7 +76,7 @@ def damaged():
 
         return change
 
-    rows = ("sites", "a", "rows")
+    rows = ("sites", "a", "tests", 0)
     return [
         put("terms", "alpha", value=2),
         put("terms", "unknown", value=1),
@@ -84,26 +84,22 @@ def damaged():
         put("sites", "a", "inputs", "cells", value={"x": 1}),
         put("sites", "a", "inputs", "cells", value={"1.0": -1}),
         put("sites", "a", "tolerance", value=0.95),
-        put("sites", "a", "batches", 0, "hits", value=51),
         put("sites", "a", "inputs", "seed", value=-1),
         put("sites", value={}),
         put("sites", value=[]),
-        put("sites", "a", "classes", value=[]),
+        put("sites", "a", "tests", value=[]),
         put("sites", "a", "batches", value=3),
         put(*rows, "n", value=3.5),
-        put(*rows, "run_n", value=[40] * 7),  # 10 rows since, and more hits
         put("terms", "delta", value=1e-320),
         put(*rows, "hits", value=10**6),
         put(*rows, "runs", value=[0.0]),
         put(*rows, "runs", 0, value=float("nan")),
-        put(*rows, "run_n", 0, value=10**6),
         put(*rows, "run_hits", 0, value=10**6),
         put(*rows, "wealth", value=None),
         put(*rows, "wealth", 0, value=float("nan")),
         put(*rows, "n", value=2**52),
         put(*rows, "evidence", value=10**400),
         put(*rows, "alarm", value="now"),
-        put(*rows, "alarm", value=None),  # with evidence enough for one
     ]
 
 

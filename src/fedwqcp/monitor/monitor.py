@@ -100,7 +100,7 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError("must be n_classes different names", field="classes")
         if self.class_alpha is not None:
             as_usual_alpha(self.class_alpha)
-            if not self.streams:
+            if len(self.streams) == 1:
                 raise InputError("class_alpha needs n_classes: say how many classes are monitored")
         if not _LEAST_DELTA <= self.delta < 1.0:
             raise InputError(
@@ -108,9 +108,9 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     @property
-    def streams(self) -> tuple[int | str, ...]:
-        """The classes or groups that have a test of their own."""
-        return self.groups or tuple(range(self.n_classes))
+    def streams(self) -> tuple[int | str | None, ...]:
+        """What has a test of its own at each agent: all rows (None), then classes or groups."""
+        return (None, *(self.groups or range(self.n_classes)))
 
     def limit(self, label: int | str | None = None) -> float:
         """Return the share of misses that is accepted: of all rows, or within a class or group.
@@ -158,9 +158,9 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             The parts of all streams of all agents sum to delta.
         """
         part = self.delta / len(self.agents)
-        if label is None:
-            return part / 2 if self.streams else part
-        return part / (2 * len(self.streams))
+        if (others := len(self.streams) - 1) == 0:
+            return part
+        return part / 2 if label is None else part / (2 * others)
 
 
 class Monitor:
@@ -274,19 +274,16 @@ class Monitor:
         if not n:
             return self.standings(agent)
 
-        def _after(
-            test: BettingTest, label: int | str | None, sizes: Labels, covered: Labels
-        ) -> BettingTest:
+        tests = []
+        for place, (label, test) in enumerate(zip(terms.streams, site.tests, strict=True), -1):
+            sizes, covered = batch.steps
+            if label is not None:
+                inside = (places == place).any(axis=1)
+                sizes, covered = batch.sizes[inside], batch.hits[inside]
             bets = coverage_bets(sizes, covered, terms.limit(label) + site.tolerance)
             share = terms.share(label)
-            return advance(test, bets, sizes, covered, delta=share, batch=entry.name)
-
-        parts = []
-        for place, (label, test) in enumerate(zip(terms.streams, site.classes, strict=True)):
-            inside = (places == place).any(axis=1)
-            parts.append(_after(test, label, batch.sizes[inside], batch.hits[inside]))
-        rows = _after(site.rows, None, *batch.steps)
-        self.sites[agent] = replace(site, rows=rows, classes=tuple(parts))
+            tests.append(advance(test, bets, sizes, covered, delta=share, batch=entry.name))
+        self.sites[agent] = replace(site, tests=tuple(tests))
         entry = replace(entry, n=n, hits=hits, size=batch.size)
         self._keep(agent, entry)
         standings = self.standings(agent)
@@ -385,10 +382,7 @@ class Monitor:
         return tuple(
             self._standing(name, label, test)
             for name in names
-            for label, test in (
-                (None, self._site(name).rows),
-                *zip(self.terms.streams, self.sites[name].classes, strict=True),
-            )
+            for label, test in zip(self.terms.streams, self._site(name).tests, strict=True)
         )
 
     @property
@@ -593,10 +587,6 @@ class BatchCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     state: str = ""
     inputs: str = ""
 
-    def __post_init__(self) -> None:
-        if self.hits > self.n:
-            raise ValueError("a batch counts more hits than rows")
-
 
 class InputState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The test of inputs: how often each value came, and the seed that breaks ties."""
@@ -614,12 +604,11 @@ class InputState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of one agent, however many rows there were.
 
-    The tests are of rows since its last calibration, of each class where classes are monitored;
+    The tests are of rows since its last calibration, one for each of the terms' ``streams``;
     ``tolerance`` is how much less than 1 - alpha is still accepted.
     """
 
-    classes: tuple[BettingTest, ...]
-    rows: BettingTest = BettingTest.begin()
+    tests: tuple[BettingTest, ...]
     inputs: InputState = InputState()
     calibration: Count = 1
     tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import log as ln
 from pathlib import Path
 
 import msgspec
@@ -123,13 +122,9 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
         if set(self.sites) != set(self.terms.agents):
             raise ValueError("its agents are not those of its terms")
         for site in self.sites.values():
-            if len(site.classes) != len(self.terms.streams) or len(site.batches) > REMEMBERED:
+            if len(site.tests) != len(self.terms.streams) or len(site.batches) > REMEMBERED:
                 raise ValueError("an agent has another number of classes than its terms")
             self.terms.check_tolerance(site.tolerance)
-            if len(site.inputs.test.runs) != len(SLOPES):
+            bets = [(site.inputs.test, SLOPES), *((test, ODDS) for test in site.tests)]
+            if any(len(test.runs) != len(of) for test, of in bets):
                 raise ValueError("a test does not have its numbers")
-            for label, test in ((None, site.rows), *enumerate(site.classes)):
-                if len(test.runs) != len(ODDS):
-                    raise ValueError("a test does not have its numbers")
-                if test.alarm is None and test.evidence >= -ln(self.terms.share(label)):
-                    raise ValueError("a test has the evidence of an alarm, and none was raised")
