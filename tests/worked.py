@@ -54,6 +54,21 @@ def calibrations(data: Iterable[tuple[Any, ...]], n_classes: int = 3) -> dict[st
     }
 
 
+def unlike(**sizes: int) -> dict[str, fw.Calibration]:
+    """Agents of these sizes with unlike scores in [0, 1], labels, features and two groups."""
+    rng = np.random.default_rng(3)
+    return {
+        name: fw.Calibration(
+            np.round(rng.beta(2 + i, 3, size=n), 3),
+            rng.permutation(np.arange(n) % 3),
+            rng.normal(size=(n, 2)),
+            3,
+            groups=rng.choice(["f", "m"], size=n),
+        )
+        for i, (name, n) in enumerate(sizes.items())
+    }
+
+
 def ask_agent(
     method: Method[Any], cal: Calibration, question: Question, alpha: float = 0.1
 ) -> bytes:

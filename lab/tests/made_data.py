@@ -69,7 +69,7 @@ def write_idx(folder, made):
         (folder / name).write_bytes(idx(array))
 
 
-def write_cifar10(path, made, lacking=()):
+def write_cifar10(path, made):
     """Write an archive in the layout of CIFAR-10's binary version, batches of equal size."""
 
     def rows(images, labels):
@@ -83,7 +83,6 @@ def write_cifar10(path, made, lacking=()):
     members["readme.html"] = np.zeros(10, dtype=np.uint8)
     with tarfile.open(path, "w:gz") as archive:
         for name, batch in members.items():
-            if name not in lacking:
-                info = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
-                info.size = batch.nbytes
-                archive.addfile(info, io.BytesIO(batch.tobytes()))
+            info = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            info.size = batch.nbytes
+            archive.addfile(info, io.BytesIO(batch.tobytes()))

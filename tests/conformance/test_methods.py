@@ -31,6 +31,7 @@ from fedwqcp.wire.messages import (
     Round,
     Summary,
 )
+from worked import unlike
 
 SETTINGS = {
     "dp-fedcp": {"solver": "exact"},  # the iterative solver is tested beside its source
@@ -42,16 +43,9 @@ IDS = [fw.methods.name_of(method) for method in METHODS]
 every_method = pytest.mark.parametrize("method", METHODS, ids=IDS)
 
 
-def agents(order=(0, 1, 2), seed=3):
-    """Three agents of unequal size with scores in [0, 1], labels and features."""
-    rng = np.random.default_rng(seed)
-    found = {}
-    for index, n in enumerate((40, 25, 60)):
-        labels = rng.permutation(np.arange(n) % 3)
-        found[f"agent-{index}"] = fw.Calibration(
-            np.round(rng.beta(2 + index, 3, size=n), 3), labels, rng.normal(size=(n, 2)), 3
-        )
-    return {f"agent-{i}": found[f"agent-{i}"] for i in order}
+def agents():
+    """Three agents of unequal size."""
+    return unlike(**{"agent-0": 40, "agent-1": 25, "agent-2": 60})
 
 
 @every_method
@@ -192,7 +186,8 @@ def test_settings_print_compare_hash_pickle_and_freeze(method):
 @every_method
 def test_the_order_of_agents_does_not_matter(method):
     one = fw.calibrate(agents(), method=method, alpha=0.2, rng=1)
-    other = fw.calibrate(agents((2, 0, 1)), method=method, alpha=0.2, rng=1)
+    turned = dict(reversed(agents().items()))
+    other = fw.calibrate(turned, method=method, alpha=0.2, rng=1)
     for name in agents():
         np.testing.assert_allclose(one.threshold(name), other.threshold(name), rtol=0, atol=1e-12)
 

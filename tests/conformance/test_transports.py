@@ -22,19 +22,14 @@ from fedwqcp.federation.transport.site import Site, SiteSettings
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 from refusals import raises
+from worked import unlike
 
 SETTINGS = {"dp-fedcp": {"rounds": 4}}
 METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.built_in()]
 
 
 def calibrations():
-    rng = np.random.default_rng(8)
-    return {
-        f"site-{i}": Calibration(
-            rng.uniform(size=n), rng.permutation(np.arange(n) % 3), rng.normal(size=(n, 2)), 3
-        )
-        for i, n in enumerate((30, 45, 25))
-    }
+    return unlike(**{"site-0": 30, "site-1": 45, "site-2": 25})
 
 
 def by_files(round, cals, home):

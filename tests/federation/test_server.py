@@ -41,6 +41,7 @@ from fedwqcp.wire.messages import (
     Summary,
 )
 from fedwqcp.wire.release import NO_GUARANTEE
+from worked import unlike
 
 ROUND = Round(
     id="r1",
@@ -289,21 +290,11 @@ CASES = [
 ]
 
 
-def calibrations():
-    rng = np.random.default_rng(0)
-    return {
-        name: Calibration(
-            rng.uniform(size=40), rng.permutation(np.arange(40) % 3), rng.normal(size=(40, 2)), 3
-        )
-        for name in "abcd"
-    }
-
-
 @pytest.mark.parametrize(("name", "settings", "bad_step", "wrong"), CASES)
 def test_the_round_goes_on_without_it(name, settings, bad_step, wrong):
     method = fw.methods.get(name, **settings)
     round = Round("r1", choose_method(method), Choice("lac"), (0.2,), tuple("abcd"), 3, n_classes=3)
-    cals = calibrations()
+    cals = unlike(a=40, b=40, c=40, d=40)
     agents = {who: Agent(who, round, cal, limit=None) for who, cal in cals.items()}
     server = Server(round)
 

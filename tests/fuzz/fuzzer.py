@@ -69,6 +69,7 @@ from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.messages import Answer, Choice, Round
 from fuzz import model
 from fuzz.mutations import mutate
+from worked import unlike
 
 NAMES = ("north", "south", "east", "west")
 SIZES = (40, 25, 60, 33)
@@ -156,18 +157,8 @@ class Case:
 
 @cache
 def calibrations() -> dict[str, fw.Calibration]:
-    """Four agents of unequal size with scores in [0, 1], labels, features and groups."""
-    rng = np.random.default_rng(3)
-    return {
-        name: fw.Calibration(
-            np.round(rng.beta(2 + i, 3, size=n), 3),
-            rng.permutation(np.arange(n) % 3),
-            rng.normal(size=(n, 2)),
-            3,
-            groups=rng.choice(["f", "m"], size=n),
-        )
-        for i, (name, n) in enumerate(zip(NAMES, SIZES, strict=True))
-    }
+    """Four agents of unequal size."""
+    return unlike(**dict(zip(NAMES, SIZES, strict=True)))
 
 
 @cache

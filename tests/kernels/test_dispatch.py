@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import equality
 from fedwqcp.errors import InputError
 from fedwqcp.kernels import dispatch
 from fedwqcp.scores._base import IntervalScore, RankedScore
@@ -14,7 +15,6 @@ from fedwqcp.scores.aps import APS
 from fedwqcp.scores.cqr import CQR
 from fedwqcp.scores.lac import LAC
 from fedwqcp.scores.raps import RAPS
-from kernel_rows import RANKED, many_rows
 from refusals import raises
 from strategies import Labelled
 
@@ -96,6 +96,7 @@ def test_sizes_and_coverage_of_lac_are_those_of_its_sets(backend, dtype, n_class
 
 # Sets --------------------------------------------------------------------------------------------
 
+RANKED = [*equality.SCORES, APS(randomized=False), RAPS(penalty=0.01, randomized=False)]
 ranked = pytest.mark.parametrize("score", RANKED, ids=repr)
 sets = settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -124,9 +125,9 @@ def around(score: RankedScore, case: Labelled) -> list[float]:
 @pytest.mark.parametrize("n_classes", [3, 10, 48, 49, 150])
 def test_sets_of_many_rows(backend: str, score: RankedScore, n_classes: int) -> None:
     rng = np.random.default_rng(1)
-    for k, spread in enumerate(many_rows(n_classes, 70)):
-        probs = spread.astype(np.float32) if k % 2 else spread
-        n = len(probs)
+    for k, family in enumerate(("random", "tied", "sharp", "equal", "saturated", "geometric")):
+        n = 70
+        probs = equality.rows(family, n, n_classes, rng).astype((np.float64, np.float32)[k % 2])
         case = Labelled(probs, rng.integers(0, n_classes, n), rng.random(n))
         for q in around(score, case):
             assert_sets_of_every_label(score, case, q)
@@ -134,7 +135,7 @@ def test_sets_of_many_rows(backend: str, score: RankedScore, n_classes: int) -> 
 
 @pytest.mark.parametrize("n_classes", [5, 60])
 def test_inputs_are_left_as_they_are(backend: str, n_classes: int) -> None:
-    probs = next(many_rows(n_classes, 6))
+    probs = equality.rows("random", 6, n_classes, np.random.default_rng(0))
     for layout in (probs, np.asfortranarray(probs), probs[:1], probs[:1].astype(np.float32)):
         before = layout.copy()
         APS(randomized=False).invert(layout, 0.7)

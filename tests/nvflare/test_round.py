@@ -22,6 +22,7 @@ from fedwqcp.federation.transport.nvflare import CalibrationExecutor, deployment
 from fedwqcp.federation.transport.settings import Timeouts
 from fedwqcp.wire.messages import Choice, Round
 from flare import federation, run
+from worked import unlike
 
 NAMES = ("north", "south", "east")
 SOUND = NAMES[:2]
@@ -29,11 +30,7 @@ SHORT = Timeouts(deadline=2.0, grace=0.2, poll=0.01)
 
 
 def data():
-    rng = np.random.default_rng(3)
-    return {
-        name: fw.Calibration(rng.uniform(size=n), np.arange(n) % 3, None, 3)
-        for name, n in zip(NAMES, (40, 25, 60), strict=True)
-    }
+    return unlike(north=40, south=25, east=60)
 
 
 def terms(quorum=3, method="fedwq-cp", **settings):

@@ -1,4 +1,4 @@
-"""Downloads against a server on this machine that also breaks off, corrupts and stalls."""
+"""Downloads against a server on this machine that also breaks off and corrupts."""
 
 from __future__ import annotations
 
@@ -69,41 +69,21 @@ class Handler(BaseHTTPRequestHandler):
         self.server.requests.append((self.path, asked))
         visit = sum(path == self.path for path, _ in self.server.requests)
         manner = self.path.strip("/").partition("/")[0]
-        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
         if manner == "gone":
             self.send_error(404)
-        elif manner == "deaf":  # knows nothing of ranges
-            self.answer(200, BODY, len(BODY), keep=500_000 if visit == 1 else len(BODY))
-        elif start >= len(BODY):
-            self.send_error(416)
-        else:
-            self.part(manner, visit, start)
-
-    def part(self, manner, visit, start):
-        """Answer with the rest of the body, or with less, or with something else."""
+            return
+        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
         rest = BODY[start:]
-        if manner == "corrupt" or (manner == "corrupt-once" and visit == 1):
+        if manner == "corrupt":
             rest = bytes([rest[0] ^ 1]) + rest[1:]
-        length = None if manner == "no-length" else len(rest)
-        keep = len(rest)
-        if manner == "breaks" or (manner == "breaks-twice" and visit <= 2):
-            keep = min(300_000, len(rest) // 2)
-        stall = manner == "stalls" or (manner == "stalls-once" and visit == 1)
-        keep = 400_000 if stall else keep
-        self.answer(206 if start else 200, rest, length, keep, start=start)
-        if stall:
-            self.server.over.wait(20)
-
-    def answer(self, status, body, length, keep, start=0):
-        """Send a head and so much of a body."""
-        self.send_response(status)
-        if length is not None:
-            self.send_header("Content-Length", str(length))
-        if status == 206:
+        self.send_response(206 if start else 200)
+        if manner != "no-length":
+            self.send_header("Content-Length", str(len(rest)))
+        if start:
             self.send_header("Content-Range", f"bytes {start}-{len(BODY) - 1}/{len(BODY)}")
         self.end_headers()
-        self.wfile.write(body[:keep])
-        self.wfile.flush()
+        breaks = manner == "breaks-twice" and visit <= 2
+        self.wfile.write(rest[: min(300_000, len(rest) // 2) if breaks else None])
 
     def log_message(self, *args):
         """Say nothing."""
@@ -115,11 +95,9 @@ def running():
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.requests = []
-    server.over = threading.Event()
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
-    server.over.set()
     server.shutdown()
     server.server_close()
 
