@@ -41,6 +41,7 @@ def write_atomic(path: Path, data: bytes, *, replace: bool = True, shared: bool 
     It is for its owner alone; of a ``shared`` one the umask decides who can read it. Without
     ``replace`` an existing file stands, also where two processes write at the same time.
     """
+    check_file_name(path)
     try:
         with _part(path, shared) as (file, part):
             file.write(data)
@@ -52,8 +53,6 @@ def write_atomic(path: Path, data: bytes, *, replace: bool = True, shared: bool 
                 os.replace(part, path)
                 return True
             return _link(part, path)
-    except InputError:
-        raise
     except (OSError, ValueError) as error:
         raise _cannot("write", path, error) from None
 
@@ -138,8 +137,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise InputError(f"there is no folder {folder}") from None
-        hint = "; remove it" if error.errno in (errno.EINVAL, errno.ELOOP) else ""
-        raise InputError(f"cannot write {path}: {_why(error)}{hint}") from None
+        raise _cannot("write", path, error) from None
     with os.fdopen(handle, "r+b"):
         try:
             _lock(handle)
@@ -429,7 +427,6 @@ def _lock(handle: int) -> None:
 @contextlib.contextmanager
 def _part(path: Path, shared: bool) -> Iterator[tuple[BinaryIO, Path]]:
     """Open the file that becomes another one: new, under a name that nobody can have taken."""
-    check_file_name(path)
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0)
     handle = os.open(part, flags, 0o666 if shared else 0o600)

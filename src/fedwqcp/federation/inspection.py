@@ -241,33 +241,26 @@ def _needed(release: ReleaseRecord, alpha: float) -> dict[str, Any]:
     return facts
 
 
-def infinite_parts(
-    round: Round, threshold: Floats, groups: npt.ArrayLike | None
-) -> tuple[str, ...]:
-    """Name the classes or groups whose threshold is +inf; none where a round has neither.
-
-    ``threshold`` is that of `thresholds`, ``groups`` the group of each test input.
-    """
-    infinite = np.isinf(threshold)
-    if round.by is None or not infinite.any():
-        return ()
-    if round.by == "label":
-        columns = infinite.reshape(-1, len(round.group_names)).T
-        return tuple(n for n, part in zip(round.group_names, columns, strict=True) if part.any())
-    assert groups is not None  # a round by group needs them
-    names = set(group_names(as_groups(groups, len(infinite))[infinite.any(axis=1)]))
-    return tuple(name for name in round.group_names if name in names)
-
-
 def of_thresholds(
     round: Round, threshold: Floats, groups: npt.ArrayLike | None
 ) -> Iterator[Finding]:
-    """Find where the sets of an agent exclude nothing."""
-    infinite = np.isinf(threshold)
-    if infinite.any():
-        some = not infinite.all()
-        names = infinite_parts(round, threshold, groups) if some else ()
-        yield Finding.of("infinite-threshold", alphas=(), by=round.by, parts=names, some=some)
+    """Find where the sets of an agent exclude nothing, and in which classes or groups.
+
+    ``threshold`` is that of `thresholds`, ``groups`` the group of each test input.
+    """
+    infinite, names = np.isinf(threshold), round.group_names
+    if not infinite.any():
+        return
+    parts: tuple[str, ...] = ()
+    if round.by == "label" and not infinite.all():
+        columns = infinite.reshape(-1, len(names)).T
+        parts = tuple(name for name, part in zip(names, columns, strict=True) if part.any())
+    elif round.by == "group" and not infinite.all():
+        assert groups is not None  # a round by group needs them
+        there = group_names(as_groups(groups, len(infinite))[infinite.any(axis=1)])
+        parts = tuple(name for name in names if name in there)
+    some = not infinite.all()
+    yield Finding.of("infinite-threshold", alphas=(), by=round.by, parts=parts, some=some)
 
 
 def of_agent(release: ReleaseRecord, agent: str) -> Iterator[Finding]:
