@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedwqcp import methods, scores
-from fedwqcp._validation import Floats, as_array, as_floats, checked, plain, shown
+from fedwqcp._validation import Floats, as_array, as_floats, checked, plain
 from fedwqcp.errors import InputError
 from fedwqcp.federation.fingerprints import keep_fingerprints
 from fedwqcp.federation.plan import as_alphas, new_id
@@ -207,15 +207,10 @@ def federated_quantile(
     >>> federated_quantile({"a": [3, 1, 2], "b": [10], "c": [7, 5]}, [0.1, 0.9], secure=True)
     array([ 1., 10.])
     """
-    several = as_array(q, "q").ndim > 0
-    levels = np.ravel(q).tolist()
-    for level in levels:
-        if type(level) is bool or not isinstance(level, int | float) or not 0 < level < 1:
-            raise InputError(f"q must be strictly between 0 and 1, got {shown(level)}")
-        if 1 - level == 1:
-            raise InputError(f"q must be at least 1e-15, got {level!r}: take the smallest value")
-    if not levels:
-        raise InputError("q must be at least one number, got none")
+    given = as_array(q, "q")
+    levels = 1 - as_floats(given.ravel(), "q", (None,))
+    if not levels.size or not (levels.min() > 0 and levels.max() < 1):
+        raise InputError("q must be strictly between 0 and 1, and at least 1e-15")
     cals = {}
     for name, numbers in values.items():
         try:
@@ -224,7 +219,7 @@ def federated_quantile(
             raise error.within(f"agent {name!r}") from None
     if not sum(cal.n for cal in cals.values()):
         raise InputError("a quantile needs at least one value, got none of any agent")
-    alphas = tuple(float(1 - level) for level in levels)
+    alphas = tuple(levels.tolist())
     release = one_round(
         cals,
         FCP(correction=False),
@@ -234,4 +229,4 @@ def federated_quantile(
     )
     name = next(iter(cals))
     thresholds = [float(release.threshold(name, alpha)) for alpha in alphas]
-    return np.array(thresholds) if several else thresholds[0]
+    return np.array(thresholds) if given.ndim else thresholds[0]
