@@ -208,7 +208,8 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "auto": (
         "an honest threshold is never below its own agent's, nor above its largest score where its "
         "points suffice for one",
-        "every agent's borrowed threshold",
+        "every agent's borrowed threshold, and roughly how much of it is borrowed and how many "
+        "points it is worth",
         (
             "statistical/test_floor.py::test_no_release_lowers_the_floor_or_blows_up_a_finite_threshold",
         ),
@@ -264,7 +265,8 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "fedls-cp": (
         "another agent's distribution of a class moves by the share it borrows; a `mixture` "
         "target by n / (N + n)",
-        "every agent's threshold, and what share of its target is of classes that nobody has",
+        "every agent's threshold, what share of its target is of classes that nobody has, and in "
+        "tenths and to one digit how much is borrowed and how many points that is worth",
         (
             "methods/test_fedls_cp.py::"
             "test_other_agents_move_a_distribution_by_the_share_that_is_borrowed",

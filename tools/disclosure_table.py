@@ -43,7 +43,6 @@ ROWS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("fed-crc", {"min_gap": 5}, "the same in steps of 5 losses"),
     ("cphet", {}, "class shares, means and covariances of features; weighted counts"),
     ("dp-fedcp", {}, "class counts; 200 increments of every agent's and class's threshold"),
-    ("dp-fedcp", {"target": "mixture"}, "class counts; 200 increments of every class's"),
 )
 SIZES = (75, 1000)
 

@@ -374,3 +374,39 @@ def test_the_classes_with_an_infinite_threshold_are_named(three_sites, classes, 
     released("fedwq-cp", "--by", "label")
     words = ("agent", "predict", "--release", "release.json", "--outputs", "new.npz")
     assert findings(*words, "--agent", "st-mary")["infinite-threshold"]["parts"] == [name]
+
+
+def test_what_is_proved_within_each_group_stands_beside_its_number_of_points(tmp_path, monkeypatch):
+    """In the printed release and JSON of the server, at a site for its own, in no released file."""
+    monkeypatch.chdir(tmp_path)
+    half = np.linspace(0.1, 0.9, 40)
+    for name, women in (("a", 4), ("b", 30)):
+        sex = np.repeat(["f", "m"], [women, 40 - women])
+        probs = np.stack([half, 1 - half], axis=1)
+        np.savez(f"{name}.npz", probs=probs, labels=np.arange(40) % 2, groups=sex)
+    roster = 'agents = ["a", "b"]\nn_classes = 2\ngroups = ["f", "m"]\n'
+    (tmp_path / "roster.toml").write_text(roster)
+    opening = ("--agents", "roster.toml", "--method", "auto", "--alpha", "0.1", "--by", "group")
+    call("server", "open", *opening)
+    for name in "ab":
+        call(
+            "agent",
+            "calibrate",
+            "--round",
+            "round.json",
+            "--outputs",
+            f"{name}.npz",
+            "--agent",
+            name,
+        )
+    closed = call_json("server", "close", "round.json", ".")
+    first, second = closed["agents"]
+    assert first["within"] == [
+        {"part": "f", "n": 4, "proved": 0.8},
+        {"part": "m", "n": 36, "proved": 0.9},
+    ]
+    assert [part["n"] for part in second["within"]] == [30, 10]
+    own = ("--agent", "a", "--outputs", "a.npz", "--calibration", "a.npz", "--round", "round.json")
+    predicted = call_json("agent", "predict", "--release", "release.json", *own)
+    assert predicted["within"] == first["within"]
+    assert '"n":' not in Path("release.json").read_text()

@@ -411,7 +411,7 @@ LOCAL, SHARED = {"local-quantile"}, {"value"}
             "fedls-cp",
             {"class-sketches"},
             set(),
-            {"values", "unknown"},
+            {"values", "unknown", "borrowed", "effective"},
         ),
         ("dp-fedcp", {"label-counts", "step"}, {"descend-from"}, {"values"}),
         (

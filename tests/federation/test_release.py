@@ -418,18 +418,34 @@ def test_what_is_known_of_calibration_rows_stays_in_this_process(recwarn):
     assert not _caught(recwarn)
 
 
-@pytest.mark.parametrize("by", ["label", "group"])
-def test_with_groups_points_are_totals_and_thresholds_a_range(by):
-    def of(top):
-        parts = np.repeat([0, 1], [9, 18])
-        scores = np.concatenate([np.linspace(0, top, 9), np.linspace(0, top + 1, 18)])
-        return fw.Calibration(scores, labels=parts, n_classes=2, groups=parts.astype(str))
+def in_parts(top):
+    parts = np.repeat([0, 1], [9, 18])
+    scores = np.concatenate([np.linspace(0, top, 9), np.linspace(0, top + 1, 18)])
+    return fw.Calibration(scores, labels=parts, n_classes=2, groups=parts.astype(str))
 
-    cals = {"a": of(1.0), "b": of(3.0)}
-    table = agent_table(fw.calibrate(cals, method="fedwq-cp", alpha=0.1, by=by))
+
+def test_by_label_points_are_totals_and_thresholds_a_range():
+    cals = {"a": in_parts(1.0), "b": in_parts(3.0)}
+    release = fw.calibrate(cals, method="fedwq-cp", alpha=0.1, by="label")
+    table = agent_table(release)
     assert (table["points"], table["sent"]) == (["27", "27"], ["1 to 2", "3 to 4"])
-    cals = {name: replace(cal, groups=[{"f", "old"}] * 27) for name, cal in cals.items()}
-    assert "points" not in agent_table(fw.calibrate(cals, alpha=0.1, by="group")), "it counts twice"
+    assert (release.points("a"), release.points("a", 1)) == (27, 18)
+
+
+def test_by_group_each_has_a_line_with_its_points_and_what_they_prove():
+    cals = {"a": in_parts(1.0), "b": in_parts(3.0)}
+    table = agent_table(fw.calibrate(cals, method="fedwq-cp", alpha=0.1, by="group"))
+    assert table["group"] == ["0", "1", "0", "1"]
+    assert (table["points"], table["sent"]) == (["9", "18", "9", "18"], ["1", "2", "3", "4"])
+    some = [{"f", "old"}] * 4 + [{"old"}] * 23
+    cals = {name: replace(cal, groups=some) for name, cal in cals.items()}
+    release = fw.calibrate(cals, alpha=0.1, by="group")
+    table = agent_table(release)
+    assert table["points"] == ["4", "27", "4", "27"]
+    assert table["proved"] == ["0.8", "0.9", "0.8", "0.9"]
+    assert release.points("a") is None, "points of several groups would count twice"
+    sent = release.public()
+    assert (sent.points("a", "f"), sent.proved("a", group="f")) == (None, None)
 
 
 def test_of_thousands_of_agents_the_unused_come_first():

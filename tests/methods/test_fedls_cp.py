@@ -86,6 +86,28 @@ def test_shrinkage_by_hand():
     np.testing.assert_allclose(shrinkage.share, [[0.3, 1, 0], [0.1, 0, 1]])
 
 
+def test_what_an_estimate_rests_on_by_hand():
+    shrinkage = Shrinkage(np.array([[10.0, 0.0, 0.0], [30.0, 6.0, 0.0]]), n0=10)
+    pi = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
+    # prior: 7.5 / 1.75 = 4.286 and 3.75 / 1.375 = 2.727 points, so that class 1 is all borrowed
+    # 0.5 * 0.3 + 0.25 = 0.4; 0.75^2 / (0.25 / 14.286 + 0.0625 / 2.727) = 13.9; of b 0.1 and 33.3
+    assert shrinkage.rests_on(pi) == ((0.4, 0.1), (10.0, 30.0))
+    assert shrinkage.rests_on(pi, np.array([0.25, 0.0]))[0] == (0.6, 0.1)
+
+
+@pytest.mark.parametrize("others", [(30, 30), (200, 40)])
+def test_what_an_estimate_rests_on_does_not_tell_class_counts(others):
+    """Of all counts that a site may have, many others give the same figures."""
+    seen = {}
+    for a in range(10, 60):
+        for b in range(10, 60):
+            counts = np.array([[a, b], others], dtype=np.float64)
+            figures = Shrinkage(counts, 50.0).rests_on(counts / counts.sum(axis=1, keepdims=True))
+            seen.setdefault(figures, []).append((a, b))
+    assert min(len(alike) for alike in seen.values()) >= 2
+    assert np.mean([len(seen[key]) for key in seen for _ in seen[key]]) > 100
+
+
 def test_dispersion_by_hand():
     counts = np.array([[100.0, 1.0], [100.0, 50.0]])  # one point of a class tells no difference
     assert dispersion(counts, np.array([[0.8, 0.0], [1.0, 1.0]])) == pytest.approx(9 / 1.91 - 1)
@@ -161,6 +183,8 @@ def test_a_class_never_seen_is_covered_by_nobody_or_judged_by_others():
     assert isinstance(lent, LabelShifted)
     assert lent.values[1] == pytest.approx(0.9, abs=0.03)
     assert lent.unknown == (0, 0)
+    assert (lent.borrowed[1] > lent.borrowed[0] > 0, lent.effective[0] > 100) == (True, True)
+    assert alone.outcomes[0].borrowed == (0, 0)
     few = fw.calibrate(agents, method=FedLSCP(n0=0), target=(0.96, 0.04), alpha=0.1)
     assert few.threshold("half") < 1
 

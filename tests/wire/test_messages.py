@@ -17,6 +17,7 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import kinds_of
 from fedwqcp.federation.server import Server
 from fedwqcp.methods._sketches import WeightedPoints
+from fedwqcp.methods.auto import Borrowed
 from fedwqcp.methods.cphet import FittedDensity, Weighed
 from fedwqcp.methods.cphet.densities import FeatureDensities
 from fedwqcp.methods.dp_fedcp import DescendFrom, LabelCounts, Step, Sums
@@ -190,7 +191,10 @@ IMPOSSIBLE = [
     (PrivateQuantile, [0.9], (10, 1.0, 1.0, REPLACED)),
     (WeightedPoints, [(0.2, 0.1), (NAN, 1.0)], ((1, 2), 3)),
     (QuantileOfQuantiles, [0.1], (-1, 0.9)),
-    (LabelShifted, [(0.5,)], ((0.1, 0.2),)),
+    (LabelShifted, [(0.5,)], ((0.1, 0.2), (0.1,), (9.0,))),
+    (LabelShifted, [(0.5,)], ((0.1,), (1.1,), (9.0,))),
+    (LabelShifted, [(0.5,)], ((0.1,), (0.1,), (-9.0,))),
+    (Borrowed, [(0.5,)], (0.5, (0.1, 0.2), (9.0, 9.0))),
 ]
 
 

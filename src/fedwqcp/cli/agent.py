@@ -362,7 +362,9 @@ def predict(
     if site.release is not None and measured:
         repeated = calibration_rows(site.release.round, new, site.calibration_outputs)
     findings += [repeated] if repeated else []
-    output.say("\n".join([promised, *map(str, measured)]))
+    within = _within(site.release, site.cal, level.alpha)
+    parts = [words.within(**part) for part in within]
+    output.say("\n".join([promised, *parts, *map(str, measured)]))
     output.tell(findings)
     output.done(
         commands.predicted,
@@ -372,11 +374,20 @@ def predict(
         threshold=[thresholds.min(), thresholds.max()] if thresholds.size else [],
         findings=findings,
         proved=level.proved,
+        within=within,
         size=float(sets.sizes().mean()) if len(sets) else None,
         empty=empty,
         measured=measured,
         like_calibration=repeated["rows"] if repeated else 0,
     )
+
+
+def _within(release: Release | None, cal: Calibration | None, alpha: float) -> list[dict[str, Any]]:
+    """Return how many points a site has of each group, and what they prove there."""
+    if release is None or cal is None or release.round.by != "group":
+        return []
+    parts = prediction.proved_within(release.round, cal, alpha)
+    return [{"part": part, "n": n, "proved": proved} for part, n, proved in parts]
 
 
 def _of_release(

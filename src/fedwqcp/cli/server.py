@@ -156,7 +156,22 @@ def close(
 def _agents(release: Release) -> list[dict[str, object]]:
     """Return what became of each agent, with the status that the table shows."""
     status = statuses(release)
-    return [{**asdict(agent), "status": status[agent.name]} for agent in release.agents]
+    return [
+        {**asdict(agent), "status": status[agent.name], "within": _within(release, agent.name)}
+        for agent in release.agents
+    ]
+
+
+def _within(release: Release, agent: str) -> list[dict[str, object]]:
+    """Return how many points an agent has of each group, and what they prove there."""
+    return [
+        {
+            "part": group,
+            "n": release.points(agent, group),
+            "proved": release.proved(agent, group=group),
+        }
+        for group in release.round.groups
+    ]
 
 
 def _keys(roster: Roster, path: Path) -> dict[str, str]:

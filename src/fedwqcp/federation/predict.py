@@ -154,10 +154,17 @@ def proved_at(round: Round, cal: Calibration | None, alpha: float) -> float | No
     """Return the coverage that an agent's points prove, the least over groups that have some."""
     if cal is None:
         return None
-    plan = Plan.of(round)
-    sizes = (part_of(round, cal, part).n for part in range(len(round.group_names)) or (None,))
-    levels = (plan.proved(n, alpha) for n in sizes if n or round.by is None)
+    levels = (p for _, n, p in proved_within(round, cal, alpha) if n or round.by is None)
     return min((level for level in levels if level is not None), default=None)
+
+
+def proved_within(
+    round: Round, cal: Calibration, alpha: float
+) -> list[tuple[str, int, float | None]]:
+    """Return the points of each class or group, and what they prove there; else of all."""
+    plan, names = Plan.of(round), round.group_names
+    sizes = [part_of(round, cal, part).n for part in range(len(names)) or (None,)]
+    return [(name, n, plan.proved(n, alpha)) for name, n in zip(names or ("",), sizes, strict=True)]
 
 
 def guaranteed(

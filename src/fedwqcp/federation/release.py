@@ -362,17 +362,49 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         InputError
             If the round has no such group.
         """
-        answers, plan, names = self.received.get(agent), Plan.of(self.round), self.round.group_names
-        parts = range(len(names) or 1) if group is None else (place_of(group, names),)
-        if answers is None:
+        plan, sizes = Plan.of(self.round), self._sizes(agent, group)
+        levels = self.round.alphas if alpha is None else (alpha,)
+        shares = (plan.proved(n, level) for level in levels for n in sizes if n is not None)
+        return min((share for share in shares if share is not None), default=None)
+
+    def points(self, agent: str, group: str | int | None = None) -> int | None:
+        """Return how many calibration points an agent said it has, n_G in a group G.
+
+        Parameters
+        ----------
+        agent : str
+            Name of the agent.
+        group : str or int, optional
+            In this group, or of this label; by default in all, where no point is in several.
+
+        Returns
+        -------
+        int or None
+            None where it is not known here: only the server, and who shares a process with all
+            agents, has their answers. Files of a release have no sizes.
+
+        Raises
+        ------
+        InputError
+            If the round has no such group.
+        """
+        sizes = self._sizes(agent, group)
+        if not sizes or (group is None and self.round.max_groups > 1):
             return None
-        levels = []
-        for level in self.round.alphas if alpha is None else (alpha,):
-            for part in parts:
-                sent = answers[self.tasks_of(level, part)[0]]
-                if sent is not None:
-                    levels.append(plan.proved(sum(sent.sizes()), level))
-        return min((share for share in levels if share is not None), default=None)
+        return sum(n or 0 for n in sizes)
+
+    def _sizes(self, agent: str, group: str | int | None) -> list[int | None]:
+        """Return the points of an agent in one or all groups; None where it took no part in one.
+
+        Empty where they are not known here, or noise hides them.
+        """
+        names, alphas = self.round.group_names, self.round.alphas
+        parts = range(len(names) or 1) if group is None else (place_of(group, names),)
+        answers = self.received.get(agent)
+        if answers is None or Plan.of(self.round).traits.size_noise:
+            return []
+        first = (answers[self.tasks_of(alphas[0], part)[0]] for part in parts)
+        return [None if sent is None else sum(sent.sizes()) for sent in first]
 
     @checked
     def report(
@@ -465,9 +497,14 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
 
     def _notes(self) -> Iterator[str]:
         """Return who is not shown, who took no part and why, and whose thresholds are +inf."""
-        if len(self.agents) > _MOST_SHOWN:
-            yield f"and {len(self.agents) - _MOST_SHOWN} more agents"
+        if (left := len(self.agents) - _most_shown(self)) > 0:
+            yield f"and {left} more agents"
         yield from (f"warning: {line}" for line in lines(self.findings))
+
+
+def _most_shown(release: Release) -> int:
+    """Return how many agents a printed release shows, each with a line for every group."""
+    return max(1, _MOST_SHOWN // max(1, len(release.round.groups)))
 
 
 def agent_table(
@@ -475,33 +512,61 @@ def agent_table(
 ) -> dict[str, list[str]]:
     """Return what is known of each agent: a column of text by its heading, none of them empty.
 
-    Where there are more agents than ``most``, those that were not used come first.
+    In a round by group an agent has a line for each. Where there are more agents than ``most``,
+    those that were not used come first.
     """
+    groups = release.round.groups or (None,)
+    levels = release.round.alphas if alphas is None else alphas
+    several = len(levels) > 1
     if release.census is not None:
-        names, status = [""], {"": "used" if release.rounds else "not asked"}
-        columns = {"agent": [f"{release.census.used} agents"], "status": [*status.values()]}
+        used, status = f"{release.census.used} agents", "used" if release.rounds else "not asked"
+        rows = [("", group) for group in groups]
+        columns = {"agent": [used for _ in rows], "status": [status for _ in rows]}
     else:
         agents = release.agents
         if most is not None and len(agents) > most:
             agents = tuple(sorted(agents, key=lambda agent: agent.status == "used")[:most])
-        names, status = [agent.name for agent in agents], statuses(release)
-        columns = {"agent": names, "status": [status[name] for name in names]}
-        columns["points"] = [_points(release, name) for name in names]
-    levels = release.round.alphas if alphas is None else alphas
-    several = len(levels) > 1
-    columns["sent"] = [_sent(release, name, levels[0]) for name in names] if not several else []
+        rows, of_agent = (
+            [(one.name, group) for one in agents for group in groups],
+            statuses(release),
+        )
+        columns = {"agent": [name for name, _ in rows], "status": [of_agent[n] for n, _ in rows]}
+    columns["group"] = [group or "" for _, group in rows]
+    if release.census is None:
+        counts = [release.points(name, group) for name, group in rows]
+        columns["points"] = [f"{n:,}" if n else "" for n in counts]
+    columns["sent"] = [_sent(release, *row, levels[0]) for row in rows] if not several else []
     for alpha in levels:
         heading = f"at {alpha:g}" if several else "threshold"
-        columns[heading] = [_shown(release, name, alpha) for name in names]
+        columns[heading] = [_shown(release, *row, alpha) for row in rows]
     if columns["sent"] == columns.get("threshold"):
         del columns["sent"]
     if release.census is None:
-        risk = release.score.losses
-        floors = [release.proved(name, alphas[0] if alphas else None) for name in names]
+        risk, level = release.score.losses, alphas[0] if alphas else None
+        floors = [release.proved(name, level, group=group) for name, group in rows]
         columns["risk proved" if risk else "proved"] = [
             "" if least is None else rounded_down(least, risk) for least in floors
         ]
-        columns["bytes up"] = [f"{agent.bytes_up:,}" for agent in agents]
+        sent = [f"{agent.bytes_up:,}" for agent in agents]
+        columns["bytes up"] = [text for one in sent for text in (one, *[""] * (len(groups) - 1))]
+    return {heading: cells for heading, cells in columns.items() if any(cells)}
+
+
+def borrowing(release: Release, alpha: float) -> dict[str, list[str]]:
+    """Return two more columns of `agent_table`, where label shares decided what is borrowed."""
+    groups = range(len(release.round.groups) or 1)
+    tasks = [release.tasks_of(alpha, group)[0] for group in groups]
+    columns: dict[str, list[str]] = {"borrowed": [], "effective points": []}
+    for name in release.round.agents if release.census is None else ():
+        for task in tasks:
+            place, outcome = release.position(name, task), release.outcomes[task]
+            for heading, figures in zip(
+                columns,
+                (getattr(outcome, "borrowed", ()), getattr(outcome, "effective", ())),
+                strict=True,
+            ):
+                cell = "" if place is None or not figures else f"{figures[place]:g}"
+                columns[heading].append(cell)
     return {heading: cells for heading, cells in columns.items() if any(cells)}
 
 
@@ -513,35 +578,19 @@ def statuses(release: ReleaseRecord) -> dict[str, str]:
     return {name: "left out" if name in out else release.status(name) for name in names}
 
 
-def _points(release: Release, name: str) -> str:
-    """Return how many points an agent said it has, in all labels or groups that do not overlap."""
-    if name not in release.received or release.round.max_groups > 1:
-        return ""
-    total = 0
-    for part in range(len(release.round.group_names) or 1):
-        answer = release.received[name][release.tasks_of(release.round.alphas[0], part)[0]]
-        if hasattr(answer, "noise"):  # its sizes are bounds
-            return ""
-        sizes = () if answer is None else answer.sizes()
-        total += getattr(answer, "n", sum(sizes)) if sizes else 0
-    return f"{total:,}" if total else ""
-
-
-def _sent(release: Release, name: str, alpha: float) -> str:
+def _sent(release: Release, name: str, group: str | None, alpha: float) -> str:
     """Return the thresholds of its own that an agent sent: a range, where there are several."""
-    parts = range(len(release.round.group_names) or 1)
+    names = release.round.group_names
+    parts = range(len(names) or 1) if group is None else (place_of(group, names),)
     tasks = (task for part in parts for task in release.tasks_of(alpha, part))
     sent = (local_thresholds(release, task).get(name) for task in tasks)
     return _span([quantile.threshold for quantile in sent if quantile is not None])
 
 
-def _shown(release: Release, name: str, alpha: float) -> str:
+def _shown(release: Release, name: str, group: str | None, alpha: float) -> str:
     """Return the thresholds that an agent predicts with: a range, where there are several."""
     try:
-        if release.round.by == "group":
-            groups = release.by_group(name, alpha).values()
-            return _span(np.concatenate([np.ravel(q) for q in groups]).tolist())
-        return _span(np.ravel(release.threshold(name, alpha)).tolist())
+        return _span(np.ravel(release.threshold(name, alpha, group)).tolist())
     except InputError:
         return "none" if isinstance(release.outcomes[0], PerAgentThresholds) else "at the site"
 

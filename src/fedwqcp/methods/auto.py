@@ -20,7 +20,9 @@ from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedls_cp import (
     Cell,
     ClassSketches,
+    LabelShifted,
     Shrinkage,
+    check_figures,
     first_reaching,
     grid_of,
     shares,
@@ -37,9 +39,9 @@ from fedwqcp.quantile import (
     order_statistics,
 )
 from fedwqcp.registry import TERM
+from fedwqcp.wire.limits import SIZE
 from fedwqcp.wire.messages import (
     Outcome,
-    PerAgentThresholds,
     Question,
     Real,
     SharedThreshold,
@@ -100,13 +102,21 @@ class Borrowed(Outcome):
         One for each agent; +inf where there is nothing to borrow.
     pooled : float
         For an agent that is none of them.
+    borrowed, effective : tuple of float
+        Of a finite value by classes, as in `fedwqcp.methods.fedls_cp.LabelShifted`: which share of
+        it is other agents' or pooled, and how many points it is worth. Else empty.
     """
 
     values: tuple[Real, ...]
     pooled: Real
+    borrowed: tuple[float, ...] = ()
+    effective: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_scores((*self.values, self.pooled), "values")
+        if self.borrowed or self.effective:
+            check_figures(self.borrowed, len(self.values), "borrowed")
+            check_figures(self.effective, len(self.values), "effective", SIZE.most)
 
 
 @dataclass(frozen=True)
@@ -186,7 +196,7 @@ class Auto(OneShot[PartSketches]):
     max_groups: int = field(default=1, metadata=TERM)
 
     summaries = (PartSketches, LossCurve)
-    outcomes = (Borrowed, Proposal, SharedThreshold, PerAgentThresholds)
+    outcomes = (Borrowed, Proposal, SharedThreshold, LabelShifted)
 
     def __post_init__(self) -> None:
         check_label_target(self.target)
@@ -265,16 +275,17 @@ class Auto(OneShot[PartSketches]):
         pooled = pool.smallest(conformal_rank(pool.n, alpha, extra=sum(some)))
         if not sum([cell.n for cells in agents for cell in cells[:-1]]):
             if not isinstance(self.target, str):
-                return PerAgentThresholds((inf,) * len(agents))
+                nothing = (0.0,) * len(agents)
+                return LabelShifted((inf,) * len(agents), (1.0,) * len(agents), nothing, nothing)
             if sum(some) > 1:
                 return Proposal(pooled)
             return Borrowed(tuple(inf if many else pooled for many in some), pooled)
-        values = self._by_class(summaries, agents, pool, sum(some), alpha)
+        values, unseen, *rests_on = self._by_class(summaries, agents, pool, sum(some), alpha)
         if not isinstance(self.target, str):
-            return PerAgentThresholds(values)
+            return LabelShifted(values, unseen, *rests_on)
         alone = sum(some) == 1
         values = tuple([inf if alone and many else v for v, many in zip(values, some, strict=True)])
-        return Borrowed(values, pooled)
+        return Borrowed(values, pooled, *rests_on)
 
     def _by_class(
         self,
@@ -283,8 +294,11 @@ class Auto(OneShot[PartSketches]):
         pool: Pool,
         sites: int,
         alpha: float,
-    ) -> tuple[float, ...]:
-        """Return each agent's borrowed threshold; of a class that nobody sent all scores count."""
+    ) -> tuple[tuple[float, ...], ...]:
+        """Return each agent's borrowed threshold; of a class that nobody sent all scores count.
+
+        With the share of the target in such classes, and what the threshold rests on.
+        """
         C = most_common([len(s.counts) for s in summaries if s.counts])
         empty = Cell.of((), ())
         counts, cells = np.zeros((len(agents), C)), []
@@ -299,11 +313,14 @@ class Auto(OneShot[PartSketches]):
         grid = grid_of(agents)
         low = float(grid[0])
         F = np.array([[c.about(grid, low) / max(c.n, 1) for c in row] for row in cells])
-        level = Shrinkage(known, n0).mixed(F, pi)
+        shrinkage = Shrinkage(known, n0)
+        level = shrinkage.mixed(F, pi)
+        unseen = 1 - (pi * known.any(axis=0)).sum(axis=1)
         if self.target == "own":
-            unseen = 1 - (pi * known.any(axis=0)).sum(axis=1)
             level += unseen[:, None] * (pool.count(grid) / (pool.n + sites))
-        return tuple([first_reaching(grid, row, alpha) for row in level])
+        values = tuple([first_reaching(grid, row, alpha) for row in level])
+        rests_on = shrinkage.rests_on(pi, unseen if self.target == "own" else 0.0)
+        return values, tuple(unseen.clip(0).tolist()), *rests_on
 
     # ---- what it promises
 

@@ -246,13 +246,9 @@ class DPFedCP(Method[Summary]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         labels, C = cal.labelled("dp-fedcp")
+        # weights and smoothing are the server's choice: one real number may tell several scores
         sizes = np.bincount(labels, minlength=C).tolist()
-        # The server chooses the weights, so every number can be about one class alone. It also says
-        # how many targets there are, and `exact` counts at some hundred values a question.
-        disclosed = max(sizes)
-        if self.solver == "rounds" and self.target != "own":
-            disclosed = 2 * C * max(self.rounds, steps - 1)
-        return tuple(Disclosure(n, min(n, disclosed), part) for part, n in enumerate(sizes))
+        return tuple(Disclosure(n, n, part) for part, n in enumerate(sizes))
 
     def _weights(self, counts: Floats) -> Floats:
         """Return the weights of all targets, shape (T, C)."""

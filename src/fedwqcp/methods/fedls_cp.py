@@ -25,6 +25,7 @@ from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, order_statistics
 from fedwqcp.registry import TERM
+from fedwqcp.wire.limits import SIZE
 from fedwqcp.wire.messages import (
     PerAgentThresholds,
     Question,
@@ -94,23 +95,36 @@ class ClassSketches(Summary):
 
 
 class LabelShifted(PerAgentThresholds):
-    """One threshold for each agent, and which share of its target nobody knows.
+    """One threshold for each agent, and what its estimate rests on.
 
     Parameters
     ----------
     unknown : tuple of float
         The share of the target in classes of which no agent has a point, or all fewer than
         ``min_class``.
+    borrowed : tuple of float
+        The share of the estimate that is other agents', in tenths: sum_c pi_c m_kc / (n_kc + m_kc).
+    effective : tuple of float
+        How many points drawn from the target would estimate coverage as well, down to one digit:
+        (sum_c pi_c)^2 / sum_c pi_c^2 / (n_kc + m_kc) over the classes that are known. 0 where none
+        is.
     """
 
     unknown: tuple[float, ...]
+    borrowed: tuple[float, ...]
+    effective: tuple[float, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.unknown) != len(self.values):
-            raise InputError("must be one for each threshold", field="unknown")
-        if not all(0 <= share <= 1 + 1e-9 for share in self.unknown):
-            raise InputError("must be shares from 0 to 1", field="unknown")
+        check_figures(self.unknown, len(self.values), "unknown")
+        check_figures(self.borrowed, len(self.values), "borrowed")
+        check_figures(self.effective, len(self.values), "effective", SIZE.most)
+
+
+def check_figures(numbers: Sequence[float], agents: int, what: str, most: float = 1 + 1e-9) -> None:
+    """Refuse what is not a share, or another number of at least 0, for each agent."""
+    if len(numbers) != agents or not all(0 <= x <= most for x in numbers):
+        raise InputError("must be one from 0 on for each threshold, a share at most 1", field=what)
 
 
 @dataclass(frozen=True)
@@ -170,7 +184,9 @@ class FedLSCP(OneShot[ClassSketches]):
     miss the true ones by an error of order sqrt(C / N) in total variation.
 
     **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
-    bytes. All agents' thresholds come back, each with the share of its target that nobody knows.
+    bytes. All agents' thresholds come back, each with the share of its target that nobody knows,
+    and in tenths and to one digit how much is borrowed and how many points the estimate is worth:
+    other agents learn these of a site, and cannot find its class counts from them.
 
     **Fails**: where scores of a class mean something else at other agents (LAC with models of
     unequal accuracy).
@@ -227,9 +243,10 @@ class FedLSCP(OneShot[ClassSketches]):
             for s in summaries
         ]
         counts = np.array([[cell.n for cell in cells] for cells in agents], dtype=np.float64)
-        q = _mixture_thresholds(agents, pi, alpha, self.n0)
+        q, n0 = _mixture_thresholds(agents, pi, alpha, self.n0)
         unknown = (pi * (counts == 0).all(axis=0)).sum(axis=1)
-        return LabelShifted(tuple(q.tolist()), tuple(unknown.tolist()))
+        rests_on = Shrinkage(counts, n0).rests_on(pi)
+        return LabelShifted(tuple(q.tolist()), tuple(unknown.tolist()), *rests_on)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         sent = expect(answer, ClassSketches)
@@ -378,19 +395,19 @@ def grid_of(agents: Sequence[Sequence[Cell]]) -> Floats:
 
 def _mixture_thresholds(
     agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float, n0: float | None
-) -> Floats:
-    """Return one threshold for each agent.
+) -> tuple[Floats, float]:
+    """Return one threshold for each agent, and the n0 that they are found with.
 
     ``n0`` is None to estimate it, and 0 where own points alone decide. Where one agent alone has
     points, the others take its threshold. Shapes: pi (M, C) -> (M,).
     """
     some = np.array([any(cell.n for cell in cells) for cells in agents])
     if n0 != 0 and some.sum() > 1:
-        return shrunk_thresholds(agents, pi, alpha, n0)[0]
+        return shrunk_thresholds(agents, pi, alpha, n0)
     q = own_thresholds(agents, pi, alpha)
     if n0 != 0 and some.any() and not some.all():
         q[~some & (pi.sum(axis=1) > 0)] = q[some]
-    return q
+    return q, _FIRST_GUESS if n0 is None else n0
 
 
 def own_thresholds(agents: Sequence[Sequence[Cell]], pi: Floats, alpha: float) -> Floats:
@@ -452,6 +469,20 @@ class Shrinkage:
         self.share = np.divide(
             self.prior, self.total, out=np.zeros_like(counts), where=self.total > 0
         )
+
+    def rests_on(
+        self, pi: Floats, pooled: Floats | float = 0.0
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the figures of `LabelShifted`; ``pooled`` is the share that is judged by all.
+
+        In tenths and to one digit, so that they do not tell the counts of classes.
+        """
+        known = self.total > 0
+        spread = np.divide(pi**2, self.total, out=np.zeros_like(pi), where=known).sum(axis=1)
+        mass, borrowed = (pi * known).sum(axis=1), (pi * self.share).sum(axis=1) + pooled
+        sizes = np.divide(mass**2, spread, out=np.zeros_like(mass), where=spread > 0)
+        rounded = [float(f"{size:.0e}") for size in sizes.tolist()]
+        return tuple(np.clip(borrowed, 0, 1).round(1).tolist()), tuple(rounded)
 
     def mixed(self, known: Floats, pi: Floats) -> Floats:
         """Return sum_c pi_kc F_kc, the estimated coverage of each agent's mixture at G places.

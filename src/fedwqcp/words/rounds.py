@@ -82,6 +82,12 @@ def percent(*levels: float, up: bool = False) -> str:
     return " or ".join(told) + " %" * bool(told)
 
 
+def within(part: str, n: int, proved: float | None) -> str:
+    """Say how many points an agent has of a group, and what they prove there."""
+    more = "" if proved is None else f" prove at least {percent(proved)}"
+    return f"group {part}: {n:,} calibration points{more}"
+
+
 def averaging(diagnosis: Any) -> str:
     """Say whether averaging was safe, and which numbers say so."""
     verdict = f"averaging at alpha={diagnosis.alpha:g}: {diagnosis.verdict}"

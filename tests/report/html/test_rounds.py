@@ -261,6 +261,19 @@ def texts(section):
 GRID = np.arange(1, 1001) / 1001
 
 
+def test_the_report_says_how_much_a_threshold_borrows_and_what_it_is_worth():
+    rng = np.random.default_rng(0)
+    sizes = {"few": 12, "many": 400}
+    sites = {
+        k: fw.Calibration(rng.random(n), np.arange(n) % 2, n_classes=2) for k, n in sizes.items()
+    }
+    for method in ("auto", "fedls-cp"):
+        release = fw.calibrate(sites, method=method, alpha=0.1, target="own")
+        shown = lines(html.rounds.release_page(release, {}))
+        assert float(shown["few"]["borrowed"]) > float(shown["many"]["borrowed"])
+        assert float(shown["few"]["effective points"]) < float(shown["many"]["effective points"])
+
+
 def test_the_server_judges_every_group_and_not_the_first_alone():
     """Group f is safe and m is not: what is said of m stands in the verdict and the diagnosis."""
     even = fw.Calibration(np.tile(GRID, 2), groups=["f"] * 1000 + ["m"] * 1000)
@@ -272,5 +285,5 @@ def test_the_server_judges_every_group_and_not_the_first_alone():
     assert "Group m" in verdict.text
     assert "Group m" in texts(sections["diagnosis"])
     line = lines(html.rounds.release_page(release, {}))["b"]
-    assert line["points"] == "2,000"
-    assert line["sent"] == "0.9001 to 5.9"
+    assert (line["group"], line["points"]) == ("m", "1,000")
+    assert line["sent"] == "5.9"

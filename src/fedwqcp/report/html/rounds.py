@@ -26,7 +26,14 @@ from fedwqcp.federation.inspection import (
 )
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import calibration_of, predictor_of, proved_at
-from fedwqcp.federation.release import Release, agent_table, promise, rounded_down, statuses
+from fedwqcp.federation.release import (
+    Release,
+    agent_table,
+    borrowing,
+    promise,
+    rounded_down,
+    statuses,
+)
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, Rate, explained
@@ -285,7 +292,7 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> Verdict:
 
 def _exchanged(release: Release, alpha: float) -> Section:
     """Return a line for each agent: what it sent, what it was given, how many bytes that took."""
-    columns = agent_table(release, (alpha,))
+    columns = agent_table(release, (alpha,)) | borrowing(release, alpha)
     lead = "Bytes count neither the release nor refused answers."
     rows = list(zip(*columns.values(), strict=True))
     table = Table("exchanged", "What each agent sent and received", [*columns], rows, agents=0)
@@ -350,13 +357,9 @@ class _Case:
         release, round = self.release, self.release.round
         if part not in round.group_names:
             return None
-        position, answers = round.group_names.index(part), release.received.get(self.agent)
         if self.calibration is not None:
-            return part_of(round, self.calibration, position).n
-        if answers is None or round.by != "group":
-            return None
-        sent = answers[release.tasks_of(self.alpha, position)[0]]
-        return 0 if sent is None else sum(sent.sizes())
+            return part_of(round, self.calibration, round.group_names.index(part)).n
+        return release.points(self.agent, part) if round.by == "group" else None
 
 
 def _case(release: Release, agent: str, test: Outputs, again: Outputs | None = None) -> _Case:
