@@ -19,10 +19,10 @@ from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.local import run
 from fedwqcp.methods import Calibration, OneShot
+from fedwqcp.methods._search import CountAt
 from fedwqcp.methods.cphet import SumsAt, Weigh, density_of
 from fedwqcp.methods.cphet.densities import FeatureDensities
-from fedwqcp.methods.dp_fedcp import CountsAt, DescendFrom
-from fedwqcp.methods.fcp import CountAt
+from fedwqcp.methods.dp_fedcp import DescendFrom
 from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import (
@@ -275,7 +275,6 @@ def _later(kind):
     densities = FeatureDensities((100, 100), (density_of([[0.0], [2.0]]),) * 2)
     return {
         CountAt: CountAt((0.5,)),
-        CountsAt: CountsAt((0.5,)),
         DescendFrom: DescendFrom((0.5, 0.5), (1.0, 1.0), 0.5),
         Weigh: Weigh(densities),
         SumsAt: SumsAt((0.5,), densities),
@@ -288,7 +287,7 @@ PLANS = [
     ("fedwq-cp", {}, []),
     ("fedcp-qq", {}, []),
     ("dp-fedcp", {"rounds": 3}, [(DescendFrom, 1, 3)]),
-    ("dp-fedcp", {"solver": "exact"}, [(CountsAt, 1, 62)]),
+    ("dp-fedcp", {"solver": "exact"}, [(CountAt, 1, 62)]),
     ("cphet", {}, [(Weigh, 1, 1), (SumsAt, 2, 65)]),
     ("cphet", {"scope": "local"}, []),
 ]

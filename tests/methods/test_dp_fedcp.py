@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 import fedwqcp as fw
 from fedwqcp.errors import FedwqcpError, InputError
-from fedwqcp.methods._search import ANSWER_SIZE
+from fedwqcp.methods._search import ANSWER_SIZE, CountAt
 from fedwqcp.methods.dp_fedcp import (
-    CountsAt,
     DescendFrom,
     DPFedCP,
     label_weights,
@@ -201,10 +200,10 @@ ONES = (1.0, 1.0)
 @pytest.mark.parametrize(
     ("method", "question"),
     [
-        (DPFedCP(), CountsAt(MANY)),
-        (DPFedCP(), CountsAt((0.5,))),
+        (DPFedCP(), CountAt(MANY)),
+        (DPFedCP(), CountAt((0.5,))),
         (DPFedCP(solver="exact"), DescendFrom(ONES, ONES, 0.5)),
-        (DPFedCP(solver="exact", target="mixture"), CountsAt((*FEW, 2.0))),
+        (DPFedCP(solver="exact", target="mixture"), CountAt((*FEW, 2.0))),
         (DPFedCP(target="mixture"), DescendFrom(ONES * 2, ONES * 2, 0.5)),
         (DPFedCP(), DescendFrom((1.0,), (1.0,), 0.5)),
         (DPFedCP(), DescendFrom((), (), 0.5)),

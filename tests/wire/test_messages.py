@@ -24,7 +24,7 @@ from fedwqcp.methods.dp_fedcp import DescendFrom, LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import QuantileOfQuantiles
-from fedwqcp.methods.fedls_cp import ClassSketches, LabelShifted
+from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
 from fedwqcp.wire.codec import brief, decode, encode, terms
 from fedwqcp.wire.messages import (
@@ -191,9 +191,9 @@ IMPOSSIBLE = [
     (PrivateQuantile, [0.9], (10, 1.0, 1.0, REPLACED)),
     (WeightedPoints, [(0.2, 0.1), (NAN, 1.0)], ((1, 2), 3)),
     (QuantileOfQuantiles, [0.1], (-1, 0.9)),
-    (LabelShifted, [(0.5,)], ((0.1, 0.2), (0.1,), (9.0,))),
-    (LabelShifted, [(0.5,)], ((0.1,), (1.1,), (9.0,))),
-    (LabelShifted, [(0.5,)], ((0.1,), (0.1,), (-9.0,))),
+    (PerAgentThresholds, [(0.5,)], ((0.1, 0.2), (0.1,), (9.0,))),
+    (PerAgentThresholds, [(0.5,)], ((0.1,), (1.1,), (9.0,))),
+    (PerAgentThresholds, [(0.5,)], ((0.1,), (0.1,), (-9.0,))),
     (Borrowed, [(0.5,)], (0.5, (0.1, 0.2), (9.0, 9.0))),
 ]
 

@@ -18,7 +18,6 @@ from fedwqcp.methods import Calibration
 from fedwqcp.methods._base import LocalThresholds
 from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.methods.auto import PartSketches, borrowed_of
-from fedwqcp.methods.fedls_cp import LabelShifted
 from fedwqcp.metrics import lower_end
 from fedwqcp.outputs import Outputs
 from fedwqcp.quantile import conformal_rank, least_sample
@@ -167,9 +166,10 @@ def unseen_labels(release: ReleaseRecord) -> dict[str, float]:
     """
     shares: dict[str, float] = {}
     for task, outcome in enumerate(release.outcomes):
-        for name in release.used if isinstance(outcome, LabelShifted) else ():
+        unknown = outcome.unknown if isinstance(outcome, PerAgentThresholds) else ()
+        for name in release.used if unknown else ():
             position = release.position(name, task)
-            share = 0.0 if position is None else outcome.unknown[position]  # type: ignore[attr-defined]
+            share = 0.0 if position is None else unknown[position]
             if share > Plan.of(release.round).tasks[task].alpha:
                 shares[name] = max(share, shares.get(name, 0.0))
     return shares

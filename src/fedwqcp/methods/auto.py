@@ -20,9 +20,7 @@ from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedls_cp import (
     Cell,
     ClassSketches,
-    LabelShifted,
     Shrinkage,
-    check_figures,
     first_reaching,
     grid_of,
     shares,
@@ -39,14 +37,15 @@ from fedwqcp.quantile import (
     order_statistics,
 )
 from fedwqcp.registry import TERM
-from fedwqcp.wire.limits import SIZE
 from fedwqcp.wire.messages import (
     Outcome,
+    PerAgentThresholds,
     Question,
     Real,
     SharedThreshold,
     Summary,
     Target,
+    check_figures,
     check_scores,
     check_size,
 )
@@ -103,8 +102,8 @@ class Borrowed(Outcome):
     pooled : float
         For an agent that is none of them.
     borrowed, effective : tuple of float
-        Of a finite value by classes, as in `fedwqcp.methods.fedls_cp.LabelShifted`: which share of
-        it is other agents' or pooled, and how many points it is worth. Else empty.
+        Of values by classes, as in `fedls-cp`: which share is other agents' or pooled, and how
+        many points it is worth. Else empty.
     """
 
     values: tuple[Real, ...]
@@ -114,9 +113,7 @@ class Borrowed(Outcome):
 
     def __post_init__(self) -> None:
         check_scores((*self.values, self.pooled), "values")
-        if self.borrowed or self.effective:
-            check_figures(self.borrowed, len(self.values), "borrowed")
-            check_figures(self.effective, len(self.values), "effective", SIZE.most)
+        check_figures(self, "borrowed", "effective")
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ class Auto(OneShot[PartSketches]):
     max_groups: int = field(default=1, metadata=TERM)
 
     summaries = (PartSketches, LossCurve)
-    outcomes = (Borrowed, Proposal, SharedThreshold, LabelShifted)
+    outcomes = (Borrowed, Proposal, SharedThreshold, PerAgentThresholds)
 
     def __post_init__(self) -> None:
         check_label_target(self.target)
@@ -275,14 +272,13 @@ class Auto(OneShot[PartSketches]):
         pooled = pool.smallest(conformal_rank(pool.n, alpha, extra=sum(some)))
         if not sum([cell.n for cells in agents for cell in cells[:-1]]):
             if not isinstance(self.target, str):
-                nothing = (0.0,) * len(agents)
-                return LabelShifted((inf,) * len(agents), (1.0,) * len(agents), nothing, nothing)
+                return PerAgentThresholds((inf,) * len(agents), unknown=(1.0,) * len(agents))
             if sum(some) > 1:
                 return Proposal(pooled)
             return Borrowed(tuple(inf if many else pooled for many in some), pooled)
         values, unseen, *rests_on = self._by_class(summaries, agents, pool, sum(some), alpha)
         if not isinstance(self.target, str):
-            return LabelShifted(values, unseen, *rests_on)
+            return PerAgentThresholds(values, unseen, *rests_on)
         alone = sum(some) == 1
         values = tuple([inf if alone and many else v for v, many in zip(values, some, strict=True)])
         return Borrowed(values, pooled, *rests_on)

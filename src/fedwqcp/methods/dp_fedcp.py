@@ -1,12 +1,16 @@
 """DP-FedCP: thresholds per label, corrected for label shift, from federated quantile descent.
 
-There is one quantile problem for each of T targets and C labels.
+There is one quantile problem for each of T targets and C labels. The pinball loss
+S_v(q) = (1 - alpha)(v - q)^+ + alpha (q - v)^+ has its minimum over q, summed over weighted scores
+v, at their (1 - alpha)-quantile. Its Moreau envelope with parameter gamma is smooth, and its
+minimum lies within gamma of that quantile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +18,7 @@ from numpy.random import Generator as Random
 
 from fedwqcp._validation import Bools, Floats, Labels
 from fedwqcp.errors import InputError
-from fedwqcp.methods._answers import check_classes, expect, of_kind, stacked
+from fedwqcp.methods._answers import check_classes, expect, of_kind, stacked, summed
 from fedwqcp.methods._base import (
     Exchange,
     Method,
@@ -25,17 +29,9 @@ from fedwqcp.methods._base import (
     check_label_target,
 )
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.methods._pinball import (
-    Average,
-    SmoothedPinball,
-    Step,
-    check_descent,
-    check_step,
-    descend,
-    federated_quantiles,
-)
 from fedwqcp.methods._search import (
     LARGEST_ANSWER,
+    CountAt,
     SumClaims,
     Sums,
     check_probes,
@@ -45,17 +41,15 @@ from fedwqcp.methods._search import (
 )
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
 from fedwqcp.registry import TERM
-from fedwqcp.wire.limits import NUMBER
+from fedwqcp.wire.limits import LOCAL_STEPS, NUMBER, ROUNDS
 from fedwqcp.wire.messages import (
     Begin,
     Outcome,
     PerAgentThresholds,
     Question,
-    Real,
     SharedThreshold,
     Summary,
     Target,
-    check_increasing,
     check_sizes,
 )
 from fedwqcp.wire.release import Guarantee
@@ -76,15 +70,6 @@ class LabelCounts(Summary):
         return (sum(self.counts),)
 
 
-class CountsAt(Question):
-    """How many points of each label have a score at or below each probe."""
-
-    probes: tuple[Real, ...]  # increasing
-
-    def __post_init__(self) -> None:
-        check_increasing(self.probes, "probes")
-
-
 class DescendFrom(Question):
     """Where an agent gets to from q by its local steps."""
 
@@ -99,6 +84,21 @@ class DescendFrom(Question):
             )
         if not all(0 <= w <= NUMBER.most for w in (*self.weights, self.share)):
             raise InputError(f"must be from 0 to {NUMBER.most:g}, as share must", field="weights")
+
+
+class Step(Summary):
+    """How far an agent moved, and where it was on the way."""
+
+    shift: tuple[float, ...]  # for each problem, the last local iterate less the first
+    mean: tuple[float, ...]  # for each problem, the mean of the local iterates before the last
+
+    def __post_init__(self) -> None:
+        if len(self.shift) != len(self.mean):
+            raise InputError("must hold one number for each problem, as shift does", field="mean")
+        if not all(abs(value) <= NUMBER.most for value in (*self.shift, *self.mean)):
+            raise InputError(
+                f"must hold numbers of at most {NUMBER.most:g}, as mean must", field="shift"
+            )
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,10 @@ class DPFedCP(Method[Summary]):
     step_size: float = 1e-3
     smoothing: float = 1e-6
     start: float | None = None
-    average: Average = "half"
+    average: Literal["last", "half", "all"] = "half"
 
     summaries = (LabelCounts, Sums, Step)
-    questions = (Begin, CountsAt, DescendFrom)
+    questions = (Begin, CountAt, DescendFrom)
     outcomes = (SharedThreshold, PerAgentThresholds)
     traits = Traits(
         needs_labels=True, per_label=True, corrects_shift_of="labels", score_range=SCORES
@@ -198,7 +198,10 @@ class DPFedCP(Method[Summary]):
         check_label_target(self.target)
         if self.start is not None and not 0 <= self.start <= 1:
             raise InputError(f"start must lie between 0 and 1, got {self.start!r}")
-        check_descent(self.rounds, self.local_steps, self.step_size, self.smoothing)
+        ROUNDS.whole(self.rounds, "rounds")
+        LOCAL_STEPS.whole(self.local_steps, "local_steps")
+        if not (0 < self.step_size < inf and 0 < self.smoothing < inf):
+            raise InputError("step_size and smoothing must be positive numbers")
 
     def answer(self, cal: Calibration, question: Question, alpha: float, rng: Random) -> Summary:
         # only a caller's own: what a round can choose between is refused by its terms alone
@@ -206,8 +209,8 @@ class DPFedCP(Method[Summary]):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
         labels, C = cal.labelled("dp-fedcp")
         _check_label_question(question, C, shared=self.target != "own")
-        if isinstance(question, CountsAt):
-            return Sums(tuple(_counts_by_label(question.probes, cal.scores, labels, C)))
+        if isinstance(question, CountAt):
+            return Sums(tuple(_counts_by_label(question.values, cal.scores, labels, C)))
         if isinstance(question, DescendFrom):
             w = np.array(question.weights)
             of_points, atoms = w.reshape(-1, C)[:, labels], question.share * w
@@ -227,9 +230,9 @@ class DPFedCP(Method[Summary]):
         return PerAgentThresholds(rows) if self.target == "own" else SharedThreshold(rows[0])
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
-        if isinstance(question, CountsAt):
+        if isinstance(question, CountAt):
             counts, claims = earlier
-            return counts, claims.extended(question.probes, expect(answer, Sums).values)
+            return counts, claims.extended(question.values, expect(answer, Sums).values)
         if isinstance(question, DescendFrom):
             step, K, eta = expect(answer, Step), self.local_steps, self.step_size
             check_step(step, question.q, terms.alpha, steps=K, step_size=eta)
@@ -242,7 +245,7 @@ class DPFedCP(Method[Summary]):
         if self.solver == "rounds":
             return ((Begin, 1), (DescendFrom, self.rounds))
         C, targets = n_classes or 1, agents if self.target == "own" else 1
-        return ((Begin, 1), (CountsAt, most_steps(targets * C, C, SCORES)))
+        return ((Begin, 1), (CountAt, most_steps(targets * C, C, SCORES)))
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         labels, C = cal.labelled("dp-fedcp")
@@ -270,20 +273,23 @@ class DPFedCP(Method[Summary]):
             return np.asarray((below >= level).reshape(len(counts), -1))
 
         T, C = shift.weights.shape
-        return (yield from search_sums(CountsAt, reached, T * C, C, bounds=SCORES))
+        return (yield from search_sums(CountAt, reached, T * C, C, bounds=SCORES))
 
     def _rounds(self, shift: LabelShift, alpha: float) -> Exchange[Summary, Floats]:
-        """Descend in rounds (item 6)."""
+        """Descend in rounds, every agent in each (item 6): q <- q + sum_i lambda_i shift_i."""
         weights = tuple(shift.weights.ravel().tolist())
-
-        def ask(q: Floats) -> PerAgentQuestions:
-            values = tuple(q.tolist())
-            return PerAgentQuestions(
-                tuple(DescendFrom(values, weights, part) for part in shift.parts.tolist())
-            )
-
-        start = np.full(len(weights), 1 - alpha if self.start is None else self.start)
-        return (yield from federated_quantiles(ask, start, shift.shares, self.rounds, self.average))
+        q = np.full(len(weights), 1 - alpha if self.start is None else self.start)
+        means = []
+        for _ in range(self.rounds):
+            start = tuple(q.tolist())
+            parts = [DescendFrom(start, weights, part) for part in shift.parts.tolist()]
+            steps = of_kind((yield PerAgentQuestions(tuple(parts))), Step)
+            q = q + summed(shift.shares * stacked([step.shift for step in steps], len(q)))
+            means.append(summed(shift.shares * stacked([step.mean for step in steps], len(q))))
+        if self.average == "last":
+            return q
+        first = self.rounds // 2 if self.average == "half" else 0
+        return np.asarray(np.mean(means[first:], axis=0))
 
 
 def label_weights(counts: Floats, targets: Floats) -> Floats:
@@ -321,9 +327,9 @@ def _counts_by_label(
 
 def _check_label_question(question: Question, n_classes: int, *, shared: bool) -> None:
     """Refuse a question with more probes or problems than the settings need."""
-    if isinstance(question, CountsAt):
+    if isinstance(question, CountAt):
         problems = n_classes if shared else LARGEST_ANSWER
-        check_probes(len(question.probes), most_probes(problems, n_classes))
+        check_probes(len(question.values), most_probes(problems, n_classes))
     if isinstance(question, DescendFrom):
         targets, rest = divmod(len(question.q), n_classes)
         if rest or targets < 1 or (shared and targets > 1):
@@ -346,3 +352,82 @@ class LabelShift:
         mass = self.parts[:, None, None] * weights + (counts @ weights.T)[:, :, None]
         shares = np.divide(mass, self.totals, out=np.zeros_like(mass), where=self.totals > 0)
         self.shares = shares.reshape(len(counts), -1)
+
+
+def check_step(
+    step: Step, start: Sequence[float], alpha: float, *, steps: int, step_size: float
+) -> None:
+    """Refuse a step that no local descent makes.
+
+    A gradient lies within [-(1 - alpha), alpha], so K steps lead from q to no further than
+    [q - K eta alpha, q + K eta (1 - alpha)], each local iterate included.
+    """
+    if len(step.shift) != len(start):
+        raise InputError(
+            f"must be {len(start)}, one for each problem, got {len(step.shift)}", field="shift"
+        )
+    q = np.array(start, dtype=np.float64)
+    rounding = 1e-9 * (1 + np.abs(q))
+    down, up = steps * step_size * alpha + rounding, steps * step_size * (1 - alpha) + rounding
+    for name, moved in (("shift", np.array(step.shift)), ("mean", np.array(step.mean) - q)):
+        if not ((-down <= moved) & (moved <= up)).all():
+            raise InputError("must be within local_steps * step_size of the start", field=name)
+
+
+def moreau_gradient(q: Floats, v: Floats | float, alpha: float, gamma: float) -> Floats:
+    """Return the gradient of the Moreau envelope of the pinball loss.
+
+    -(1 - alpha) below v - gamma (1 - alpha), alpha above v + gamma alpha, (q - v)/gamma between.
+
+    Examples
+    --------
+    >>> moreau_gradient(np.array([0.0, 0.5, 1.0]), 0.5, alpha=0.25, gamma=0.1)
+    array([-0.75,  0.  ,  0.25])
+    """
+    return np.clip((q - v) / gamma, -(1 - alpha), alpha)
+
+
+class SmoothedPinball:
+    """One agent's smoothed loss for P problems that share the agent's scores.
+
+    Sorted scores and running sums make a gradient cost O(P log n). Shapes: scores (n,), weights
+    (T, n), of which problem p uses row ``p // (P / T)``, and atoms (P,), further mass at 1.
+    """
+
+    def __init__(
+        self, scores: Floats, weights: Floats, atoms: Floats, *, alpha: float, gamma: float
+    ) -> None:
+        order = np.argsort(scores, kind="stable")
+        sums = weights.sum(axis=1)
+        sorted_weights = weights[:, order] / np.where(sums > 0, sums, 1.0)[:, None]
+        self._rows = np.repeat(np.arange(len(sums)), len(atoms) // max(1, len(sums)))
+        self._scores = scores[order]
+        finite = np.where(np.isfinite(self._scores), self._scores, 0.0)  # no window reaches +inf
+        start = np.zeros((len(sums), 1))
+        self._mass = np.hstack([start, np.cumsum(sorted_weights, axis=1)])
+        self._moment = np.hstack([start, np.cumsum(sorted_weights * finite, axis=1)])
+        total = sums[self._rows] + atoms
+        self._atoms = np.divide(atoms, total, out=np.zeros_like(total), where=total > 0)
+        self._rest = (total > 0) - self._atoms
+        self._alpha, self._gamma = alpha, gamma
+
+    def gradient(self, q: Floats) -> Floats:
+        """Return the gradient of each problem's loss at q (P,), its weights normalised to 1."""
+        alpha, gamma, rows = self._alpha, self._gamma, self._rows
+        low = np.searchsorted(self._scores, q - gamma * alpha, side="left")
+        high = np.searchsorted(self._scores, q + gamma * (1 - alpha), side="right")
+        below, upto = self._mass[rows, low], self._mass[rows, high]
+        window = q * (upto - below) - (self._moment[rows, high] - self._moment[rows, low])
+        of_points = alpha * below - (1 - alpha) * (self._mass[rows, -1] - upto) + window / gamma
+        atom = moreau_gradient(q, 1.0, alpha, gamma)
+        both: Floats = self._rest * np.clip(of_points, -(1 - alpha), alpha) + self._atoms * atom
+        return both
+
+
+def descend(loss: SmoothedPinball, start: Floats, *, steps: int, step_size: float) -> Step:
+    """Make an agent's local steps q <- q - eta gradient."""
+    q, visited = start, np.zeros_like(start)
+    for _ in range(steps):
+        visited = visited + q
+        q = q - step_size * loss.gradient(q)
+    return Step(tuple((q - start).tolist()), tuple((visited / steps).tolist()))

@@ -25,7 +25,6 @@ from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, order_statistics
 from fedwqcp.registry import TERM
-from fedwqcp.wire.limits import SIZE
 from fedwqcp.wire.messages import (
     PerAgentThresholds,
     Question,
@@ -94,39 +93,6 @@ class ClassSketches(Summary):
         return tuple(v - ROUNDING * abs(v) if v < inf else v for v in sent)
 
 
-class LabelShifted(PerAgentThresholds):
-    """One threshold for each agent, and what its estimate rests on.
-
-    Parameters
-    ----------
-    unknown : tuple of float
-        The share of the target in classes of which no agent has a point, or all fewer than
-        ``min_class``.
-    borrowed : tuple of float
-        The share of the estimate that is other agents', in tenths: sum_c pi_c m_kc / (n_kc + m_kc).
-    effective : tuple of float
-        How many points drawn from the target would estimate coverage as well, down to one digit:
-        (sum_c pi_c)^2 / sum_c pi_c^2 / (n_kc + m_kc) over the classes that are known. 0 where none
-        is.
-    """
-
-    unknown: tuple[float, ...]
-    borrowed: tuple[float, ...]
-    effective: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_figures(self.unknown, len(self.values), "unknown")
-        check_figures(self.borrowed, len(self.values), "borrowed")
-        check_figures(self.effective, len(self.values), "effective", SIZE.most)
-
-
-def check_figures(numbers: Sequence[float], agents: int, what: str, most: float = 1 + 1e-9) -> None:
-    """Refuse what is not a share, or another number of at least 0, for each agent."""
-    if len(numbers) != agents or not all(0 <= x <= most for x in numbers):
-        raise InputError("must be one from 0 on for each threshold, a share at most 1", field=what)
-
-
 @dataclass(frozen=True)
 class FedLSCP(OneShot[ClassSketches]):
     r"""Thresholds at which the estimated coverage of a label mixture reaches 1 - alpha.
@@ -183,10 +149,15 @@ class FedLSCP(OneShot[ClassSketches]):
     take the shares from counts: the statement is then about the shares that were counted, which
     miss the true ones by an error of order sqrt(C / N) in total variation.
 
+    The release states by agent ``unknown``, the share of its target in classes of which no agent
+    has a point, or all fewer than ``min_class``; ``borrowed``, the share of its estimate that is
+    others', sum_c pi_c m_kc / (n_kc + m_kc); and ``effective``, how many points drawn from the
+    target would estimate coverage as well, (sum_c pi_c)^2 / sum_c pi_c^2 / (n_kc + m_kc) over the
+    classes that are known.
+
     **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
-    bytes. All agents' thresholds come back, each with the share of its target that nobody knows,
-    and in tenths and to one digit how much is borrowed and how many points the estimate is worth:
-    other agents learn these of a site, and cannot find its class counts from them.
+    bytes. All agents' thresholds and figures come back, ``borrowed`` in tenths and ``effective`` to
+    one digit: other agents learn these of a site, and cannot find its class counts from them.
 
     **Fails**: where scores of a class mean something else at other agents (LAC with models of
     unequal accuracy).
@@ -217,7 +188,7 @@ class FedLSCP(OneShot[ClassSketches]):
     min_class: int = 10
 
     summaries = (ClassSketches,)
-    outcomes = (LabelShifted,)
+    outcomes = (PerAgentThresholds,)
 
     def __post_init__(self) -> None:
         check_label_target(self.target)
@@ -236,7 +207,7 @@ class FedLSCP(OneShot[ClassSketches]):
             values=tuple([tuple(map(rounded_up, values)) for values in sent]),
         )
 
-    def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> LabelShifted:
+    def aggregate(self, summaries: Sequence[ClassSketches], alpha: float) -> PerAgentThresholds:
         pi = self._targets(stacked([s.counts for s in summaries]))  # all of the same classes
         agents = [
             [Cell.of(v, self._ranks(n, alpha)) for n, v in zip(s.counts, s.values, strict=True)]
@@ -246,7 +217,7 @@ class FedLSCP(OneShot[ClassSketches]):
         q, n0 = _mixture_thresholds(agents, pi, alpha, self.n0)
         unknown = (pi * (counts == 0).all(axis=0)).sum(axis=1)
         rests_on = Shrinkage(counts, n0).rests_on(pi)
-        return LabelShifted(tuple(q.tolist()), tuple(unknown.tolist()), *rests_on)
+        return PerAgentThresholds(tuple(q.tolist()), tuple(unknown.tolist()), *rests_on)
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         sent = expect(answer, ClassSketches)
@@ -473,7 +444,7 @@ class Shrinkage:
     def rests_on(
         self, pi: Floats, pooled: Floats | float = 0.0
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the figures of `LabelShifted`; ``pooled`` is the share that is judged by all.
+        """Return ``borrowed`` and ``effective`` of `FedLSCP`; ``pooled`` adds to the first.
 
         In tenths and to one digit, so that they do not tell the counts of classes.
         """

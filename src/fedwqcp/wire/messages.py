@@ -305,13 +305,21 @@ class PerAgentThresholds(Outcome):
     ----------
     values : tuple
         The thresholds.
+    unknown, borrowed, effective : tuple of float
+        What their estimates rest on, where a method says so, as `FedLSCP` does: the share of the
+        target that nobody knows, the share that is other agents', and how many points of the target
+        the estimate is worth.
     """
 
     values: tuple[Number, ...]
+    unknown: tuple[float, ...] = ()
+    borrowed: tuple[float, ...] = ()
+    effective: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for value in self.values:
             _check_number(value)
+        check_figures(self, "unknown", "borrowed", "effective")
 
     def threshold(self, position: int | None) -> Number | None:
         if position is None or position >= len(self.values):
@@ -339,6 +347,14 @@ def check_sizes(sizes: tuple[int, ...], what: str) -> None:
         return
     for n in sizes:
         check_size(n, what)
+
+
+def check_figures(outcome: Any, *names: str) -> None:
+    """Refuse figures of an outcome that are no shares or sizes, or are not one for each value."""
+    for name in names:
+        figures, most = getattr(outcome, name), SIZE.most if name == "effective" else 1 + 1e-9
+        if len(figures) not in (0, len(outcome.values)) or not all(0 <= x <= most for x in figures):
+            raise InputError("must be a share or size for each threshold, or left out", field=name)
 
 
 def check_increasing(values: tuple[float, ...], what: str) -> None:

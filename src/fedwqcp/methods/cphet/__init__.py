@@ -102,17 +102,6 @@ class ReweightedSharedThreshold(SharedThreshold):
     effective: Real
 
 
-class ReweightedPerAgentThresholds(PerAgentThresholds):
-    """A threshold for each agent, with their effective sample sizes."""
-
-    effective: tuple[Real, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.effective) != len(self.values):
-            raise InputError("must be as many as thresholds", field="effective")
-
-
 class SharedDensities(Outcome):
     """The feature densities of all agents, with which each reweights its own scores."""
 
@@ -185,12 +174,7 @@ class CPhet(Method[Summary]):
 
     summaries = (FittedDensity, Weighed, Sums)
     questions = (Begin, Weigh, SumsAt)
-    outcomes = (
-        ReweightedSharedThreshold,
-        ReweightedPerAgentThresholds,
-        SharedDensities,
-        Local,
-    )
+    outcomes = (ReweightedSharedThreshold, PerAgentThresholds, SharedDensities, Local)
     guarantee = Guarantee("target-shift", "approximate")
     assumption = (
         "the distribution of Y given X, and the score, are shared by all agents, only that of X "
@@ -228,7 +212,7 @@ class CPhet(Method[Summary]):
         values = np.where(totals > 0, q, inf).tolist()  # without weight a threshold is +inf
         effective = _effective_sizes(totals, squares)
         if self.target == "own":
-            return ReweightedPerAgentThresholds(tuple(values), effective)
+            return PerAgentThresholds(tuple(values), effective=effective)
         return ReweightedSharedThreshold(values[0], effective[0])
 
     def localize(
