@@ -89,25 +89,6 @@ def test_wrong_names_and_settings_are_refused(call, meant: str) -> None:
     assert meant in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "values"),
-    [
-        ("guarded-median-cp", "cap", ("abc", 2.5, True)),
-        ("fedcp-qq", "delta", ("x", 10**400)),
-        ("private-fedwq-cp", "bounds", (1, ("a",), (0.5, True))),
-        ("dp-fedcp", "start", ("a",)),
-        ("dp-fedcp", "step_size", (None,)),
-        ("fcp", "correction", (1,)),
-        ("dp-fedcp", "rounds", (1.0,)),
-        ("fedwq-cp", "overflow", (3,)),
-    ],
-)
-def test_settings_have_the_type_of_their_field(name, key, values) -> None:
-    for value in values:
-        with pytest.raises(InputError, match=f"^{key} must be"):
-            methods.get(name, **{key: value})
-
-
 @pytest.mark.parametrize("name", ["fedls-cp", "dp-fedcp", "cphet"])
 @pytest.mark.parametrize("target", ["own", "mixture", (0.5, 0.5)])
 def test_what_the_round_decides_is_no_setting(name, target) -> None:

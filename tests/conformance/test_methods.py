@@ -111,8 +111,11 @@ IMPOSSIBLE = [
     ("split-cp", "overflow", ("ignore",)),
     ("max-cp", "overflow", ("clip",)),
     ("guarded-median-cp", "slack", (1.0, -0.1, nan, "0.1", None)),
-    ("guarded-median-cp", "cap", (0,)),
+    ("guarded-median-cp", "cap", (0, "abc", 2.5, True)),
     ("guarded-median-cp", "overflow", ("ignore",)),
+    ("fedwq-cp", "overflow", (3,)),
+    ("fedcp-qq", "delta", ("x", 10**400)),
+    ("fcp", "correction", (1,)),
     ("fcp", "sketch", ("ddsketch",)),
     ("fcp", "points", (0, 2.5, 10**6)),
     ("fcp", "probes", (True, 10**6)),
@@ -127,8 +130,9 @@ IMPOSSIBLE = [
     ("cphet", "scope", ("all",)),
     ("cphet", "clip_weights", (0.0,)),
     ("dp-fedcp", "solver", ("newton",)),
-    ("dp-fedcp", "start", (2.0,)),
-    ("dp-fedcp", "rounds", (10**9,)),
+    ("dp-fedcp", "start", (2.0, ("a",))),
+    ("dp-fedcp", "step_size", (None,)),
+    ("dp-fedcp", "rounds", (10**9, 1.0)),
     ("dp-fedcp", "local_steps", (10**9,)),
     ("fed-crc", "correction", ("none",)),
     ("fed-crc", "points", (0, 10**6, 10**12)),
@@ -138,7 +142,7 @@ IMPOSSIBLE = [
     ("private-fedwq-cp", "size_epsilon", (-1.0, 1e-320)),
     ("private-fedwq-cp", "bins", (1, 10**6)),
     ("private-fedwq-cp", "gamma", (1.0, 1e-320)),
-    ("private-fedwq-cp", "bounds", ((1.0, 0.0), (0.0, inf), (1.0,))),
+    ("private-fedwq-cp", "bounds", ((1.0, 0.0), (0.0, inf), (1.0,), 1, ("a",), (0.5, True))),
 ]
 
 
