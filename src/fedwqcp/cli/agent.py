@@ -473,7 +473,7 @@ def _release_of(
     """Read a release, if it is of the terms that the site answered or names."""
     release = load_release(path)
     if round is not None:
-        prediction.check_same_round(release, folder.read_round(round), (path, round))
+        prediction.check_same_round(release, folder.read_round(round), path)
     elif None in (require, alpha):
         raise InputError(
             "name the round that this site answered, or, where it answers none, --require METHOD "

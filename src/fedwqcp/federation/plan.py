@@ -260,7 +260,13 @@ class Plan:
             check_same_classes(cal.classes, round.classes)
         known = cal.class_count("a round by label") if round.by == "label" else cal.n_classes
         if None not in (known, round.n_classes) and known != round.n_classes:
-            raise ClassesError(f"n_classes must be the round's {round.n_classes}, got {known}")
+            raise ClassesError(
+                f"n_classes must be the round's {round.n_classes}, got {known}",
+                cure=(
+                    "give one column for each class of the round",
+                    "give one column for each class, or ask the server for a round with these",
+                ),
+            )
         if round.by == "group":
             if cal.groups is None:
                 raise InputError(

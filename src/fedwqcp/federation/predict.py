@@ -15,7 +15,6 @@ from fedwqcp import methods
 from fedwqcp._validation import Floats, as_indicators
 from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of, stamp
-from fedwqcp.groups import group_places
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
 from fedwqcp.outputs import MaskOutputs, Outputs, named_by_line, row_uniforms
@@ -35,15 +34,13 @@ from fedwqcp.words.rounds import guarantee
 def calibration_of(round: Round, outputs: Outputs) -> Calibration:
     """Score an agent's calibration points with the round's score."""
     plan = Plan.of(round)
-    score, private = plan.score, plan.traits.private
     outputs, by_name = named_rows(round, outputs)
     outputs = outputs.in_classes(round.classes)
-    check_classes(round, outputs)
-    if by_name and isinstance(score, LabelScore):
+    if by_name and isinstance(plan.score, LabelScore):
         outputs = replace(outputs, classes=round.classes)  # names of the labels, the site's own
-    if round.by == "group" and outputs.groups is not None and not private:
-        group_places(outputs.groups, round.groups)  # here, where a row is known by its line
-    return scored(score, round.key, outputs)
+    cal = scored(plan.score, round.key, outputs)
+    plan.check(cal)  # here, where a row is known by its line
+    return cal
 
 
 def named_rows(round: Round, outputs: Outputs) -> tuple[Outputs, bool]:
@@ -93,20 +90,6 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
     if isinstance(score, IntervalScore):
         return Calibration(score.of(outputs.values, outputs.labels), None, x, groups=groups)
     raise InputError(f"score {name_of(score)!r} is the caller's own: its scores are not made here")
-
-
-def check_agent(release: ReleaseRecord, agent: str | None) -> None:
-    """Refuse the name of an agent that is not in the roster."""
-    if agent is None or release.round.expects(agent):
-        return
-    shared = all(outcome.threshold(None) is not None for outcome in release.outcomes)
-    cure = (
-        "for a site that took no part pass None"
-        if shared
-        else "a site that took no part has no threshold in this round: with labelled points of "
-        "its own it takes part in the next one"
-    )
-    raise InputError(f"{unknown_agent(agent, release.round.agents)}; {cure}")
 
 
 def thresholds(
@@ -218,22 +201,17 @@ def localize(
 
 
 def check_same_round(
-    release: ReleaseRecord, answered: Round, files: tuple[Path, Path] | None = None
+    release: ReleaseRecord, answered: Round, source: str | Path = "server"
 ) -> None:
-    """Refuse a release of another round, or of other terms, than an agent answered.
-
-    ``files`` are those of the release and of the round, where somebody named them.
-    """
+    """Refuse a release of another round, or of other terms, than an agent answered."""
     ours, theirs = answered.id, release.round.id
-    source: str | Path = "server" if files is None else files[0]
     if theirs != ours:
-        why = f"the release is of round {theirs}, this agent has {ours}"
-        if files is not None:
-            why = (
-                f"it is of round {theirs}, {files[1].name} is of round {ours}: ask the server for "
-                f"the release of {ours}, or give the round file of {theirs}"
-            )
-        raise WrongRoundError(source, "round", why)
+        raise WrongRoundError(
+            source,
+            "round",
+            f"the release is of round {theirs}, this agent answered {ours}: ask the server for the "
+            f"release of {ours}, or name the round {theirs}",
+        )
     if names := other_terms(release.round, answered):
         raise WrongRoundError(
             source, ", ".join(names), "must be as in the round that this agent answered"
@@ -245,22 +223,6 @@ def other_terms(round: Round, answered: Round) -> list[str]:
     ours, theirs = answered.brief(), round.brief()
     names = Round.__struct_fields__
     return [name for name in names if getattr(ours, name) != getattr(theirs, name)]
-
-
-def check_classes(round: Round, outputs: Outputs) -> None:
-    """Refuse outputs with another number of classes than the round's."""
-    if round.n_classes is None or not isinstance(Plan.of(round).score, LabelScore | MultiLabel):
-        return
-    classes = outputs.values.shape[1] if outputs.values.ndim == 2 else 1
-    if classes != round.n_classes:
-        row = outputs.values.ndim == 1 and len(outputs.values) == round.n_classes
-        cure = "give one column for each class of the round"
-        cures = (cure, f"{cure}, or ask the server for a round with the classes of this model")
-        one = "one row must be a table of one row, such as probs[None]"
-        raise InputError(
-            f"the round has {round.n_classes} classes, the outputs have {classes}",
-            cure=(one, one) if row else cures,
-        )
 
 
 def predictor_of(
@@ -280,7 +242,11 @@ def predictor_of(
     calibration data are not given.
     """
     round, plan = release.round, Plan.of(release.round)
-    check_agent(release, agent)
+    if agent is not None and not round.expects(agent):
+        raise InputError(
+            f"{unknown_agent(agent, round.agents)}; a site that took no part passes None where all "
+            "agents share a threshold, or takes part in the next round with labelled points"
+        )
     if isinstance(plan.score, Custom):
         raise InputError(
             f"score {round.score.name!r} is the caller's own: its sets are not made here",
