@@ -6,6 +6,7 @@ key and hands over the public half alone.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
 import re
@@ -51,15 +52,10 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
             f"agents: {taken[0]!r} must not be another agent's name with '.pub' behind it, which "
             "names the file of that agent's public key; rename one of them"
         )
-    for host in hosts:
-        if not isinstance(host, str) or not (_is_address(host) or _HOST.fullmatch(host)):
-            raise InputError(
-                "hosts must be IP addresses, or host names of 1 to 64 ASCII letters, digits, '.', "
-                f"'_' and '-', got {shown(host)}"
-            )
+    names = [_host(host) for host in hosts]
     server = generate_private_key(SECP384R1())
     private = {"server.key": _private(server, PrivateFormat.PKCS8)}
-    public = {"server.pem": _certificate(server, hosts).public_bytes(Encoding.PEM)}
+    public = {"server.pem": _certificate(server, hosts[0], names).public_bytes(Encoding.PEM)}
     for name in agents:
         key = generate_private_key(SECP384R1())
         line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
@@ -76,32 +72,31 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
     return tuple(folder / name for name in files)
 
 
-def _certificate(key: EllipticCurvePrivateKey, hosts: Sequence[str]) -> x509.Certificate:
+def _certificate(
+    key: EllipticCurvePrivateKey, host: str, names: Sequence[x509.GeneralName]
+) -> x509.Certificate:
     """Return a certificate of the hosts that is signed with its own key: sites trust it alone."""
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, hosts[0])])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, host)])
     now = datetime.datetime.now(datetime.UTC)
     return (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(minutes=5))
         .not_valid_after(now + datetime.timedelta(days=DAYS))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(key, SHA384())
     )
 
 
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
 def _host(host: str) -> x509.GeneralName:
     """Return a host as a certificate names it."""
-    if _is_address(host):
-        return x509.IPAddress(ipaddress.ip_address(host))
+    with contextlib.suppress(ValueError):
+        return x509.IPAddress(ipaddress.ip_address(str(host)))
+    if not _HOST.fullmatch(host):
+        raise InputError(
+            "hosts must be IP addresses, or host names of 1 to 64 ASCII letters, digits, '.', "
+            f"'_' and '-', got {shown(host)}"
+        )
     return x509.DNSName(host)
 
 

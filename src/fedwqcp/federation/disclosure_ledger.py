@@ -26,36 +26,27 @@ from fedwqcp.federation.disclosure_limit import (
     too_little_noise,
 )
 from fedwqcp.federation.plan import Plan
-from fedwqcp.federation.spending_log import Entry, SpendingLog
+from fedwqcp.federation.spending_log import SpendingLog
 from fedwqcp.groups import group_names
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Ask, Summary
 
 
-class _Part(msgspec.Struct, frozen=True):
-    """Scores of one sample that an answer told."""
-
-    accounts: dict[str, int]
-    sample: str
-    ranks: list[int]
-    count: Annotated[int, msgspec.Meta(ge=0)]
-
-
-class _Told(Entry, frozen=True):
+class _Entry(msgspec.Struct, frozen=True):
     """What one answer told of whom, or that the ledger was renewed."""
 
     renewed: bool = False
     round: str = ""
     terms: str = ""  # digest of the terms and the agent
-    step: int = 0
+    step: Annotated[int, msgspec.Meta(ge=0)] = 0
     content: str = ""  # digest of question and answer, the same in every round
     epsilon: Decimal = Decimal(0)
     division: str = ""  # whose scores: everybody's, or those of classes, of groups, of both
-    parts: list[_Part] = []
+    parts: list[Told] = []
 
-    @property
-    def sound(self) -> bool:
-        return self.epsilon.is_finite() and 0 <= float(self.epsilon) < inf and self.step >= 0
+    def __post_init__(self) -> None:
+        if not (self.epsilon.is_finite() and 0 <= float(self.epsilon) < inf):
+            raise ValueError("no epsilon")
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ class DisclosureLedger:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._log = SpendingLog(folder, _Told)
+        self._log = SpendingLog(folder, _Entry)
 
     def charge(
         self,
@@ -107,14 +98,14 @@ class DisclosureLedger:
         """
         parts = told(plan, cal, asked.step + 1)
         division = _division(parts)
-        entry = _Told(
+        entry = _Entry(
             round=plan.round.id,
             terms=plan.digest.hex(),
             step=asked.step,
             content=_content(plan, parts, asked, answers),
         )
 
-        def _charge(all_before: list[_Told]) -> _Told | None:
+        def _charge(all_before: list[_Entry]) -> _Entry | None:
             before = _since_renewal(all_before)
             if epsilon < inf:
                 return replace(entry, epsilon=_with_noise(before, epsilon, limit))
@@ -125,14 +116,14 @@ class DisclosureLedger:
             counted = any(part.count for part in parts) and not _is_known(entry, before)
             if not counted and not any(part.scores for part in new):
                 return None
-            kept = [_Part(p.accounts, p.sample, sorted(p.ranks), p.count) for p in new if p.scores]
+            kept = [part for part in new if part.scores]
             return replace(entry, division=division, parts=kept)
 
         self._log.append(_charge)
 
     def renew(self) -> None:
         """Begin anew: what was told so far counts no more. The site's own decision."""
-        self._log.append(lambda _: _Told(renewed=True))
+        self._log.append(lambda _: _Entry(renewed=True))
 
     @property
     def accounts(self) -> list[Account]:
@@ -146,25 +137,25 @@ class DisclosureLedger:
         return [Account(name, spent[name], sizes[name]) for name in names]
 
 
-def _since_renewal(entries: list[_Told]) -> list[_Told]:
+def _since_renewal(entries: list[_Entry]) -> list[_Entry]:
     """Return what counts."""
     last = max((index for index, entry in enumerate(entries) if entry.renewed), default=-1)
     return entries[last + 1 :]
 
 
-def _parts(entries: list[_Told]) -> list[_Part]:
+def _parts(entries: list[_Entry]) -> list[Told]:
     return [part for entry in entries for part in entry.parts]
 
 
-def _spent(entries: list[_Told]) -> Counter[str]:
+def _spent(entries: list[_Entry]) -> Counter[str]:
     """Return how many people each account told of."""
     spent = Counter[str]()
     for part in _parts(entries):
-        spent.update(dict.fromkeys(part.accounts, len(part.ranks) + part.count))
+        spent.update(dict.fromkeys(part.accounts, part.scores))
     return spent
 
 
-def _with_noise(before: list[_Told], epsilon: float, limit: DisclosureLimit | None) -> Decimal:
+def _with_noise(before: list[_Entry], epsilon: float, limit: DisclosureLimit | None) -> Decimal:
     """Return what a private answer spends; all of them together need noise enough."""
     cost = Decimal(str(epsilon))
     spent = sum((entry.epsilon for entry in before), cost)
@@ -173,12 +164,12 @@ def _with_noise(before: list[_Told], epsilon: float, limit: DisclosureLimit | No
     return cost
 
 
-def _is_known(entry: _Told, before: list[_Told]) -> bool:
+def _is_known(entry: _Entry, before: list[_Entry]) -> bool:
     """Whether this answer to this question was written down before, in whatever round."""
     return any(past.content == entry.content for past in before)
 
 
-def _new(parts: list[Told], entry: _Told, before: list[_Told]) -> list[Told]:
+def _new(parts: list[Told], entry: _Entry, before: list[_Entry]) -> list[Told]:
     """Return what was not told before.
 
     What is only counted is charged for a whole round at its first step: later steps take from that,
@@ -189,14 +180,14 @@ def _new(parts: list[Told], entry: _Told, before: list[_Told]) -> list[Told]:
     known, untold = _is_known(entry, before), []
     for part in parts:
         same = [past for past in _parts(before) if _of_same(past, part)]
-        ranks = part.ranks.difference(*(past.ranks for past in same))
+        ranks = tuple(sorted(set(part.ranks).difference(*(past.ranks for past in same))))
         count = part.count - sum(past.count for past in paid if _of_same(past, part))
         count = 0 if known else max(0, count)
         untold.append(Told(part.accounts, part.sample, ranks, count))
     return untold
 
 
-def _of_same(one: _Part, other: Told) -> bool:
+def _of_same(one: Told, other: Told) -> bool:
     """Whether both are of one sample."""
     return one.sample == other.sample and one.accounts.keys() == other.accounts.keys()
 

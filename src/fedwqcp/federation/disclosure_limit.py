@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
+from typing import Annotated
+
+import msgspec
 
 from fedwqcp._validation import CheckedSettings, check_least
 from fedwqcp.errors import DisclosureError, InputError
@@ -121,17 +124,16 @@ EVERYBODY = "everybody"
 """The account of all people of a data set."""
 
 
-@dataclass(frozen=True)
-class Told:
-    """Scores of one sample that a round tells.
+class Told(msgspec.Struct, frozen=True):
+    """Scores of one sample that a round tells, as a ledger keeps them.
 
     Each counts as one person in every account: of the class or group, and of everybody.
     """
 
     accounts: dict[str, int]  # their sizes
     sample: str
-    ranks: frozenset[int]
-    count: int  # scores that are not known by their rank
+    ranks: tuple[int, ...]  # in order
+    count: Annotated[int, msgspec.Meta(ge=0)]  # scores that are not known by their rank
 
     @property
     def scores(self) -> int:
@@ -160,7 +162,7 @@ def told(plan: Plan, cal: Calibration, steps: int) -> list[Told]:
         once |= same  # the larger of each
     parts = []
     for key, (part, size) in samples.items():
-        by_rank = frozenset(ranks.get(key, ()))
+        by_rank = tuple(sorted(ranks.get(key, ())))
         count = min(size - len(by_rank), once[key] + added[key])
         accounts = _accounts(plan, cal, *key[1:], size)
         parts.append(Told(accounts, _sample(plan, part), by_rank, count))

@@ -11,14 +11,16 @@ from decimal import Decimal
 from math import inf
 from pathlib import Path
 
+import msgspec
+
 from fedwqcp.errors import BudgetError, InputError
-from fedwqcp.federation.spending_log import Entry, SpendingLog
+from fedwqcp.federation.spending_log import SpendingLog
 
 LEAST_EPSILON = 0.01
 """What an answer spends at the least, however little a round asks for."""
 
 
-class _Spending(Entry, frozen=True):
+class _Spending(msgspec.Struct, frozen=True):
     """One answer that left: what it spent of which budget, and what was sent."""
 
     round: str
@@ -27,11 +29,10 @@ class _Spending(Entry, frozen=True):
     question: str  # digest of the round's terms, the agent and the question
     answer: str
 
-    @property
-    def sound(self) -> bool:
-        """Whether the numbers can be what an answer spent."""
+    def __post_init__(self) -> None:
         both = (self.epsilon, self.total)
-        return all(number.is_finite() and 0 < float(number) < inf for number in both)
+        if not all(number.is_finite() and 0 < float(number) < inf for number in both):
+            raise ValueError("no epsilon")
 
 
 class Budget:

@@ -205,8 +205,8 @@ class Accepted(FileLine, tag="accepted"):
     agent: str
 
 
-class Refused(_Line, tag="refused"):
-    """Something of an agent that was refused, and the node of an engine that it came from."""
+class _NoAnswer(_Line):
+    """An answer that does not count, and the node of an engine that it came from."""
 
     step: int
     agent: str
@@ -214,16 +214,15 @@ class Refused(_Line, tag="refused"):
     node: str = ""
 
 
-class Missing(_Line, tag="missing"):
+class Refused(_NoAnswer, tag="refused"):
+    """Something of an agent that was refused."""
+
+
+class Missing(_NoAnswer, tag="missing"):
     """An answer that did not come: a node that brought none, or an agent without a node.
 
     Where nobody prescribed which agent the node is, the name is the operator's for the node.
     """
-
-    step: int
-    agent: str
-    reason: str
-    node: str = ""
 
 
 class MaskedTotals(FileLine, tag="summed"):

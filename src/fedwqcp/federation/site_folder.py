@@ -26,7 +26,7 @@ from fedwqcp._io import (
     write_atomic,
 )
 from fedwqcp.errors import InputError, RecordError
-from fedwqcp.federation.spending_log import COUNT, Entry, SpendingLog
+from fedwqcp.federation.spending_log import COUNT, SpendingLog
 
 MARKER = "site.json"
 """Name of the file that says when the folder was made."""
@@ -81,7 +81,7 @@ def kept_in(folder: Path, name: str) -> Path:
     with locked(folder):
         marker = _marker(folder)
         if name not in marker.keeps:
-            SpendingLog(folder / name, Entry).begin()
+            SpendingLog(folder / name, msgspec.Struct).begin()
             write_atomic(folder / MARKER, to_json(_Marker(marker.made, [*marker.keeps, name])))
     return folder / name
 

@@ -27,19 +27,10 @@ from fedwqcp._io import (
 )
 from fedwqcp.errors import RecordError
 
-E = TypeVar("E", bound="Entry")
+E = TypeVar("E", bound=msgspec.Struct)
 
 COUNT = "count.json"
 """How many answers were ever given."""
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """What one answer spent."""
-
-    @property
-    def sound(self) -> bool:
-        """Whether the values can be what an answer spent."""
-        return True
 
 
 class _Count(msgspec.Struct):
@@ -83,21 +74,22 @@ class SpendingLog(Generic[E]):
 
         The count is read first: another process writes its entry before it counts it.
         """
-        count = _count(self.folder / COUNT) if exists(self.folder / COUNT) else None
+        counted = exists(self.folder / COUNT)
+        count = _count(self.folder / COUNT) if counted else 0
         paths = in_folder(self.folder, "[0-9]*.json")
         for number, path in enumerate(paths, 1):
             if path.name != f"{number:06d}.json":
                 raise _missing(self.folder, f"{number:06d}.json")
         entries = [self._entry(path) for path in paths]
-        if count is None and paths and not exists(self.folder / COUNT):
+        if paths and not counted and not exists(self.folder / COUNT):
             raise _missing(self.folder, COUNT)
-        if count is not None and count > len(paths):
+        if count > len(paths):
             raise _missing(self.folder, f"{len(paths) + 1:06d}.json")
         return entries
 
     def _entry(self, path: Path) -> E:
         entry = from_json(read(path), self._kind)
-        if entry is None or not entry.sound:
+        if entry is None:
             raise RecordError(f"{path} is damaged: it must say what an answer spent; restore it")
         return entry
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
+
 from fedwqcp.errors import InputError
 from fedwqcp.wire.codec import MAX_BYTES
 from fedwqcp.wire.messages import NAME_BYTES
@@ -57,8 +59,7 @@ NodeId: TypeAlias = int | str
 """How an engine names a node."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """What the server sends to a site; a carrier sets the nonce, which is to be sent back."""
 
     nonce: str
@@ -69,20 +70,14 @@ class Request:
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Request:
         """Read the fields of a request."""
-        kinds = {"nonce": str, "round": bytes, "body": bytes, "seconds": float}
-        for name, kind in kinds.items():
-            if not isinstance(fields.get(name), kind):
-                raise InputError(f"must be {kind.__name__}", field=f"request: {name}")
-        return cls(**{name: fields[name] for name in kinds})
+        try:
+            return msgspec.convert(dict(fields), cls, builtin_types=(bytes,))
+        except msgspec.ValidationError as error:
+            raise InputError(f"a request must hold its fields: {error}") from None
 
     def fields(self) -> dict[str, str | bytes | float]:
         """Return the fields that travel."""
-        return {
-            "nonce": self.nonce,
-            "round": self.round,
-            "body": self.body,
-            "seconds": float(self.seconds),
-        }
+        return {**msgspec.structs.asdict(self), "seconds": float(self.seconds)}
 
 
 @dataclass(frozen=True)

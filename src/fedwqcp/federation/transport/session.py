@@ -217,10 +217,7 @@ class Session:
 
         def _receive() -> Iterator[tuple[str, bool]]:
             """Ask nodes that are new or back, and take the replies."""
-            fresh = self._eligible() - self.asked | self.carrier.returned()
-            self.asked |= fresh
-            silent.update(fresh)
-            self.carrier.send(action, dict.fromkeys(_in_order(fresh), request), model)
+            silent.update(self._send_to_new(action, request, model))
             for reply in self.carrier.receive():
                 silent.discard(reply.node)
                 if self._is_unknown(reply) or self._is_unsigned(reply):
@@ -289,14 +286,11 @@ class Session:
         data = encode(brief(release))
         digest = sha256(data).hexdigest().encode()
         request = Request("", b"", data, self.timeouts.deadline)
-        self.asked |= self._eligible()
         self.carrier.send(RELEASE, dict.fromkeys(_in_order(self.asked), request))
 
         def _receive() -> Iterator[tuple[str, bool]]:
             """Send the release to nodes that are new or back, and take acknowledgements."""
-            fresh = self._eligible() - self.asked | self.carrier.returned()
-            self.asked |= fresh
-            self.carrier.send(RELEASE, dict.fromkeys(_in_order(fresh), request))
+            self._send_to_new(RELEASE, request)
             for reply in self.carrier.receive():
                 has_it = reply.status == OK and reply.body == digest
                 bound = self.bound.get(reply.agent, reply.node) == reply.node
@@ -307,10 +301,14 @@ class Session:
         collect(_receive, expected, quorum, self.timeouts)
         self.carrier.clear()
 
-    def _eligible(self) -> set[NodeId]:
-        """Return the nodes online that may take part."""
+    def _send_to_new(self, action: str, request: Request, model: Any = None) -> set[NodeId]:
+        """Send a request to the nodes that are new or back and may take part; return them."""
         online = self.carrier.online()
-        return online if self.allowed is None else online & set(self.allowed)
+        new = (online if self.allowed is None else online & set(self.allowed)) - self.asked
+        new |= self.carrier.returned()
+        self.asked |= new
+        self.carrier.send(action, dict.fromkeys(_in_order(new), request), model)
+        return new
 
     def _name_of(self, reply: Reply) -> str:
         """Return the agent that a node must be, or says it is where none is prescribed."""

@@ -76,6 +76,8 @@ from fedwqcp.wire.messages import Ask, Round, check_names
 
 SiteOutputs: TypeAlias = Outputs | OutputBatches | Calibration | tuple[npt.ArrayLike, npt.ArrayLike]
 """What a site's own function may return: outputs and labels, in one of four forms."""
+OwnOutputs: TypeAlias = Callable[[], SiteOutputs]
+"""Gives the model's outputs on the site's calibration data."""
 Work: TypeAlias = Callable[[], tuple[str, bytes]]
 """Returns a status and the bytes that go with it."""
 _log = logging.getLogger("fedwqcp")
@@ -323,9 +325,7 @@ def refuse_with(code: str, kind: type[FedwqcpError] = FedwqcpError) -> Iterator[
         raise RefusedError(code) from error
 
 
-def answer(
-    site: Site, request: Request, outputs: Callable[[], SiteOutputs], *, masked: bool = False
-) -> bytes:
+def answer(site: Site, request: Request, outputs: OwnOutputs, *, masked: bool = False) -> bytes:
     """Answer one question, or give again what was answered before.
 
     A masked answer stays at the site and only a masked sum leaves: the same limit applies, unless

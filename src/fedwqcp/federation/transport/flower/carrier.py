@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
+from msgspec.structs import replace
 
 from fedwqcp.errors import traced
 from fedwqcp.federation.transport.envelope import NodeId, Reply, Request, new_nonce

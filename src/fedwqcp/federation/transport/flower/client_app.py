@@ -12,6 +12,7 @@ from flwr.clientapp import ClientApp
 from fedwqcp.federation.transport.envelope import ASK, RELEASE, Request
 from fedwqcp.federation.transport.flower.carrier import MODEL, READY, SUM, read_request, write_reply
 from fedwqcp.federation.transport.site import (
+    OwnOutputs,
     Site,
     SiteOutputs,
     accept_release,
@@ -84,53 +85,39 @@ def answer_with(app: ClientApp, outputs: OutputsOf, *, watchdog: bool = True) ->
         Compute in a child process that is ended at the deadline.
     """
 
-    def _ask(message: Message, context: Context) -> Message:
-        _keep_model(message, context)
+    def _handler(
+        work: Callable[[Site, Request, OwnOutputs], bytes], watchdog: bool
+    ) -> Callable[[Message, Context], Message]:
+        """Let a site do some work, and reply with its result or with a fixed code."""
 
-        def _answer(site: Site, request: Request) -> bytes:
-            return answer(site, request, lambda: outputs(context))
+        def _handle(message: Message, context: Context) -> Message:
+            model = message.content.get(MODEL)
+            if isinstance(model, ArrayRecord):  # where the site's function finds them
+                context.state[MODEL] = model
+            fields = reply_to(
+                lambda: read_request(message),
+                lambda: context.node_config,
+                lambda site, request: work(site, request, lambda: outputs(context)),
+                watchdog,
+            )
+            return write_reply(message, fields)
 
-        return _reply(message, context, _answer, watchdog)
-
-    def _release(message: Message, context: Context) -> Message:
-        return _reply(message, context, accept_release, False)
+        return _handle
 
     # Secure rounds use Flower's own SecAgg+, whose modules may change with its version: they are
     # loaded only when a secure round is asked for.
 
-    def _ready(message: Message, context: Context) -> Message:
-        _keep_model(message, context)
+    def _ready(site: Site, request: Request, own: OwnOutputs) -> bytes:
+        from fedwqcp.federation.transport.flower.secure_site import check_ready
 
-        def _check(site: Site, request: Request) -> bytes:
-            from fedwqcp.federation.transport.flower.secure_site import check_ready
-
-            return check_ready(site, request, lambda: outputs(context))
-
-        return _reply(message, context, _check, watchdog)
+        return check_ready(site, request, own)
 
     def _sum(message: Message, context: Context) -> Message:
         from fedwqcp.federation.transport.flower.secure_site import take_part
 
         return take_part(message, context, lambda: outputs(context), watchdog)
 
-    app.query(ASK)(_ask)
-    app.query(RELEASE)(_release)
-    app.query(READY)(_ready)
+    app.query(ASK)(_handler(answer, watchdog))
+    app.query(RELEASE)(_handler(lambda site, request, _: accept_release(site, request), False))
+    app.query(READY)(_handler(_ready, watchdog))
     app.query(SUM)(_sum)
-
-
-def _reply(
-    message: Message, context: Context, work: Callable[[Site, Request], bytes], watchdog: bool
-) -> Message:
-    """Do some work, and reply with its result or with a fixed code."""
-    config = context.node_config
-    return write_reply(
-        message, reply_to(lambda: read_request(message), lambda: config, work, watchdog)
-    )
-
-
-def _keep_model(message: Message, context: Context) -> None:
-    """Keep the parameters that came with a request where the site's function finds them."""
-    model = message.content.get(MODEL)
-    if isinstance(model, ArrayRecord):
-        context.state[MODEL] = model

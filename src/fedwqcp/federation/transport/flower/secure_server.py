@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from io import BytesIO
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid
+from msgspec.structs import replace
 
 from fedwqcp._io import from_json
 from fedwqcp._validation import fits

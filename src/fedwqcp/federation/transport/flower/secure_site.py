@@ -7,14 +7,13 @@ that trains, with SecAgg+ or without, is left alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
 from flwr.app.message_type import MessageType
+from msgspec.structs import replace
 
 from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.plan import Plan
@@ -38,9 +37,9 @@ from fedwqcp.federation.transport.flower.secagg import (
     share_keys_plaintext_separate,
 )
 from fedwqcp.federation.transport.site import (
+    OwnOutputs,
     RefusedError,
     Site,
-    SiteOutputs,
     answer,
     plan_of,
     refuse_with,
@@ -48,8 +47,6 @@ from fedwqcp.federation.transport.site import (
 )
 from fedwqcp.methods import MODULUS, FixedPoint
 
-OwnOutputs: TypeAlias = Callable[[], SiteOutputs]
-"""Gives the model's outputs on the site's calibration data."""
 _DATA_CODES = ("data", "answer", "budget")
 """Refusals that depend on the site's data: asked again in the same round, it refuses again."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from math import ceil
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from msgspec.structs import replace
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.fl_constant import FLContextKey, ReturnCode
