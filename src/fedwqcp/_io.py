@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from fedwqcp._validation import known_hint, shown
+from fedwqcp._validation import in_words, known_hint, shown
 from fedwqcp.errors import InputError
 
 T = TypeVar("T")
@@ -347,7 +347,7 @@ def load_toml(path: Path, kind: type[T]) -> T:
 def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
     """Return a struct with the values of a table; an error names the table by its source.
 
-    The description of a field says what it must hold.
+    The description of a field says what it must hold, else its type does.
     """
     known: tuple[str, ...] = kind.__struct_encode_fields__  # type: ignore[attr-defined]  # a struct
     for key in table.keys() - set(known):
@@ -360,7 +360,9 @@ def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
     if key not in table:
         raise InputError(f"{source}: {reason}")
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
-    (about,) = filter(None, (getattr(part, "description", "") for part in types[key].__metadata__))
+    metas = getattr(types[key], "__metadata__", ())
+    own_words = [meta.description for meta in metas if meta.description]
+    about = own_words[0] if own_words else in_words(types[key]).removesuffix(" or none")
     got = f", got {shown(table[key])}" if path == key else ""
     raise InputError(f"{source}: {key} must be {about}{got}")
 

@@ -82,7 +82,7 @@ def _check_types(declared: Any, given: Iterable[tuple[str, Any]]) -> None:
 def check_type(value: object, hint: Any, field: str) -> None:
     """Refuse a value that is not of a type."""
     if not fits(value, hint):
-        raise InputError(f"{field} must be {_words(hint)}, got {shown(value)}", field=field)
+        raise InputError(f"{field} must be {in_words(hint)}, got {shown(value)}", field=field)
 
 
 class CheckedSettings:
@@ -235,15 +235,15 @@ _PLAIN: dict[Any, str] = {
 }
 
 
-def _words(hint: Any) -> str:
+def in_words(hint: Any) -> str:
     """Say what a value of a type is."""
     origin, parts = _origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(map(_words, parts)))
+        return " or ".join(dict.fromkeys(map(in_words, parts)))
     if origin is Literal:
         return f"one of {', '.join(map(str, parts))}"
     if origin in (Sequence, tuple):
-        kind = {int: "integers", float: "numbers"}.get(parts[0]) or _words(parts[0])
+        kind = {int: "integers", float: "numbers"}.get(parts[0]) or in_words(parts[0])
         return f"a list of {kind}"
     if origin in (Mapping, Callable):
         return "a dict by name, such as {'a': ...}" if origin is Mapping else "a function"

@@ -20,14 +20,8 @@ from fedwqcp.wire.messages import MAX_N, Round
 
 N = TypeVar("N")
 
-_Text: TypeAlias = Annotated[str, Meta(description="text")]
-_Names: TypeAlias = Annotated[str, Meta(description="text, with commas where there are several")]
-_Flag: TypeAlias = Annotated[bool, Meta(description="true or false")]
-_Whole: TypeAlias = Annotated[int, Meta(description="a whole number")]
-_Number: TypeAlias = Annotated[int | float, Meta(description="a number")]
-_Numbers: TypeAlias = Annotated[
-    str | int | float, Meta(description="a number or text, with commas where there are several")
-]
+_Numbers: TypeAlias = str | int | float
+"""One, or several with commas."""
 _Settings: TypeAlias = Annotated[
     dict[str, bool | int | float | str], Meta(description="numbers, text, true or false by name")
 ]
@@ -73,30 +67,30 @@ class Timeouts:
 class RunConfig(msgspec.Struct, frozen=True, rename="kebab"):
     """What a run configuration may state; `round_of` says what it means."""
 
-    agents: _Names = ""
+    agents: str = ""
     alpha: _Numbers = 0.1
-    method: _Text = "auto"
-    score: _Text = "aps"
-    rule: _Text = "leq"
-    by: _Text = ""
-    groups: _Names = ""
-    max_groups: _Whole = 1
+    method: str = "auto"
+    score: str = "aps"
+    rule: str = "leq"
+    by: str = ""
+    groups: str = ""
+    max_groups: int = 1
     target: _Numbers = "own"
-    quorum: _Whole = 0
-    max_n: _Whole = MAX_N
-    n_classes: _Whole = 0
-    classes: _Names = ""
-    keys: _Names = ""
-    nodes: _Names = ""
-    records: _Text = "records"
-    hand_over: _Text = ""
-    deadline: _Number = 0.0
-    grace: _Number = Timeouts.grace
-    secure: _Flag = False
-    score_low: _Number = 0.0
-    score_high: _Number = 0.0
-    allow_large_alpha: _Flag = False
-    allow_empty: _Flag = True
+    quorum: int = 0
+    max_n: int = MAX_N
+    n_classes: int = 0
+    classes: str = ""
+    keys: str = ""
+    nodes: str = ""
+    records: str = "records"
+    hand_over: str = ""
+    deadline: float = 0.0
+    grace: float = Timeouts.grace
+    secure: bool = False
+    score_low: float = 0.0
+    score_high: float = 0.0
+    allow_large_alpha: bool = False
+    allow_empty: bool = True
     method_setting: _Settings = msgspec.field(default_factory=dict)
     score_setting: _Settings = msgspec.field(default_factory=dict)
 
@@ -177,9 +171,8 @@ def timeouts_of(config: Mapping[str, object]) -> Timeouts:
         With the defaults for what is left out.
     """
     given = RunConfig.of(config)
-    deadline = _number("deadline", given.deadline)
-    most = Timeouts.of(len(_split(given.agents))).deadline
-    return Timeouts(most if deadline == 0 else deadline, _number("grace", given.grace))
+    usual = Timeouts.of(len(_split(given.agents))).deadline
+    return Timeouts(given.deadline or usual, given.grace)
 
 
 def nodes_of(config: Mapping[str, object], node_of: Callable[[str], N]) -> dict[str, N] | None:
@@ -203,8 +196,8 @@ def secure_of(config: Mapping[str, object]) -> bool | tuple[float, float]:
     ``score-low`` and ``score-high`` state it where the score has none (both 0: its own).
     """
     given = RunConfig.of(config)
-    low, high = _number("score-low", given.score_low), _number("score-high", given.score_high)
-    return (low, high) if given.secure and (low or high) else given.secure
+    stated = given.score_low, given.score_high
+    return stated if given.secure and any(stated) else given.secure
 
 
 def _split(value: str | float) -> tuple[str, ...]:

@@ -88,25 +88,23 @@ _ROUND_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
 _Positive: TypeAlias = Annotated[float, Meta(gt=0)]
-_Text: TypeAlias = Annotated[str | None, Meta(description="text")]
-_Flag: TypeAlias = Annotated[bool, Meta(description="true or false")]
 
 
 class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
     """What a site may set, in its file of settings or its node's configuration."""
 
-    agent: Annotated[str | int | None, Meta(description="a name")] = None
-    outputs: _Text = None
+    agent: str | int | None = None
+    outputs: str | None = None
     """A file, or a folder or URI of Parquet files, which are read in batches."""
-    scores: _Text = None
+    scores: str | None = None
     """In place of the outputs: Parquet files of scores that were made elsewhere."""
-    labels: _Text = None
-    folder: _Text = None
-    sign_key: _Text = None
+    labels: str | None = None
+    folder: str | None = None
+    sign_key: str | None = None
     """The site's private key; with it only rounds that require signatures are answered."""
-    allow_samples: _Flag = False
+    allow_samples: bool = False
     """Whether scores of single people may leave, as many as a round asks for."""
-    secure_only: _Flag = False
+    secure_only: bool = False
     """Whether answers leave only in secure rounds."""
     max_share: Annotated[_Positive, Meta(le=1, description="a number above 0, at most 1")] = (
         USUAL_LIMIT.share
@@ -122,15 +120,15 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
         str, Meta(pattern=_ROUND_ID.pattern, description="a name of letters, digits, '_', '-'")
     ] = "calibration"
     """Whose scores count together, kept in ``ledger/NAME``: of the same people the same name."""
-    approve: _Flag = False
+    approve: bool = False
     """Whether each new round waits for `fedwqcp agent approve`."""
     honest_others: Annotated[int, Meta(ge=0, description="an integer of at least 0")] = 0
     """How many other agents of a secure round the site trusts not to help the server."""
-    require: _Text = None
+    require: str | None = None
     """The one method whose rounds the site answers and whose releases it takes."""
     require_alpha: Annotated[_Positive | None, Meta(description="a number above 0")] = None
     """The largest level of such a round."""
-    require_target: _Text = None
+    require_target: str | None = None
     """Its target."""
 
 
@@ -212,10 +210,9 @@ class Site:
         """Refuse a round that no person approved, where the site asks for that."""
         if not self.settings.approve:
             return
-        kept = self.round_folder(round.id)
-        if kept is None or self.folder is None:
+        if self.folder is None:
             raise InputError("must be named where rounds wait for approval", field="folder")
-        if not is_approved(self.folder, kept, round, terms):
+        if not is_approved(self.folder, round_folder(self.folder, round.id), round, terms):
             waits = InputError(f"the round waits: fedwqcp agent approve {self.folder} lists it")
             raise RefusedError("approval") from waits
 
@@ -224,9 +221,9 @@ class Site:
 
         The same bytes leave again: a second answer with fresh noise would reveal more.
         """
-        folder = self.round_folder(round.id)
-        if folder is None or self.folder is None:
+        if self.folder is None:
             return None
+        folder = round_folder(self.folder, round.id)
         check_open(self.folder, round.id)
         known = folder / "round.json"
         if exists(known) and read(known) != terms:
@@ -239,9 +236,9 @@ class Site:
 
         Of several processes that are asked at the same time the first decides what leaves.
         """
-        folder = self.round_folder(round.id)
-        if folder is None or self.folder is None:
+        if self.folder is None:
             return answer
+        folder = round_folder(self.folder, round.id)
         make_folder(folder)
         write_atomic(folder / "round.json", terms, replace=False)
         write_atomic(folder / f"{name}.json", answer, replace=False)
@@ -251,9 +248,9 @@ class Site:
 
     def keep_release(self, release: Release, data: bytes) -> None:
         """Write down the release of a round, once; it must be of the terms that were answered."""
-        folder = self.round_folder(release.round.id)
-        if folder is None or self.folder is None:
+        if self.folder is None:
             return
+        folder = round_folder(self.folder, release.round.id)
         check_open(self.folder, release.round.id)
         path, terms = folder / "release.json", folder / "round.json"
         if exists(terms):
@@ -298,13 +295,12 @@ class Site:
         seconds = max(0.1, min(seconds, self.settings.max_seconds))
         return run_with_timeout(_guarded, seconds) if watchdog else _guarded()
 
-    def round_folder(self, round: str) -> Path | None:
-        """Return where the site keeps what it sent in a round."""
-        if self.folder is None:
-            return None
-        if not _ROUND_ID.fullmatch(round):
-            raise InputError("the id of a round has letters, digits, '_' and '-' only")
-        return self.folder / "rounds" / round
+
+def round_folder(folder: Path, round: str) -> Path:
+    """Return where a site keeps what it sent in a round."""
+    if not _ROUND_ID.fullmatch(round):
+        raise InputError("the id of a round has letters, digits, '_' and '-' only")
+    return folder / "rounds" / round
 
 
 class RefusedError(Exception):
@@ -485,10 +481,11 @@ def _read_release(data: bytes) -> tuple[Release, bytes]:
 def _calibration(site: Site, round: Round, data: SiteOutputs) -> Iterator[Calibration]:
     """Score what a site's function returned; what is read in batches is kept beside the answer."""
     if isinstance(data, OutputBatches):
-        if site.folder is not None:
-            close_old_rounds(site.folder)  # a round that was never answered may have left scores
         with TemporaryDirectory() as other:
-            folder = site.round_folder(round.id) or Path(other)
+            folder = Path(other)
+            if site.folder is not None:
+                close_old_rounds(site.folder)  # a round that was never answered may have left some
+                folder = round_folder(site.folder, round.id)
             with calibration_in_batches(round, data, folder / "scores", _progress()) as cal:
                 yield cal
     elif isinstance(data, Calibration):

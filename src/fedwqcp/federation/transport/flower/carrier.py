@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 from msgspec.structs import replace
@@ -36,52 +36,64 @@ class GridCarrier(Carrier):
         self.grid = grid
         self.gone = set()
         self._timeouts = timeouts
-        self._open: dict[str, tuple[NodeId, str]] = {}
+        self.open: dict[str, tuple[NodeId, str]] = {}  # node and nonce, by message
 
     def online(self) -> set[NodeId]:
         self.names = {node.node_id: node.name for node in self.grid.get_nodes()}
         return set(self.names)
 
     def send(self, action: str, requests: Mapping[NodeId, Request], model: Any = None) -> None:
+        beside = {} if model is None else {MODEL: model}
+        self.push(action, requests, dict.fromkeys(requests, beside))
+
+    def push(
+        self,
+        action: str,
+        requests: Mapping[NodeId, Request],
+        records: Mapping[NodeId, Mapping[str, Any]],
+    ) -> list[Message]:
+        """Send each node its request with a fresh nonce, and records of its own beside it."""
         if not requests:
-            return
+            return []
         sent = {node: replace(ask, nonce=new_nonce()) for node, ask in requests.items()}
-        ttl = time_to_live(self._timeouts)
-        messages = [write_request(node, action, ask, ttl, model) for node, ask in sent.items()]
+        ttl = self._timeouts.deadline + _SPARE
+        messages = [write_request(n, action, ask, ttl, records.get(n)) for n, ask in sent.items()]
         ids = self.grid.push_messages(messages)
         for (node, request), message_id in zip(sent.items(), ids, strict=False):
             if message_id:
-                self._open[message_id] = (node, request.nonce)
+                self.open[message_id] = (node, request.nonce)
+        return messages
+
+    def pull(self) -> Iterator[tuple[Message, NodeId, str]]:
+        """Return the replies that came, each with the node that was asked, and its nonce."""
+        for message in self.grid.pull_messages(list(self.open)) if self.open else ():
+            asked = self.open.pop(message.metadata.reply_to_message_id, None)
+            if asked is not None:
+                yield message, *asked
 
     def receive(self) -> list[Reply]:
-        if not self._open:
-            return []
         replies = []
-        for message in self.grid.pull_messages(list(self._open)):
-            asked = self._open.pop(message.metadata.reply_to_message_id, None)
-            if asked is not None:
-                replies.append(read_reply(message, *asked))
-                if message.has_error() and message.error.code == ErrorCode.NODE_UNAVAILABLE:
-                    self.gone.add(asked[0])
+        for message, node, nonce in self.pull():
+            replies.append(read_reply(message, node, nonce))
+            if message.has_error() and message.error.code == ErrorCode.NODE_UNAVAILABLE:
+                self.gone.add(node)
         return replies
 
     def clear(self) -> None:
-        self._open.clear()
+        self.open.clear()
         self.gone.clear()
 
 
-def time_to_live(timeouts: Timeouts) -> float:
-    """Return how many seconds Flower keeps a message."""
-    return timeouts.deadline + _SPARE
-
-
 def write_request(
-    node: NodeId, action: str, request: Request, ttl: float, model: ArrayRecord | None = None
+    node: NodeId,
+    action: str,
+    request: Request,
+    ttl: float,
+    records: Mapping[str, Any] | None = None,
 ) -> Message:
-    """Return a request as a message to one node."""
+    """Return a request as a message to one node; Flower keeps it so many seconds."""
     content = RecordDict({RECORD: ConfigRecord(dict(request.fields()))})
-    if model is not None:
-        content[MODEL] = model
+    content.update(records or {})
     return Message(content, dst_node_id=int(node), message_type=f"query.{action}", ttl=ttl)
 
 

@@ -7,64 +7,47 @@ for anything else in the process, and in any other thread, is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec, module_from_spec
 from math import prod
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
-from flwr.app import Context, Message
+import numpy.typing as npt
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 
 from fedwqcp.errors import InputError
 from fedwqcp.federation.secure import Words, mask_stream
 from fedwqcp.federation.transport.flower.deployment import TESTED, unusable_flower
-from fedwqcp.methods import MODULUS
+from fedwqcp.methods import MODULUS, FixedPoint
 
 try:  # every private name of Flower's; all else here is its Message API
     from flwr.common import (
-        Code as Code,
+        Code,
+        FitIns,
+        FitRes,
+        Parameters,
+        Status,
+        ndarrays_to_parameters,
+        parameters_to_ndarrays,
     )
-    from flwr.common import (
-        FitIns as FitIns,
-    )
-    from flwr.common import (
-        FitRes as FitRes,
-    )
-    from flwr.common import (
-        Parameters as Parameters,
-    )
-    from flwr.common import (
-        Status as Status,
-    )
-    from flwr.common import (
-        ndarrays_to_parameters as ndarrays_to_parameters,
-    )
-    from flwr.common import (
-        parameters_to_ndarrays as parameters_to_ndarrays,
-    )
-    from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt as decrypt
+    from flwr.common.secure_aggregation.crypto.symmetric_encryption import decrypt
     from flwr.common.secure_aggregation.secaggplus_constants import (
-        RECORD_KEY_CONFIGS as RECORD_KEY_CONFIGS,
+        RECORD_KEY_CONFIGS,
+        RECORD_KEY_STATE,
+        Key,
+        Stage,
     )
-    from flwr.common.secure_aggregation.secaggplus_constants import (
-        RECORD_KEY_STATE as RECORD_KEY_STATE,
-    )
-    from flwr.common.secure_aggregation.secaggplus_constants import (
-        Key as Key,
-    )
-    from flwr.common.secure_aggregation.secaggplus_constants import (
-        Stage as Stage,
-    )
-    from flwr.common.secure_aggregation.secaggplus_utils import (
-        share_keys_plaintext_separate as share_keys_plaintext_separate,
-    )
-    from flwr.compat.common.recorddict_compat import fitres_to_recorddict as fitres_to_recorddict
-    from flwr.server import LegacyContext as LegacyContext
-    from flwr.supercore.primitives.asymmetric import bytes_to_public_key as bytes_to_public_key
+    from flwr.common.secure_aggregation.secaggplus_utils import share_keys_plaintext_separate
+    from flwr.compat.common.recorddict_compat import fitres_to_recorddict
+    from flwr.server import LegacyContext
+    from flwr.supercore.primitives.asymmetric import bytes_to_public_key
 except ImportError as error:
     raise unusable_flower(error) from None
+
+__all__ = ["RECORD_KEY_CONFIGS", "Key", "Stage"]  # of Flower's, for our two sides
 
 CHECK = 1
 """A word that every site adds: its total tells whether the masks cancel."""
@@ -83,15 +66,88 @@ def secaggplus_mod() -> Callable[..., Message]:
     return mod
 
 
-def secaggplus_state(context: Context) -> Any:
-    """Return what a site keeps between the stages: its keys, and the shares it holds of others."""
-    return _copy(_SITE).SecAggPlusState(**context.state.config_records[RECORD_KEY_STATE])
+def fit_reply(arrays: Iterable[npt.NDArray[Any]] = ()) -> RecordDict:
+    """Return arrays as a site's answer to what SecAgg+ takes for training."""
+    parameters = ndarrays_to_parameters([*arrays])
+    return fitres_to_recorddict(FitRes(Status(Code.OK, ""), parameters, 1, {}), False)
 
 
-def secaggplus_workflow() -> type[Any]:
-    """Return the server's side of SecAgg+: Flower's workflow with our masks."""
-    workflow: type[Any] = _copy(_SERVER).SecAggPlusWorkflow
-    return workflow
+def unopened(configs: ConfigRecord, context: Context) -> list[int]:
+    """Return the nodes whose key shares for this site cannot be opened, or are none.
+
+    Only this site can tell; if it said nothing, it would look like the one at fault.
+    """
+    if configs[Key.STAGE] != Stage.COLLECT_MASKED_VECTORS:
+        return []
+    state = _copy(_SITE).SecAggPlusState(**context.state.config_records[RECORD_KEY_STATE])
+    sources, ciphertexts = (cast(Any, configs[k]) for k in (Key.SOURCE_LIST, Key.CIPHERTEXT_LIST))
+    faulty = []
+    for source, ciphertext in zip(sources, ciphertexts, strict=True):
+        try:
+            shares = decrypt(state.ss2_dict[source], ciphertext)
+            sender, receiver, seed, key = share_keys_plaintext_separate(shares)
+            sound = (sender, receiver) == (source, state.nid)
+            sound = sound and are_shares([seed], [key])
+        except Exception:  # whatever another site put there
+            sound = False
+        faulty += [] if sound else [source]
+    return faulty
+
+
+class MaskedTotal:
+    """What SecAgg+ asks of a strategy: it names the sites of a sum, and takes its total."""
+
+    def __init__(self, nodes: Iterable[int], scale: FixedPoint) -> None:
+        self.scale = scale
+        self.asked = tuple(nodes)
+        self.nodes: tuple[int, ...] = ()
+        self.totals: tuple[int, ...] = ()
+
+    def add(self, grid: object) -> None:
+        """Run the workflow: it sends every stage over the grid."""
+        target, most = 2**self.scale.bits, len(self.asked)
+        first = ConfigRecord({"current_round": 1})
+        records = RecordDict({"config": first, "parameters": ArrayRecord()})
+        context = Context(0, 0, {}, records, {})
+        workflow = _copy(_SERVER).SecAggPlusWorkflow(
+            num_shares=most,
+            reconstruction_threshold=most // 2 + 1,
+            max_weight=float(target),
+            clipping_range=target / 2,
+            quantization_range=target,
+            modulus_range=MODULUS,
+        )
+        with np.errstate(all="ignore"):  # a false share gives any number
+            workflow(grid, LegacyContext(context, strategy=cast(Any, self)))
+
+    def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
+        """Return the sites; what they are asked goes with every stage."""
+        del server_round, parameters, client_manager
+        ask = FitIns(Parameters([], ""), {})
+        return [(SimpleNamespace(node_id=node), ask) for node in self.asked]
+
+    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, Any]:
+        """Undo the scaling of SecAgg+, which gives mean * target with the words centred."""
+        del server_round, failures
+        target, count = 2**self.scale.bits, len(results)
+        (mean,) = parameters_to_ndarrays(results[0][1].parameters)
+        centred = (round(float(value) * count / target) for value in mean)
+        *totals, check = (value + count * target // 2 for value in centred)
+        if check != count * CHECK or not all(0 <= word < MODULUS for word in totals):
+            raise ValueError("the masks do not cancel")
+        self.nodes = tuple(node.node_id for node, _ in results)
+        self.totals = tuple(totals)
+        return None, {}
+
+
+def is_key(data: bytes) -> bool:
+    """Tell whether bytes are a public key that every site can use."""
+    if len(data) > LONGEST:
+        return False
+    try:
+        return bool(bytes_to_public_key(data).curve.name == "secp384r1")
+    except Exception:  # whatever the bytes hold
+        return False
 
 
 def are_shares(seeds: Sequence[bytes], keys: Sequence[bytes]) -> bool:

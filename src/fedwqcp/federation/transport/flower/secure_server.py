@@ -10,12 +10,10 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
-from flwr.serverapp import Grid
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from msgspec.structs import replace
 
 from fedwqcp._io import from_json
@@ -24,35 +22,25 @@ from fedwqcp.errors import FedwqcpError, InputError, QuorumError, RoundError, tr
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.secure import SecureServer
-from fedwqcp.federation.transport.envelope import OK, Reply, Request, new_nonce, reason_of
+from fedwqcp.federation.transport.envelope import OK, NodeId, Reply, Request, reason_of
 from fedwqcp.federation.transport.flower.carrier import (
     READY,
     SUM,
     GridCarrier,
     read_reply,
-    time_to_live,
-    write_request,
 )
 from fedwqcp.federation.transport.flower.secagg import (
-    CHECK,
     LONGEST,
     RECORD_KEY_CONFIGS,
-    Code,
-    FitIns,
-    FitRes,
     Key,
-    LegacyContext,
-    Parameters,
+    MaskedTotal,
     Stage,
-    Status,
     are_shares,
-    bytes_to_public_key,
-    fitres_to_recorddict,
-    parameters_to_ndarrays,
-    secaggplus_workflow,
+    fit_reply,
+    is_key,
 )
 from fedwqcp.federation.transport.session import Session, collect
-from fedwqcp.methods import MODULUS, FixedPoint
+from fedwqcp.methods import MODULUS
 from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Round
 
@@ -78,10 +66,11 @@ _EARLY = (Stage.SETUP, Stage.SHARE_KEYS)
 class SecureSession(Session):
     """One secure round while it runs; its terms state the range of the thresholds."""
 
+    carrier: GridCarrier
+
     def __init__(self, carrier: GridCarrier, round: Round, *more: Any) -> None:
         self.sums = SecureServer(Plan.of(round))  # before anything is written
         super().__init__(carrier, round, *more)
-        self.grid = carrier.grid
         self.trips = 0
         self.up: Counter[str] = Counter()  # bytes by agent
         self.down: Counter[str] = Counter()
@@ -118,14 +107,24 @@ class SecureSession(Session):
                 f"{len(present)} of {len(self.round.agents)} agents can take part in the sum, the "
                 f"round needs {self.round.quorum}"
             )
-        grid = SecAggGrid(self, names)
+        grid, total = SecAggGrid(self, names), MaskedTotal(names, self.sums.scale)
         try:
-            nodes, totals = _sum(grid, list(names), self.sums.scale)
-            left = {names[node]: node for node in nodes}
-            self.ledger.summed(self.sums.sums, tuple(left), totals)
-            self.sums.receive(tuple(left), totals)
+            total.add(grid)
         except LostSitesError:
             left = {name: present[name] for name in present if present[name] in grid.answered}
+        except (ValueError, TypeError, ArithmeticError) as error:
+            if grid.stage != Stage.UNMASK or isinstance(error, FedwqcpError):
+                raise
+            raise RoundError(
+                "masks: they do not cancel: at least one site did not follow the protocol, and a "
+                "masked sum cannot tell which"
+            ) from None
+        else:
+            if not total.nodes:
+                raise QuorumError("too few agents were left to remove the masks of the sum")
+            left = {names[node]: node for node in total.nodes}
+            self.ledger.summed(self.sums.sums, tuple(left), total.totals)
+            self.sums.receive(tuple(left), total.totals)
         finally:
             for node, reason in grid.reasons.items():
                 self._refuse(names[node], reason)
@@ -167,23 +166,31 @@ class SecAggGrid:
         sent = {message.metadata.dst_node_id: message for message in messages}
         asked = {node: _configs(message) for node, message in sent.items()}
         self.stage = str(next(iter(asked.values()))[Key.STAGE])
-        open_ = self._push(sent)
+        body = self.request.body if self.stage == Stage.COLLECT_MASKED_VECTORS else b""
+        requests: dict[NodeId, Request] = dict.fromkeys(sent, replace(self.request, body=body))
+        carrier = self.session.carrier
+        records: dict[NodeId, dict[str, Any]] = {
+            node: {**message.content, RECORD_KEY_CONFIGS: ConfigRecord(dict(asked[node]))}
+            for node, message in sent.items()
+        }  # SecAgg+ gives all sites one record, and a site may change its own
+        for message in carrier.push(SUM, requests, records):
+            self.session.down[self.names[message.metadata.dst_node_id]] += _size(message.content)
         sound: dict[int, Message] = {}
         disputes: list[tuple[int, int]] = []  # who accuses whom
 
         def _receive() -> Iterator[tuple[str, bool]]:
-            for message in self.session.grid.pull_messages(list(open_)) if open_ else ():
-                node, nonce = open_.pop(message.metadata.reply_to_message_id, (0, ""))
-                if nonce:
-                    checked = self._check(message, node, nonce, asked[node])
-                    if isinstance(checked, Message):
-                        sound[node] = checked
-                    elif checked is not None:
-                        disputes.extend((node, other) for other in checked)
-                    yield str(node), isinstance(checked, Message)
+            for message, asked_node, nonce in carrier.pull():
+                node = int(asked_node)
+                checked = self._check(message, node, nonce, asked[node])
+                if isinstance(checked, Message):
+                    sound[node] = checked
+                elif checked is not None:
+                    disputes.extend((node, other) for other in checked)
+                yield str(node), isinstance(checked, Message)
 
-        expected = {str(node) for node, _ in open_.values()}
+        expected = {str(node) for node, _ in carrier.open.values()}
         collect(_receive, expected, quorum, self.session.timeouts)
+        carrier.clear()
         if self.stage == Stage.SETUP:
             self._refuse_shared_keys(sound)
         self.answered = set(sound)
@@ -194,23 +201,6 @@ class SecAggGrid:
         if len(sound) < quorum and self.stage == Stage.COLLECT_MASKED_VECTORS:
             raise QuorumError(f"{len(sound)} masked answers came, the round needs {quorum}")
         return list(sound.values())
-
-    def _push(self, messages: Mapping[int, Message]) -> dict[str, tuple[int, str]]:
-        """Send each message as a query of ours with a nonce; return node and nonce by its id."""
-        asked, queries = [], []
-        for node, message in messages.items():
-            body = self.request.body if self.stage == Stage.COLLECT_MASKED_VECTORS else b""
-            request = replace(self.request, nonce=new_nonce(), body=body)
-            query = write_request(node, SUM, request, time_to_live(self.session.timeouts))
-            for key, record in message.content.items():
-                query.content[key] = record
-            own = ConfigRecord(dict(_configs(message)))  # sites may change theirs
-            query.content[RECORD_KEY_CONFIGS] = own
-            queries.append(query)
-            asked.append((node, request.nonce))
-            self.session.down[self.names[node]] += _size(query.content)
-        ids = self.session.grid.push_messages(queries)
-        return {sent: who for sent, who in zip(ids, asked, strict=False) if sent}
 
     def _check(
         self, message: Message, node: int, nonce: str, asked: ConfigRecord
@@ -273,68 +263,6 @@ class SecAggGrid:
         raise LostSitesError
 
 
-def _sum(
-    grid: SecAggGrid, nodes: Sequence[int], scale: FixedPoint
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Add the words of some sites under masks; return the nodes that took part, and the totals."""
-    target, most = 2**scale.bits, len(nodes)
-    strategy = _SumStrategy(nodes, scale)
-    records = RecordDict(
-        {"config": ConfigRecord({"current_round": 1}), "parameters": ArrayRecord()}
-    )
-    context = Context(0, 0, {}, records, {})
-    workflow = secaggplus_workflow()(
-        num_shares=most,
-        reconstruction_threshold=most // 2 + 1,
-        max_weight=float(target),
-        clipping_range=target / 2,
-        quantization_range=target,
-        modulus_range=MODULUS,
-    )
-    try:
-        with np.errstate(all="ignore"):  # a false share gives any number
-            workflow(cast(Grid, grid), LegacyContext(context, strategy=cast(Any, strategy)))
-    except (ValueError, TypeError, ArithmeticError) as error:
-        if grid.stage != Stage.UNMASK or isinstance(error, FedwqcpError):
-            raise
-        raise RoundError(
-            "masks: they do not cancel: at least one site did not follow the protocol, and a "
-            "masked sum cannot tell which"
-        ) from None
-    if not strategy.nodes:
-        raise QuorumError("too few agents were left to remove the masks of the sum")
-    return strategy.nodes, strategy.totals
-
-
-class _SumStrategy:
-    """What SecAgg+ asks of a strategy: it names the sites of a sum, and takes its total."""
-
-    def __init__(self, nodes: Iterable[int], scale: FixedPoint) -> None:
-        self.scale = scale
-        self.asked = tuple(nodes)
-        self.nodes: tuple[int, ...] = ()
-        self.totals: tuple[int, ...] = ()
-
-    def configure_fit(self, server_round: int, parameters: Any, client_manager: Any) -> list[Any]:
-        """Return the sites; what they are asked goes with every stage."""
-        del server_round, parameters, client_manager
-        ask = FitIns(Parameters([], ""), {})
-        return [(SimpleNamespace(node_id=node), ask) for node in self.asked]
-
-    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> tuple[None, Any]:
-        """Undo the scaling of SecAgg+, which gives mean * target with the words centred."""
-        del server_round, failures
-        target, count = 2**self.scale.bits, len(results)
-        (mean,) = parameters_to_ndarrays(results[0][1].parameters)
-        centred = (round(float(value) * count / target) for value in mean)
-        *totals, check = (value + count * target // 2 for value in centred)
-        if check != count * CHECK or not all(0 <= word < MODULUS for word in totals):
-            raise ValueError("the masks do not cancel")
-        self.nodes = tuple(node.node_id for node, _ in results)
-        self.totals = tuple(totals)
-        return None, {}
-
-
 def _configs(message: Message) -> ConfigRecord:
     """Return the fields of SecAgg+ in a message."""
     return message.content.config_records[RECORD_KEY_CONFIGS]
@@ -357,7 +285,7 @@ def _stage_reply(
     sound = fields.keys() == kinds.keys() and all(fits(fields[k], kinds[k]) for k in kinds)
     if sound and stage == Stage.SETUP:
         first, second = fields.values()
-        sound = first != second and _is_key(first) and _is_key(second)
+        sound = first != second and is_key(first) and is_key(second)
     elif sound and stage == Stage.SHARE_KEYS:
         others = {int(key) for key in asked if key != Key.STAGE} - {node}
         to, ciphertexts = fields[Key.DESTINATION_LIST], fields[Key.CIPHERTEXT_LIST]
@@ -375,21 +303,9 @@ def _stage_reply(
         sound = sound and are_shares(shares[:here], shares[here:])
     if not sound:
         raise InputError(f"a reply of the stage {stage} must hold {_RULES[stage]}")
-    clean = RecordDict()
-    if stage == Stage.COLLECT_MASKED_VECTORS:
-        clean = fitres_to_recorddict(FitRes(Status(Code.OK, ""), Parameters([], ""), 1, {}), False)
+    clean = fit_reply() if stage == Stage.COLLECT_MASKED_VECTORS else RecordDict()
     clean[RECORD_KEY_CONFIGS] = ConfigRecord(fields)
     return clean
-
-
-def _is_key(data: bytes) -> bool:
-    """Tell whether bytes are a public key that every site can use."""
-    if len(data) > LONGEST:
-        return False
-    try:
-        return bool(bytes_to_public_key(data).curve.name == "secp384r1")
-    except Exception:  # whatever the bytes hold
-        return False
 
 
 def _is_words(data: bytes, count: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
@@ -23,18 +23,11 @@ from fedwqcp.federation.transport.flower.carrier import RECORD, read_request, wr
 from fedwqcp.federation.transport.flower.secagg import (
     CHECK,
     RECORD_KEY_CONFIGS,
-    Code,
-    FitRes,
     Key,
     Stage,
-    Status,
-    are_shares,
-    decrypt,
-    fitres_to_recorddict,
-    ndarrays_to_parameters,
+    fit_reply,
     secaggplus_mod,
-    secaggplus_state,
-    share_keys_plaintext_separate,
+    unopened,
 )
 from fedwqcp.federation.transport.site import (
     OwnOutputs,
@@ -73,7 +66,7 @@ def check_ready(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
         with refuse_with("round"):
             before = site.keep_answer(round, request.round, "ready", before)
     if before != OK.encode():
-        raise RefusedError(before.decode())
+        raise RefusedError(before.decode(), kept=True)
     return b""
 
 
@@ -88,7 +81,7 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
         configs = message.content.config_records[RECORD_KEY_CONFIGS]
         with refuse_with("masks"):
             _check_stage(configs, plan, scale)
-        if faulty := _unopened(configs, context):
+        if faulty := unopened(configs, context):
             raise RefusedError("shares", json.dumps(faulty).encode())
         message.metadata.message_type = MessageType.TRAIN
 
@@ -98,7 +91,8 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
             status, body = site.perform(work, request.seconds, watchdog)
             if status != OK:
                 raise RefusedError(status, kept=True)
-            return _as_parameters(question, json.loads(body))
+            words = np.array([*json.loads(body), CHECK], dtype=np.float64)
+            return Message(fit_reply([words]), reply_to=question)  # `whole_words` gives them back
 
         done.append(secaggplus_mod()(message, context, _fit))
         return b""
@@ -135,13 +129,6 @@ def _words(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
     return json.dumps(words).encode()
 
 
-def _as_parameters(question: Message, words: list[int]) -> Message:
-    """Return the words as SecAgg+ takes them, and `whole_words` gives them back."""
-    parameters = ndarrays_to_parameters([np.array([*words, CHECK], dtype=np.float64)])
-    result = FitRes(Status(Code.OK, ""), parameters, 1, {})
-    return Message(fitres_to_recorddict(result, False), reply_to=question)
-
-
 def _check_stage(configs: ConfigRecord, plan: Plan, scale: FixedPoint) -> None:
     """Refuse a stage that would hide less than a secure round promises.
 
@@ -175,25 +162,3 @@ def _check_stage(configs: ConfigRecord, plan: Plan, scale: FixedPoint) -> None:
         present, sound = len(active), not active & dead
     if present < plan.round.quorum or not sound:
         raise InputError(f"a masked sum needs {plan.round.quorum} agents and the round's own masks")
-
-
-def _unopened(configs: ConfigRecord, context: Context) -> list[int]:
-    """Return the nodes whose key shares for this site cannot be opened, or are none.
-
-    Only this site can tell; if it said nothing, it would look like the one at fault.
-    """
-    if configs[Key.STAGE] != Stage.COLLECT_MASKED_VECTORS:
-        return []
-    state: Any = secaggplus_state(context)
-    sources, ciphertexts = (cast(Any, configs[k]) for k in (Key.SOURCE_LIST, Key.CIPHERTEXT_LIST))
-    faulty = []
-    for source, ciphertext in zip(sources, ciphertexts, strict=True):
-        try:
-            shares = decrypt(state.ss2_dict[source], ciphertext)
-            sender, receiver, seed, key = share_keys_plaintext_separate(shares)
-            sound = (sender, receiver) == (source, state.nid)
-            sound = sound and are_shares([seed], [key])
-        except Exception:  # whatever another site put there
-            sound = False
-        faulty += [] if sound else [source]
-    return faulty
