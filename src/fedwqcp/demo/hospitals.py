@@ -40,7 +40,6 @@ class Hospital:
     model: str
     patients: int
     share: float
-    trained: int
     calibration: Outputs
     test: Outputs
 
@@ -73,7 +72,6 @@ def hospital(name: str, model: str, seed: int = 0) -> Hospital:
         model=model,
         patients=len(rows),
         share=float(np.mean(y[rows])),
-        trained=len(train),
         calibration=part(held),
         test=part(test),
     )

@@ -140,23 +140,9 @@ def read_batches(
     agents = table.get("agent", [agent] * n)
     for row, name in enumerate(agents):
         if not name:
-            raise InputError(
-                "must belong to one agent",
-                row=row,
-                cure=(
-                    "name it in a column 'agent' of every row, or with agent=",
-                    "name it in a column 'agent' of every row, or with --agent",
-                ),
-            )
+            raise InputError("must name its agent, in a column 'agent' or for all rows", row=row)
         if name != (agent or name):
-            raise InputError(
-                "belongs to another agent: pass rows of this agent alone",
-                row=row,
-                cure=(
-                    "or leave agent= out to read the rows of all",
-                    "or leave --agent out to read the rows of all",
-                ),
-            )
+            raise InputError("must be of the one agent that is named for all rows", row=row)
     batch, of = _batch(table), np.array(agents, dtype=np.str_)
     return {name: batch.take(of == name) for name in dict.fromkeys(map(str, agents))}
 
@@ -222,16 +208,10 @@ def _batch(table: Columns) -> CoverageBatch:
     """Return the rows of all agents as one batch."""
     kinds = [kind for kind in _KINDS if kind in table]
     if not kinds:
-        alone = "label" in table or "y" in table
-        cure = (
-            "rows of ids and labels need their sets: sets=",
-            "rows of ids and labels need their sets: --sets FILE, which `agent predict` wrote",
-        )
-        raise InputError(_NO_KIND, cure=cure if alone else ("", ""))
+        alone = "; id and label need --sets" if {"label", "y"} & table.keys() else ""
+        raise InputError(f"{_NO_KIND}{alone}")
     if len(kinds) > 1:
-        raise InputError(
-            f"{_NO_KIND}; these, with their sets where there are some, have {' and '.join(kinds)}"
-        )
+        raise InputError(f"{_NO_KIND}; these and their sets have {' and '.join(kinds)}")
     if "n" in table:
         classes = _numbers(table, "class") if "class" in table else None
         return batch_of_counts(_numbers(table, "n"), _numbers(table, "hits"), classes)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from fedwqcp._io import from_json, is_file, locked, read, to_json, write_atomic
+from fedwqcp._io import is_file, locked, read, to_json, write_atomic
 from fedwqcp.errors import InputError, RecordError
 from fedwqcp.monitor.monitor import REMEMBERED, AgentState, Monitor, MonitorTerms, Standing
 from fedwqcp.monitor.sequential_tests import ODDS, SLOPES
-
-VERSION = 1
-"""Version of the state file."""
 
 
 def save_monitor(monitor: Monitor, path: Path, *, replace: bool = True) -> None:
@@ -34,7 +32,7 @@ def save_monitor(monitor: Monitor, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file cannot be written, or is there and must not be replaced.
     """
-    state = _State(VERSION, monitor.terms, monitor.sites)
+    state = _State(1, monitor.terms, monitor.sites)
     if not write_atomic(path, to_json(state, indent=1), replace=replace):
         raise InputError(f"{path} exists already: update it, or choose another name")
 
@@ -59,16 +57,12 @@ def load_monitor(path: Path) -> Monitor:
     RecordError
         If it is damaged, or of another version.
     """
-    data = read(path)
-    header = from_json(data, dict[str, object]) or {}
-    if type(version := header.get("fedwqcp-monitor")) is not int:
-        raise RecordError(f"{path} must be the state of a monitor; it is damaged, or another file")
-    if version != VERSION:
-        raise RecordError(f"{path}: this software reads version {VERSION}, it has {version}")
     try:
-        state = msgspec.json.decode(data, type=_State)
+        state = msgspec.json.decode(read(path), type=_State)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise RecordError(f"{path} is damaged: {error}; restore it") from None
+        raise RecordError(
+            f"{path} is no monitor that this version reads, or it is damaged: {error}"
+        ) from None
     monitor = Monitor(state.terms)
     monitor.sites = {name: state.sites[name] for name in state.terms.agents}
     return monitor
@@ -114,7 +108,7 @@ def record_of(standing: Standing) -> dict[str, object]:
 class _State(msgspec.Struct, forbid_unknown_fields=True):
     """The file of a monitor."""
 
-    version: int = msgspec.field(name="fedwqcp-monitor")
+    version: Literal[1] = msgspec.field(name="fedwqcp-monitor")
     terms: MonitorTerms
     sites: dict[str, AgentState]
 

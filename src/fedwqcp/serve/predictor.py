@@ -443,11 +443,11 @@ class Predictor(
             if score.randomized:
                 assert ids is not None  # checked, or made of the content
                 u = uniforms_of_rows(self._salt, values, ids)
-            return self._of_classes(score.invert(values, q, rule, u))
+            return unchecked(score.invert(values, q, rule, u), classes=self.classes)
         if not allow_empty:
             raise InputError("is for sets of labels of which one is true", field="allow_empty")
         if isinstance(score, MultiLabel):
-            return self._of_classes(score.invert(values, q))
+            return unchecked(score.invert(values, q), classes=self.classes)
         if isinstance(score, IntervalScore):
             return score.invert(values, q)
         raise InputError("is of masks: call predict_mask", field="score")
@@ -688,11 +688,6 @@ class Predictor(
             raise InputError(
                 f"must have shape (n, {wanted}), got {values.shape}{cure}", field="outputs"
             )
-
-    def _of_classes(self, sets: LabelSets) -> LabelSets:
-        """Give sets the names of the classes, which were checked when the predictor was made."""
-        object.__setattr__(sets, "classes", self.classes)
-        return sets
 
 
 def parse(data: bytes, source: str) -> Predictor:
