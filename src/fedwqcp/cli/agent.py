@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -40,7 +39,7 @@ from fedwqcp.groups import as_groups, group_names, in_group
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.readers import load_outputs
-from fedwqcp.readers.batches import OutputBatches, batched
+from fedwqcp.readers.batches import batched
 from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
 from fedwqcp.serve import Predictor, parse
@@ -92,6 +91,7 @@ CalibrationLabels = Annotated[
 
 @app.command()
 def calibrate(
+    context: typer.Context,
     round: Annotated[Path, typer.Option(help="The round, as the server sent it.")],
     outputs: Annotated[
         str | None,
@@ -144,41 +144,33 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Score the calibration points, and write the answer to a file."""
-    terms, output = _required(folder.read_round(round), require), Output(as_json)
+    terms = _required(folder.read_round(round), require)
     name, source = _name(agent, terms), outputs if scores is None else scores
     if source is None or None not in (outputs, scores):
         raise InputError("must be given, or --scores in its place", field="--outputs")
     here = Path(source) if "://" not in source else Path(source.rstrip("/").rsplit("/", 1)[-1])
     budget = _budget(privacy_budget, _beside(here, ".privacy", data_set))
-    with ExitStack() as opened:
-        batches = batched(source, labels, scores=scores is not None)
-        if batches is None:
-            read = load_outputs(here, labels, None)
-            with in_file(here, labels):
-                cal = prediction.calibration_of(terms, read)
-        else:
-            read = batches.first()
-            part = (out or Path()).parent / folder.default_name(terms, name, end=".scores")
-            cal = opened.enter_context(_in_batches(terms, batches, part))
-        side = Agent(
-            name,
-            terms,
-            cal,
-            allow_samples=allow_samples,
-            limit=DisclosureLimit(max_share, min_class),
-            budget=budget,
-            ledger=DisclosureLedger(_beside(here, ".ledger", data_set)),
-            sign_key=None if sign_key is None else SigningKey(sign_key),
-        )
-        path = out or folder.default_name(terms, name)
-        written = folder.write_answer(side, path)
-        data = read_bytes(path)
-        findings = [
-            *(inspection.of_columns(side.plan, read) if scores is None else ()),
-            *inspection.of_data(None, read, cal),
-            *inspection.of_points(side.plan, None, cal),
-            *(inspection.of_answer(side.plan, data) if budget is not None else ()),
-        ]
+    part = (out or Path()).parent / folder.default_name(terms, name, end=".scores")
+    read, cal = _calibration(context, terms, source, labels, part, scores=scores is not None)
+    side = Agent(
+        name,
+        terms,
+        cal,
+        allow_samples=allow_samples,
+        limit=DisclosureLimit(max_share, min_class),
+        budget=budget,
+        ledger=DisclosureLedger(_beside(here, ".ledger", data_set)),
+        sign_key=None if sign_key is None else SigningKey(sign_key),
+    )
+    path = out or folder.default_name(terms, name)
+    written = folder.write_answer(side, path)
+    data, output = read_bytes(path), Output(as_json)
+    findings = [
+        *(inspection.of_columns(side.plan, read) if scores is None else ()),
+        *inspection.of_data(None, read, cal),
+        *inspection.of_points(side.plan, None, cal),
+        *(inspection.of_answer(side.plan, data) if budget is not None else ()),
+    ]
     output.tell(findings)
     left = None if budget is None else budget.left
     facts = {"answer": path, "bytes": len(data), "new": written, "budget_left": left}
@@ -186,15 +178,28 @@ def calibrate(
     output.say(commands.shortened(data.decode().strip(), path))
 
 
-def _in_batches(
-    round: Round, source: OutputBatches, kept: Path
-) -> AbstractContextManager[Calibration]:
-    """Score a large source, and say on the error stream how far it is."""
+def _calibration(
+    context: typer.Context,
+    round: Round,
+    source: str,
+    labels: Path | None,
+    kept: Path,
+    *,
+    scores: bool,
+) -> tuple[Outputs, Calibration]:
+    """Read calibration data and score them; what is large in batches, of which the first is given.
 
-    def _progress(rows: int, of: int | None) -> None:
-        typer.echo(words.progress(rows, of), err=True)
-
-    return calibration_in_batches(round, source, kept, _progress)
+    How far it is stands on the error stream.
+    """
+    batches = batched(source, labels, scores=scores)
+    if batches is not None:
+        stored = calibration_in_batches(
+            round, batches, kept, lambda *rows: typer.echo(words.progress(*rows), err=True)
+        )
+        return batches.first(), context.with_resource(stored)
+    read = load_outputs(Path(source), labels, None)
+    with in_file(Path(source), labels):
+        return read, prediction.calibration_of(round, read)
 
 
 @app.command()
@@ -425,24 +430,18 @@ def _resolve(
     scores: str | None,
     **stated: Any,
 ) -> _Site:
-    """Resolve a site's thresholds; its calibration data are read as when it answered the round.
-
-    Large data are read in batches, and give no `Outputs`.
-    """
+    """Resolve a site's thresholds; its calibration data are read as when it answered the round."""
     if calibration is None and labels is not None:
         raise InputError("--calibration-labels needs --calibration, the outputs they belong to")
     if None not in (calibration, scores):
         raise InputError("takes the place of --calibration: leave one out", field="--scores")
     terms, source = release.round, calibration if scores is None else scores
     rows, cal = None, None
-    batches = None if source is None else batched(source, labels, scores=scores is not None)
-    if batches is not None:
+    if source is not None:
         part = folder.default_name(terms, "calibration", end=".scores")
-        cal = context.with_resource(_in_batches(terms, batches, part))
-    elif source is not None:
-        rows = load_outputs(Path(source), labels, terms.classes)
-        with in_file(Path(source), labels):
-            cal = prediction.calibration_of(terms, rows)
+        of_scores = scores is not None
+        read, cal = _calibration(context, terms, source, labels, Path(part), scores=of_scores)
+        rows = read if cal.n <= len(read.values) else None  # of large data this is a part
     resolved = predictor_of(release, agent, cal, **stated)
     findings = [] if agent else [promised_to_new_site(release, alpha or terms.alphas[0])]
     if agent is not None and cal is not None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from fedwqcp import errors
 from fedwqcp._validation import listed, named
 from fedwqcp.findings import Finding, warning_of
 from fedwqcp.words.rounds import percent
+
+Text: TypeAlias = Callable[[Finding], str]
 
 _MOST = 5
 """Findings of one code that are told one by one."""
@@ -15,11 +18,17 @@ _MOST = 5
 
 def text(*findings: Finding) -> str:
     """Say what was found and what to do, findings of one code together."""
-    whats = list(dict.fromkeys(_TEXTS[finding.code][0](finding) for finding in findings))
-    cures = dict.fromkeys(_TEXTS[finding.code][1](finding) for finding in findings)
+    whats = list(dict.fromkeys(_text(_TEXTS[finding.code][0], finding) for finding in findings))
+    cures = dict.fromkeys(_text(_TEXTS[finding.code][1], finding) for finding in findings)
     if len(whats) > _MOST:
         whats[_MOST:] = [f"and {len(whats) - _MOST} more like these"]
     return " ".join(["; ".join(whats) + ".", *(cure for cure in cures if cure)])
+
+
+def _text(text: str | Text, finding: Finding) -> str:
+    if not isinstance(text, str):
+        return text(finding)
+    return text.format(whose=_whose(finding), names=named(finding.agents), **finding.facts)
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:
@@ -131,8 +140,6 @@ _ROWS = {
     "scores": "look the same as calibration rows (equal scores; no ids tell them apart)",
 }
 
-Text = Callable[[Finding], str]
-
 
 def _new_site(finding: Finding) -> str:
     kind = finding["kind"]
@@ -160,33 +167,19 @@ def _new_site_more(finding: Finding) -> str:
     )
 
 
-def _part(finding: Finding) -> str:
-    return f" of {finding['part']}" if finding["part"] else ""
-
-
 def _at(finding: Finding) -> str:
     of = f", {finding['by']} {finding['part']}" if finding["part"] else ""
     return f"at alpha={finding['alpha']:g}{of}"
 
 
-def _nothing(finding: Finding) -> str:
-    del finding
-    return ""
-
-
-_TEXTS: dict[str, tuple[Text, Text]] = {
+_TEXTS: dict[str, tuple[str | Text, str | Text]] = {
     "infinite-threshold": (_infinite, _infinite_cure),
     "unseen-labels": (
-        lambda f: (
-            f"{_whose(f)}more than alpha of the labels (up to {f['share']:.0%}) are of classes of "
-            "which no agent has enough points, so the threshold is +inf"
-        ),
-        lambda _: "Collect points of these classes at any agent, or merge classes.",
+        "{whose}more than alpha of the labels (up to {share:.0%}) are of classes of which no agent "
+        "has enough points, so the threshold is +inf",
+        "Collect points of these classes at any agent, or merge classes.",
     ),
-    "proves-less": (
-        _proves_less,
-        lambda _: "Where the others' data give a higher threshold, that is used.",
-    ),
+    "proves-less": (_proves_less, "Where the others' data give a higher threshold, that is used."),
     "too-few-points": (
         lambda f: (
             f"{_points(f)}: too few for a finite threshold at alpha={f['alpha']:g} (it takes "
@@ -194,107 +187,95 @@ _TEXTS: dict[str, tuple[Text, Text]] = {
         ),
         lambda f: f"This agent's threshold {_OVERFLOW[f['overflow']]}." if f["overflow"] else "",
     ),
-    "no-points": (_no_points, _nothing),
+    "no-points": (_no_points, ""),
     "spent-for-nothing": (
-        lambda _: "with this epsilon the points are too few for a finite threshold",
-        lambda _: (
-            "The answer spends the budget all the same: ask for a larger epsilon, or bring more "
-            "points."
-        ),
+        "with this epsilon the points are too few for a finite threshold",
+        "The answer spends the budget all the same: ask for a larger epsilon, or bring more "
+        "points.",
     ),
     "labels-mismatch": (
-        lambda f: (
-            f"{_whose(f)}the most probable class is right in {f['right']:.1%} of {f['n']} rows, no "
-            "better than chance"
-        ),
+        "{whose}the most probable class is right in only {right:.1%} of {n} rows",
         lambda f: (
             "Check that labels belong to these rows and columns are in the order of the labels"
             + (", and that labels count from 0 (no row has label 0)." if f["no_zero"] else ".")
         ),
     ),
     "unnamed-classes": (
-        lambda _: (
-            "the round names no classes: their order is not checked between sites, and sets hold "
-            "numbers"
-        ),
-        lambda _: "`classes = [...]` in the roster names them.",
+        "the round names no classes: their order is not checked between sites, and sets hold "
+        "numbers",
+        "`classes = [...]` in the roster names them.",
     ),
     "unchecked-classes": (
         lambda f: (
-            f"the outputs name no classes: their columns are taken to be {listed(f['classes'])}, "
-            "in this order"
+            f"the outputs name no classes: columns are taken to be {listed(f['classes'])}, in this "
+            "order"
         ),
-        _nothing,
+        "",
     ),
     "no-ids": (
-        lambda f: (
-            f"the outputs have no ids (a column id, or an array ids): the random part of score "
-            f"{f['score']!r} is a hash of each row's outputs, the same for equal rows"
-        ),
-        lambda _: "Calibration and test files must both have ids, or both none.",
+        "the rows have no ids (a column id, or an array ids), so the random part of score "
+        "{score!r} depends on their outputs, and equal rows get equal sets",
+        "Calibration and test files must both have ids, or both none.",
     ),
     "other-data": (
-        lambda f: (
-            f"{_whose(f)}these calibration data did not answer the round: an answer from them has "
-            f"{f['bytes']:,} bytes, the one that was sent has {f['sent']:,}"
-        ),
-        lambda _: "What is promised holds for patients like those in --calibration.",
+        "{names} answered the round with other calibration data than these",
+        "What is promised holds for patients like these.",
     ),
     "calibration-rows": (
         lambda f: f"{_whose(f)}{f['rows']} of {f['n']} test rows {_ROWS[f['how']]}",
-        lambda _: "Coverage there says nothing about new cases: test on other rows.",
+        "Coverage there says nothing about new cases: test on other rows.",
     ),
     "unanswered": (
         lambda f: (
             f"the threshold does not rest on data of {named(f.agents)}: "
             + ("it did not answer" if f["status"] == "missing" else "its answer was refused")
         ),
-        _nothing,
+        "",
     ),
-    "useless": (
-        lambda f: f"closed, but no threshold is finite: no set of {f['file']} excludes anything",
-        _nothing,
-    ),
+    "useless": ("closed, but no threshold is finite: no set of {file} excludes anything", ""),
     "empty-sets": (
-        lambda _: "an empty set excludes every label, the true one too: it counts as missed",
-        lambda _: "With --no-allow-empty the most probable label is in every set.",
+        "some sets are empty: an empty set misses the true label",
+        "With --no-allow-empty the most probable label is in every set.",
     ),
     "coverage-low": (
         lambda f: (
-            f"the whole interval{_part(f)} lies below {f['level']:g}"
-            + (
-                ", within what chance explains: watch it"
-                if f["chance"]
-                else ": coverage is too low"
-            )
+            f"coverage{_of_part(f)} is {'maybe by chance ' * f['chance']}too low: its whole "
+            f"interval lies below {f['level']:g}"
         ),
-        _nothing,
+        lambda f: (
+            "Measure again on more rows."
+            if f["chance"]
+            else "Do not rely on these sets: check columns, labels and patients, calibrate again."
+        ),
     ),
     "risk-high": (
-        lambda f: f"the whole interval{_part(f)} lies above the {f['level']:g} that was allowed",
-        _nothing,
+        lambda f: (
+            f"the risk{_of_part(f)} is too high: its whole interval lies above {f['level']:g}"
+        ),
+        "Do not rely on this prediction: check outputs and labels, and calibrate again.",
     ),
     "new-site": (_new_site, _new_site_more),
     "refused": (
-        lambda f: f"{named(f.agents)} was refused: {f['reason']}",
-        lambda _: "A closed round takes no more answers: if it must count, open a new round.",
+        "{names} was refused: {reason}",
+        "A closed round takes no more answers: if it must count, open a new round.",
     ),
-    "missing": (lambda f: f"no answer from {named(f.agents, 10)}", _nothing),
+    "missing": (lambda f: f"no answer from {named(f.agents, 10)}", ""),
     "left-out": (
         lambda f: (
             f"{_at(f)} the threshold is made without {named(f.agents)}, which sent +inf "
             "(overflow=exclude)"
         ),
-        _nothing,
+        "",
     ),
-    "absent": (
-        lambda f: f"no calibration point of {f['by']} {f['part']} at {named(f.agents)}",
-        _nothing,
-    ),
+    "absent": ("no calibration point of {by} {part} at {names}", ""),
     "servers-record": (
-        lambda f: f"{f['file']} is the server's record, with the answers of all agents",
-        lambda _: "It stays at the server; agents get the release (release-ID.json).",
+        "{file} is the server's record, with the answers of all agents",
+        "It stays at the server; agents get the release (release-ID.json).",
     ),
-    "replaced": (lambda f: f"{f['file']} was there before and was replaced", _nothing),
+    "replaced": ("{file} was there before and was replaced", ""),
 }
-"""By code: what was found, and what to do."""
+"""By code: what was found, and what to do, as a text with facts or a function of the finding."""
+
+
+def _of_part(finding: Finding) -> str:
+    return f" of {finding['part']}" if finding["part"] else ""

@@ -68,8 +68,8 @@ def part_states(parts: Sequence[Any]) -> str:
 def coverage(whole: Any) -> str:
     """Say what the coverage of an agent is, and what it was of late."""
     return (
-        f"coverage {whole.coverage:.3f} of {whole.n:,} rows ({whole.low:.3f} to {whole.high:.3f}), "
-        f"last 4 batches {whole.recent:.3f}; limit {whole.floor:.3f}"
+        f"coverage {whole.coverage:.3f} over {whole.n:,} rows ({whole.low:.3f} to "
+        f"{whole.high:.3f}), last 4 batches {whole.recent:.3f}; limit {whole.floor:.3f}"
     )
 
 
@@ -77,8 +77,8 @@ def fallen(one: Any, *, rows: bool) -> str:
     """Say how far the coverage of an agent or class has fallen, and since when."""
     kind = "group" if isinstance(one.label, str) else "class"
     where = one.agent if one.label is None else f"{one.agent}, {kind} {one.name}"
-    now = f"is {one.current:.3f} of {one.since_n:,} rows" if rows else "has dropped"
-    return f"{where}: coverage {now} since about {one.since}; the limit is {one.floor:.3f}"
+    now = f" and is {one.current:.3f} since ({one.since_n:,} rows)" if rows else ""
+    return f"{where}: coverage fell about {one.since}{now}; the limit is {one.floor:.3f}"
 
 
 def inputs_changed(whole: Any) -> str:

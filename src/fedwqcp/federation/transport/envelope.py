@@ -40,7 +40,7 @@ CODES = {
     "shares": "the site cannot open the key shares that another site made for it",
     "deadline": "the site's watchdog ended the computation",
     "died": "the computation at the site ended without a result",
-    "failed": "something else failed at the site; its own folder tells more",
+    "failed": "the site could not answer; only the log in its own folder says why",
     "nonce": "the reply must carry the nonce of its question",
     "malformed": "the reply must hold exactly the fields of a reply",
     "engine": "the engine reports that the site did not reply",
