@@ -89,7 +89,9 @@ def private(samples: list[np.ndarray], epsilon: float, curve: Curve) -> dict[str
     if found is None:
         return {"coverage": 1.0, "size": 10.0, "finite": 0.0}
     covered, sizes = curve.at(edges)
-    chances = np.array([found.probabilities(count_bins(sample, edges)) for sample in samples])
+    weights = [found.weights(count_bins(sample, edges)) for sample in samples]
+    chances = np.array(weights, dtype=np.float64)
+    chances /= chances.sum(axis=1, keepdims=True)
     return {"coverage": float((chances @ covered).mean()), "size": float((chances @ sizes).mean()),
             "finite": 1.0}  # fmt: skip
 

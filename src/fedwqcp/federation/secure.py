@@ -171,7 +171,8 @@ class SecureServer:
     @property
     def width(self) -> int:
         """How many words the current sum has."""
-        return sum(self._method.width(question) for question in self._questions() if question)
+        questions = (question for question in self._questions() if question)
+        return sum(len(self._method.out_of_range(question)) for question in questions)
 
     def ask(self) -> bytes:
         """Return the encoded questions of the current sum, the same for every agent."""
@@ -199,7 +200,7 @@ class SecureServer:
         start = 0
         for task in self._tasks:
             if task.question is not None:
-                end = start + self._method.width(task.question)
+                end = start + len(self._method.out_of_range(task.question))
                 task.hear(Total(tuple(totals[start:end]), len(present)))
                 start = end
 

@@ -25,7 +25,7 @@ from fedwqcp._validation import (
 )
 from fedwqcp.errors import InputError
 from fedwqcp.groups import as_groups, combinations, in_group
-from fedwqcp.quantile import Overflow, Scores, conformal_rank
+from fedwqcp.quantile import Overflow, Scores, threshold_rank
 
 SUM_TOLERANCE = 1e-9
 """How far the weights of a point may pass 1 by rounding."""
@@ -181,8 +181,7 @@ class Calibration:
         list
             One sample for each class.
         """
-        C = self.class_count(method)
-        labels = np.zeros(0, np.int64) if self.labels is None else self.labels  # without points
+        labels, C = self.labelled(method)
         return [self.scores[labels == c] for c in range(C)]
 
     def class_count(self, method: str) -> int:
@@ -373,9 +372,8 @@ def one_score(
     cal: Calibration, alpha: float, overflow: Overflow = "propagate"
 ) -> tuple[Disclosure, ...]:
     """Return what a local threshold discloses: one score, or none where it is +inf."""
-    rank = conformal_rank(cal.n, alpha)
-    finite = cal.n > 0 and (overflow == "clip" or rank <= cal.n)
-    return (Disclosure.of_ranks(cal.n, (min(rank, cal.n),) if finite else ()),)
+    rank = threshold_rank(cal.n, alpha, overflow)
+    return (Disclosure.of_ranks(cal.n, () if rank is None else (rank,)),)
 
 
 def _as_weights(weights: npt.ArrayLike, shape: tuple[int, ...]) -> Floats:

@@ -1,6 +1,6 @@
 """Noise for differential privacy, and the private threshold that is drawn with it.
 
-All noise of this package is drawn here, but for the normal noise that `dp-fedcp` adds to gradients.
+All noise of this package is drawn here.
 
 The private threshold is the exponential mechanism on binned scores. Scores are rounded up to one of
 m edges. Edge e is drawn with probability proportional to
@@ -52,20 +52,13 @@ class Mechanism:
     level: float  # q, from 1/2 to 1
     rate: float  # what the draw spends, at most epsilon
 
-    def probabilities(self, counts: npt.NDArray[np.int64]) -> Floats:
-        """Return the probability of each edge in floating point; `draw` does without."""
-        below, above = _sides(counts)
-        cost = self.rate * np.maximum((1 - self.level) * below, self.level * above)
-        weights = np.exp(cost.min() - cost)
-        return np.asarray(weights / weights.sum())
-
     def draw(self, counts: npt.NDArray[np.int64], rng: Random) -> int:
         """Draw an edge: an integer below the sum of integer weights, without floating point."""
         sums = list(accumulate(self.weights(counts)))
         return bisect_right(sums, integer_below(sums[-1], rng))
 
     def weights(self, counts: npt.NDArray[np.int64]) -> list[int]:
-        """Return integers in proportion to the probabilities of the edges.
+        """Return integers in proportion to the probabilities of the edges: exp(-cost).
 
         Costs beyond the least by more than log(1e40) count as that: if all costs move by amounts
         within an interval, so do the capped ones, and a privacy proof that rests on the interval

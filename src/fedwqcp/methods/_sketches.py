@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -52,10 +51,11 @@ def order_sketch(scores: Scores, points: int, min_gap: int) -> WeightedPoints:
     """Return evenly spaced order statistics, of ranks ceil(j n / m) for j = 1, ..., m.
 
     m is ``points``, or less where a point would stand for fewer than ``min_gap`` scores. The last
-    point is the largest score."""
+    point is the largest score; equal ones are one point."""
     ranks = sketch_ranks(len(scores), points, min_gap)
-    gaps = np.diff([0, *ranks])
-    return weighted_points(zip(order_statistics(scores, ranks), gaps, strict=True), 1)
+    last = dict(zip(order_statistics(scores, ranks), ranks, strict=True))  # rank of each value
+    gaps = np.diff([0, *last.values()]).tolist()
+    return WeightedPoints(tuple(last), tuple(gaps), len(scores))
 
 
 def sketch_ranks(n: int, points: int, min_gap: int) -> tuple[int, ...]:
@@ -78,22 +78,6 @@ def counts_at(scores: Scores, question: CountAt, most: int, gap: int = 1) -> Cou
     known = np.cumsum([0, *sketch.weights])
     counts = known[np.searchsorted(np.array(sketch.values), question.values, side="right")]
     return Counts(len(scores), tuple(counts.tolist()))
-
-
-def weighted_points(points: Iterable[tuple[float, Any]], min_gap: int) -> WeightedPoints:
-    """Join neighbours until each point stands for enough scores; the larger value stays."""
-    joined: list[tuple[float, int]] = []
-    for value, weight in points:
-        if joined and (joined[-1][1] < min_gap or joined[-1][0] == value):
-            joined[-1] = (float(value), joined[-1][1] + int(weight))
-        else:
-            joined.append((float(value), int(weight)))
-    if len(joined) > 1 and joined[-1][1] < min_gap:
-        value, weight = joined.pop()
-        joined[-1] = (value, joined[-1][1] + weight)
-    return WeightedPoints(
-        tuple(v for v, _ in joined), tuple(w for _, w in joined), sum(w for _, w in joined)
-    )
 
 
 def pooled_quantile(summaries: Sequence[WeightedPoints], rank: int) -> float:

@@ -178,21 +178,6 @@ class Summed(ABC):
     """A method that works with sums over agents alone."""
 
     @abstractmethod
-    def width(self, question: Question) -> int:
-        """Return how many words answer a question.
-
-        Parameters
-        ----------
-        question : Question
-            What the server asks.
-
-        Returns
-        -------
-        int
-            The same for every agent.
-        """
-
-    @abstractmethod
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
         """Turn what an agent would have sent into words that will be masked.
 
@@ -232,7 +217,7 @@ class Summed(ABC):
         Returns
         -------
         tuple of int
-            As many as `width` says.
+            As many as every agent answers to this question.
         """
 
     @abstractmethod
@@ -295,9 +280,6 @@ class SummedMean(Summed):
             averages="by size" if self.weighted else "equally",
             maskable=self.overflow != "exclude",
         )
-
-    def width(self, question: Question) -> int:
-        return 3
 
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
         if not isinstance(answer, LocalQuantile):

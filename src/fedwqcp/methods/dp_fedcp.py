@@ -208,10 +208,13 @@ class DPFedCP(Method[Summary]):
         if cal.n and not (cal.scores.min() >= 0 and cal.scores.max() <= 1.01):
             raise InputError("dp-fedcp needs scores between 0 and 1, such as those of LAC or APS")
         labels, C = cal.labelled("dp-fedcp")
-        _check_label_question(question, C, shared=self.target != "own")
+        shared = self.target != "own"
         if isinstance(question, CountAt):
+            check_probes(len(question.values), most_probes(C if shared else LARGEST_ANSWER, C))
             return Sums(tuple(_counts_by_label(question.values, cal.scores, labels, C)))
         if isinstance(question, DescendFrom):
+            if len(question.q) % C or not question.q or (shared and len(question.q) > C):
+                raise InputError("the server must ask from one number per target and label")
             w = np.array(question.weights)
             of_points, atoms = w.reshape(-1, C)[:, labels], question.share * w
             loss = SmoothedPinball(cal.scores, of_points, atoms, alpha=alpha, gamma=self.smoothing)
@@ -323,18 +326,6 @@ def _counts_by_label(
     cells = np.bincount(first * n_classes + labels, minlength=(len(probes) + 1) * n_classes)
     table = np.cumsum(cells.reshape(-1, n_classes), axis=0)[:-1]
     return [int(count) for count in table.ravel()]
-
-
-def _check_label_question(question: Question, n_classes: int, *, shared: bool) -> None:
-    """Refuse a question with more probes or problems than the settings need."""
-    if isinstance(question, CountAt):
-        problems = n_classes if shared else LARGEST_ANSWER
-        check_probes(len(question.values), most_probes(problems, n_classes))
-    if isinstance(question, DescendFrom):
-        targets, rest = divmod(len(question.q), n_classes)
-        if rest or targets < 1 or (shared and targets > 1):
-            of_each = "label" if shared else "target and label"
-            raise InputError(f"the server must ask from one number for each {of_each}")
 
 
 class LabelShift:

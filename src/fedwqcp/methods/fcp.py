@@ -187,9 +187,6 @@ class FCP(Summed, Method[Summary]):
     # Under masks the first question sums n_k and the agents out of range;
     # each later one sums counts. The threshold is the same as without masks.
 
-    def width(self, question: Question) -> int:
-        return len(question.values) if isinstance(question, CountAt) else 2
-
     def words(self, answer: Summary, question: Question, scale: FixedPoint) -> tuple[int, ...]:
         if not isinstance(answer, Counts):
             raise InputError(f"only counts can be summed, got {answer.kind!r}")

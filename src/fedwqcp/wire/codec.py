@@ -44,42 +44,15 @@ class _NoKind(msgspec.Struct, tag_field="kind", tag="-"):
 M = TypeVar("M", bound=Round | Ask | Answer | ReleaseRecord)
 
 R = TypeVar("R", bound=ReleaseRecord)
+P = TypeVar("P", int, str)
+
+_NOTHING = msgspec.Raw()
+"""What stands for a field that is not there."""
 
 MAX_BYTES = int(MESSAGE_BYTES.most)
 """A larger message is refused unread."""
 _FEW = 10_000
 """Lists in a message that is read a second time although it is wrong already."""
-
-
-class _Version(msgspec.Struct):
-    """The version of a round or an answer."""
-
-    version: int | None = None
-
-
-class _Versioned(_Version):
-    """The version of any message: its own, or that of the round in it."""
-
-    round: _Version | str | None = None
-
-
-class _Named(msgspec.Struct):
-    """The method of a release, as far as its name; the rest is skipped, not built."""
-
-    name: str
-
-
-class _Terms(msgspec.Struct):
-    """The round of a release, as far as method and version."""
-
-    method: _Named
-    version: int
-
-
-class _Head(msgspec.Struct):
-    """A release, as far as its round."""
-
-    round: _Terms
 
 
 def encode(message: Round | Ask | Answer | ReleaseRecord) -> bytes:
@@ -171,26 +144,26 @@ def brief(release: R) -> R:
     return replace(whole, round=whole.round.brief(), agents=(), census=census)
 
 
-class _Keys(msgspec.Struct):
-    """What tells rounds, releases and answers apart, without reading any."""
-
-    quorum: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    outcomes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    answers: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+def _fields(data: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+    """Return the fields of a JSON object, their values not read; none of anything else."""
+    try:
+        return msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return {}
 
 
 def holds(data: bytes) -> Literal["round", "release", "answer"] | None:
     """Tell rounds, releases and answers apart; None for anything else."""
     try:
         check_extent(data, release=True)
-        keys = msgspec.json.decode(data, type=_Keys)
-    except (InputError, msgspec.MsgspecError, ValueError, RecursionError):
+    except InputError:
         return None
-    if keys.outcomes is not msgspec.UNSET:
+    fields = _fields(data)
+    if "outcomes" in fields:
         return "release"
-    if keys.answers is not msgspec.UNSET:
+    if "answers" in fields:
         return "answer"
-    return None if keys.quorum is msgspec.UNSET else "round"
+    return "round" if "quorum" in fields else None
 
 
 def mistaken_for(wanted: str, data: bytes) -> str | None:
@@ -213,19 +186,21 @@ def method_of(data: bytes, source: str) -> str:
     """
     try:
         check_extent(data, release=True)
-        head = msgspec.json.decode(data, type=_Head).round
     except InputError as error:
         raise RecordError(f"{source}: {error}") from None
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+    round = _fields(_fields(data).get("round", _NOTHING))
+    name = _plain(_fields(round.get("method", _NOTHING)).get("name"), str)
+    version = _plain(round.get("version"), int)
+    if name is None or version is None:
         other = mistaken_for("release", data)
         what = f"is {other}, not a release" if other else "cannot be read as a release"
         raise RecordError(
             f"{source} {what}: pass the release or the record that `server close` wrote "
             "(release-ID.json, round-ID.record.json)"
-        ) from None
-    if head.version != VERSION:
-        raise RecordError(f"{source}: version: {other_version(head.version)}")
-    return head.method.name
+        )
+    if version != VERSION:
+        raise RecordError(f"{source}: version: {other_version(version)}")
+    return name
 
 
 @lru_cache(maxsize=64)
@@ -237,12 +212,17 @@ def _decoder(cls: Any, kinds: Kinds) -> msgspec.json.Decoder[Any]:
 
 
 def _version(data: bytes) -> int | None:
-    """Return the version that a message says it has, as far as that can be read."""
+    """Return the version that a message says it has: its own, or that of the round in it."""
+    fields = _fields(data)
+    return _plain((_fields(fields.get("round", _NOTHING)) or fields).get("version"), int)
+
+
+def _plain(value: msgspec.Raw | None, kind: type[P]) -> P | None:
+    """Read a number or a text; None where there is none."""
     try:
-        versioned = msgspec.json.decode(data, type=_Versioned)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return msgspec.json.decode(value or _NOTHING, type=kind)
+    except (msgspec.MsgspecError, ValueError):
         return None
-    return versioned.round.version if isinstance(versioned.round, _Version) else versioned.version
 
 
 def _read(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:

@@ -208,11 +208,18 @@ class CPhet(Method[Summary]):
         sums = of_kind((yield Weigh(densities)), Weighed)
         totals = summed(stacked([answer.totals for answer in sums], T))  # sum_j Lambda_j
         squares = summed(stacked([answer.squares for answer in sums], T))
-        q = yield from self._search(totals, densities, alpha)
+        level = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals
+        q = yield from search_sums(
+            lambda probes: SumsAt(probes, densities),
+            lambda sums: sums >= level,
+            T,
+            T,
+            answer_size=_answer_size(densities),
+        )
         values = np.where(totals > 0, q, inf).tolist()  # without weight a threshold is +inf
-        effective = _effective_sizes(totals, squares)
+        effective = (np.square(totals) / np.where(squares > 0, squares, 1.0)).tolist()
         if self.target == "own":
-            return PerAgentThresholds(tuple(values), effective=effective)
+            return PerAgentThresholds(tuple(values), effective=tuple(effective))
         return ReweightedSharedThreshold(values[0], effective[0])
 
     def localize(
@@ -272,39 +279,17 @@ class CPhet(Method[Summary]):
             return None
         return fit_mixture(cal.featured("cphet"), cal.labels)
 
-    def _ratios(
-        self, x: Floats, densities: FeatureDensities | None, density: GaussianMixture | None
-    ) -> Floats:
-        """Return density ratios, uncut: x (n, d) -> (T, n)."""
-        if self._uniform:
-            return np.ones((1, len(x)))
-        if self.scope == "local" or densities is None:
-            return local_ratios(self.target, density, densities, x)
-        return pooled_ratios(self.target, densities, x)
-
     def _weights(self, cal: Calibration, densities: FeatureDensities | None) -> Floats:
         """Return the weights of an agent's points, cut at its own quantile, shape (T, n)."""
         if self._uniform or cal.n == 0:
             T = len(densities.sizes) if densities and self.target == "own" else 1
             return np.ones((T, cal.n))
-        density = self._density(cal) if self.scope == "local" else None
-        return clip_weights(
-            self._ratios(cal.featured("cphet"), densities, density), self.clip_weights
-        )
-
-    def _search(
-        self, totals: Floats, densities: FeatureDensities, alpha: float
-    ) -> Exchange[Summary, Floats]:
-        """Search for the weighted quantiles on sums of weights."""
-        level, T = (float(exact_level(alpha)) - LEVEL_TOLERANCE) * totals, len(totals)
-        search = search_sums(
-            lambda probes: SumsAt(probes, densities),
-            lambda sums: sums >= level,
-            T,
-            T,
-            answer_size=_answer_size(densities),
-        )
-        return (yield from search)
+        x = cal.featured("cphet")
+        if self.scope == "local" or densities is None:
+            ratios = local_ratios(self.target, self._density(cal), densities, x)
+        else:
+            ratios = pooled_ratios(self.target, densities, x)
+        return clip_weights(ratios, self.clip_weights)
 
 
 def _check_weights(sent: Weighed, n: int, largest: Floats, *, exact: bool) -> Floats:
@@ -329,11 +314,6 @@ def _check_weights(sent: Weighed, n: int, largest: Floats, *, exact: bool) -> Fl
     if (squares * most < low).any() or (squares > high * most).any():
         raise InputError("must be those of n weights with these totals", field="squares")
     return np.asarray(totals)
-
-
-def _effective_sizes(totals: Floats, squares: Floats) -> tuple[float, ...]:
-    """Return (sum w)^2 / sum w^2 for each target; 0 without weight."""
-    return tuple((np.square(totals) / np.where(squares > 0, squares, 1.0)).tolist())
 
 
 def _answer_size(densities: FeatureDensities) -> int:
