@@ -428,7 +428,7 @@ def test_by_label_points_are_totals_and_thresholds_a_range():
     cals = {"a": in_parts(1.0), "b": in_parts(3.0)}
     release = fw.calibrate(cals, method="fedwq-cp", alpha=0.1, by="label")
     table = agent_table(release)
-    assert (table["points"], table["sent"]) == (["27", "27"], ["1 to 2", "3 to 4"])
+    assert (table["points"], table["sent"]) == ([27, 27], [(1.0, 2.0), (3.0, 4.0)])
     assert (release.points("a"), release.points("a", 1)) == (27, 18)
 
 
@@ -436,13 +436,14 @@ def test_by_group_each_has_a_line_with_its_points_and_what_they_prove():
     cals = {"a": in_parts(1.0), "b": in_parts(3.0)}
     table = agent_table(fw.calibrate(cals, method="fedwq-cp", alpha=0.1, by="group"))
     assert table["group"] == ["0", "1", "0", "1"]
-    assert (table["points"], table["sent"]) == (["9", "18", "9", "18"], ["1", "2", "3", "4"])
+    assert table["points"] == [9, 18, 9, 18]
+    assert table["sent"] == [(1.0,), (2.0,), (3.0,), (4.0,)]
     some = [{"f", "old"}] * 4 + [{"old"}] * 23
     cals = {name: replace(cal, groups=some) for name, cal in cals.items()}
     release = fw.calibrate(cals, alpha=0.1, by="group")
     table = agent_table(release)
-    assert table["points"] == ["4", "27", "4", "27"]
-    assert table["proved"] == ["0.8", "0.9", "0.8", "0.9"]
+    assert table["points"] == [4, 27, 4, 27]
+    assert table["proved"] == pytest.approx([0.8, 0.9, 0.8, 0.9])
     assert release.points("a") is None, "points of several groups would count twice"
     sent = release.public()
     assert (sent.points("a", "f"), sent.proved("a", group="f")) == (None, None)

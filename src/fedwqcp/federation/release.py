@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from importlib import import_module
-from math import floor
 from pathlib import Path
-from textwrap import wrap
 from typing import Any, Generic, Unpack
 
 import numpy as np
@@ -30,7 +28,7 @@ from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import excluded, local_thresholds
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord, place_of
-from fedwqcp.words.findings import lines
+from fedwqcp.words import release as words
 from fedwqcp.words.findings import warn as warn_of
 
 _MOST_SHOWN = 20
@@ -461,113 +459,66 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             warn_of([replace(rows, agents=(whose,))])
 
     def __repr__(self) -> str:
-        columns = agent_table(self, most=_MOST_SHOWN)
-        head, *rows = (tuple(columns), *zip(*columns.values(), strict=True))
-        widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if column < 2 else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ).rstrip()
-            for row in (head, *rows)
-        ]
-        notes = [line for note in self._notes() for line in _wrapped(note)]
-        told = [line for text in self._promise() for line in _wrapped(text)]
-        return "\n".join([self._title(), *told, *lines, *notes])
+        most = max(1, _MOST_SHOWN // max(1, len(self.round.groups)))  # each has a line a group
+        promised = promise(self) if self.guarantee else ["guarantee: none"]
+        return words.printed(self, agent_table(self, most=most), promised, len(self.agents) - most)
 
     def _repr_html_(self) -> str:
         from html import escape
 
         return f"<pre>{escape(repr(self))}</pre>"
 
-    def _title(self) -> str:
-        """Return method, score, levels and round trips in one line."""
-        terms = self.round
-        by = f" by {terms.by}" if terms.by else ""
-        trips = f"{self.rounds} round trip" + ("" if self.rounds == 1 else "s")
-        rule = "" if terms.rule == "leq" else f", rule {terms.rule}"
-        levels = ", ".join(f"{alpha:g}" for alpha in terms.alphas)
-        return (
-            f"{terms.method.name} with score {terms.score.name}, alpha {levels}{by}{rule}; {trips}"
-        )
-
-    def _promise(self) -> list[str]:
-        """Say what is proved."""
-        return promise(self) if self.guarantee else ["guarantee: none"]
-
-    def _notes(self) -> Iterator[str]:
-        """Return who is not shown, who took no part and why, and whose thresholds are +inf."""
-        if (left := len(self.agents) - _most_shown(self)) > 0:
-            yield f"and {left} more agents"
-        yield from (f"warning: {line}" for line in lines(self.findings))
-
-
-def _most_shown(release: Release) -> int:
-    """Return how many agents a printed release shows, each with a line for every group."""
-    return max(1, _MOST_SHOWN // max(1, len(release.round.groups)))
-
 
 def agent_table(
     release: Release, alphas: Sequence[float] | None = None, most: int | None = None
-) -> dict[str, list[str]]:
-    """Return what is known of each agent: a column of text by its heading, none of them empty.
+) -> dict[str, list[Any]]:
+    """Return what is known of each agent: a column by its heading, with None for the unknown.
 
-    In a round by group an agent has a line for each. Where there are more agents than ``most``,
-    those that were not used come first.
+    In a round by group an agent has a row for each. A cell of thresholds holds those of all labels,
+    or says why there is none. Where there are more agents than ``most``, those that were not used
+    come first.
     """
     groups = release.round.groups or (None,)
     levels = release.round.alphas if alphas is None else alphas
-    several = len(levels) > 1
-    if release.census is not None:
-        used, status = f"{release.census.used} agents", "used" if release.rounds else "not asked"
+    agents, columns = release.agents, dict[str, list[Any]]()
+    if release.census is not None:  # which stands for all of them
         rows = [("", group) for group in groups]
-        columns = {"agent": [used for _ in rows], "status": [status for _ in rows]}
+        columns["agent"] = [release.census.used for _ in rows]
+        columns["status"] = ["used" if release.rounds else "not asked" for _ in rows]
     else:
-        agents = release.agents
         if most is not None and len(agents) > most:
             agents = tuple(sorted(agents, key=lambda agent: agent.status == "used")[:most])
-        rows, of_agent = (
-            [(one.name, group) for one in agents for group in groups],
-            statuses(release),
-        )
-        columns = {"agent": [name for name, _ in rows], "status": [of_agent[n] for n, _ in rows]}
-    columns["group"] = [group or "" for _, group in rows]
-    if release.census is None:
-        counts = [release.points(name, group) for name, group in rows]
-        columns["points"] = [f"{n:,}" if n else "" for n in counts]
-    columns["sent"] = [_sent(release, *row, levels[0]) for row in rows] if not several else []
+        rows, status = [(one.name, group) for one in agents for group in groups], statuses(release)
+        columns["agent"] = [name for name, _ in rows]
+        columns["status"] = [status[name] for name, _ in rows]
+    columns["group"] = [group for _, group in rows]
+    columns["points"] = [release.points(*row) or None for row in rows]
+    if len(levels) == 1:
+        columns["sent"] = [_sent(release, *row, levels[0]) for row in rows]
     for alpha in levels:
-        heading = f"at {alpha:g}" if several else "threshold"
+        heading = f"at {alpha:g}" if len(levels) > 1 else "threshold"
         columns[heading] = [_shown(release, *row, alpha) for row in rows]
-    if columns["sent"] == columns.get("threshold"):
-        del columns["sent"]
-    if release.census is None:
-        risk, level = release.score.losses, alphas[0] if alphas else None
-        floors = [release.proved(name, level, group=group) for name, group in rows]
-        columns["risk proved" if risk else "proved"] = [
-            "" if least is None else rounded_down(least, risk) for least in floors
-        ]
-        sent = [f"{agent.bytes_up:,}" for agent in agents]
-        columns["bytes up"] = [text for one in sent for text in (one, *[""] * (len(groups) - 1))]
-    return {heading: cells for heading, cells in columns.items() if any(cells)}
+    if agents:
+        level = alphas[0] if alphas else None
+        proved = [release.proved(name, level, group=group) for name, group in rows]
+        columns["risk proved" if release.score.losses else "proved"] = proved
+        rest = [None] * (len(groups) - 1)
+        columns["bytes up"] = [cell for one in agents for cell in (one.bytes_up, *rest)]
+    return columns
 
 
-def borrowing(release: Release, alpha: float) -> dict[str, list[str]]:
+def borrowing(release: Release, alpha: float) -> dict[str, list[float | None]]:
     """Return two more columns of `agent_table`, where label shares decided what is borrowed."""
-    groups = range(len(release.round.groups) or 1)
-    tasks = [release.tasks_of(alpha, group)[0] for group in groups]
-    columns: dict[str, list[str]] = {"borrowed": [], "effective points": []}
+    columns: dict[str, list[float | None]] = {"borrowed": [], "effective points": []}
     for name in release.round.agents if release.census is None else ():
-        for task in tasks:
+        for group in range(len(release.round.groups) or 1):
+            task = release.tasks_of(alpha, group)[0]
             place, outcome = release.position(name, task), release.outcomes[task]
-            for heading, figures in zip(
-                columns,
-                (getattr(outcome, "borrowed", ()), getattr(outcome, "effective", ())),
-                strict=True,
-            ):
-                cell = "" if place is None or not figures else f"{figures[place]:g}"
-                columns[heading].append(cell)
-    return {heading: cells for heading, cells in columns.items() if any(cells)}
+            for heading, field in (("borrowed", "borrowed"), ("effective points", "effective")):
+                figures: tuple[float, ...] = getattr(outcome, field, ())
+                figure = None if place is None or not figures else figures[place]
+                columns[heading].append(figure)
+    return columns
 
 
 def statuses(release: ReleaseRecord) -> dict[str, str]:
@@ -578,32 +529,21 @@ def statuses(release: ReleaseRecord) -> dict[str, str]:
     return {name: "left out" if name in out else release.status(name) for name in names}
 
 
-def _sent(release: Release, name: str, group: str | None, alpha: float) -> str:
-    """Return the thresholds of its own that an agent sent: a range, where there are several."""
+def _sent(release: Release, name: str, group: str | None, alpha: float) -> tuple[float, ...]:
+    """Return the thresholds of its own that an agent sent."""
     names = release.round.group_names
     parts = range(len(names) or 1) if group is None else (place_of(group, names),)
-    tasks = (task for part in parts for task in release.tasks_of(alpha, part))
-    sent = (local_thresholds(release, task).get(name) for task in tasks)
-    return _span([quantile.threshold for quantile in sent if quantile is not None])
+    tasks = [task for part in parts for task in release.tasks_of(alpha, part)]
+    sent = [local_thresholds(release, task).get(name) for task in tasks]
+    return tuple(quantile.threshold for quantile in sent if quantile is not None)
 
 
-def _shown(release: Release, name: str, group: str | None, alpha: float) -> str:
-    """Return the thresholds that an agent predicts with: a range, where there are several."""
+def _shown(release: Release, name: str, group: str | None, alpha: float) -> tuple[float, ...] | str:
+    """Return the thresholds that an agent predicts with, or where they are."""
     try:
-        return _span(np.ravel(release.threshold(name, alpha, group)).tolist())
+        return tuple(np.ravel(release.threshold(name, alpha, group)).tolist())
     except InputError:
         return "none" if isinstance(release.outcomes[0], PerAgentThresholds) else "at the site"
-
-
-def rounded_down(least: float, risk: bool = False) -> str:
-    """Write a proved coverage, rounded down; or the risk that is left."""
-    down = floor(least * 1000 + 1e-9) / 1000
-    return f"{1 - down:.3g}" if risk else f"{down:g}"
-
-
-def _span(values: Sequence[float]) -> str:
-    low, high = (f"{end:.4g}" for end in (min(values), max(values))) if values else ("", "")
-    return low if low == high else f"{low} to {high}"
 
 
 def promise(
@@ -631,8 +571,3 @@ def _at_all(release: Release, alpha: float) -> float | None:
 def keep_findings(release: Release, findings: tuple[Finding, ...]) -> None:
     """Keep what was found in the data of this process, for `Release.findings`."""
     vars(release)[_FINDINGS] = findings
-
-
-def _wrapped(text: str) -> list[str]:
-    """Break a line for a terminal of 80 columns."""
-    return wrap(text, 80, break_on_hyphens=False, subsequent_indent="  ")

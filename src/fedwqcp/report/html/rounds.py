@@ -26,14 +26,7 @@ from fedwqcp.federation.inspection import (
 )
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import calibration_of, predictor_of, proved_at
-from fedwqcp.federation.release import (
-    Release,
-    agent_table,
-    borrowing,
-    promise,
-    rounded_down,
-    statuses,
-)
+from fedwqcp.federation.release import Release, agent_table, borrowing, promise, statuses
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, Rate, explained
@@ -60,6 +53,8 @@ from fedwqcp.wire.messages import unknown_agent
 from fedwqcp.words import counted, name_list, sentence
 from fedwqcp.words import coverage as words
 from fedwqcp.words.findings import lines as told
+from fedwqcp.words.release import rounded_down
+from fedwqcp.words.release import table as table_of
 from fedwqcp.words.rounds import averaging_in, made, percent
 
 LINES = 50
@@ -292,7 +287,7 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> Verdict:
 
 def _exchanged(release: Release, alpha: float) -> Section:
     """Return a line for each agent: what it sent, what it was given, how many bytes that took."""
-    columns = agent_table(release, (alpha,)) | borrowing(release, alpha)
+    columns = table_of(agent_table(release, (alpha,)) | borrowing(release, alpha))
     lead = "Bytes count neither the release nor refused answers."
     rows = list(zip(*columns.values(), strict=True))
     table = Table("exchanged", "What each agent sent and received", [*columns], rows, agents=0)
