@@ -499,9 +499,7 @@ def as_probabilities(probs: npt.ArrayLike, *, checked: bool = True) -> Probabili
         if abs(sums[bad] - 1.0) < 0.1:
             cure = (f"a sum may be {SUM_TOLERANCE} from 1: divide each row by its sum",) * 2
         elif abs(sums[bad] - 100.0) < 10 and lowest.min() >= 0 and array.max() <= 100:
-            close = abs(sums[bad] - 100.0) <= 100 * SUM_TOLERANCE
-            by = "them by 100" if close else "each row by its sum"
-            cure = (f"these look like percentages: divide {by}",) * 2
+            cure = ("these look like percentages: divide each row by its sum",) * 2
         raise InputError(f"probabilities must sum to 1, got {sums[bad]:.6g}", row=bad, cure=cure)
     return array
 
@@ -520,15 +518,20 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
         return array.astype(np.int64)
     most = 2**63 if n_classes is None else n_classes
     wanted = "integers of at least 0" if n_classes is None else f"integers from 0 to {most - 1}"
-    if array.dtype.kind == "f" and np.isfinite(array).all() and (array != np.rint(array)).any():
-        raise InputError(
-            f"labels must be {wanted}, got one that is not whole",
-            row=first_of(array != np.rint(array)),
-            cure=("", "see that labels and outputs are not in each other's columns"),
-        )
+    if array.dtype.kind == "f":
+        not_whole = first_of(~(np.isfinite(array) & (array == np.rint(array))))
+        if not_whole is not None:
+            raise InputError(
+                f"labels must be {wanted}, got one that is not whole",
+                row=not_whole,
+                cure=("", "see that labels and outputs are not in each other's columns"),
+            )
     if array.dtype.kind not in "iu":
-        text, cure = _no_integers(array)
-        raise InputError(f"labels must be {wanted}, got an array of {array.dtype}{text}", cure=cure)
+        text = array.dtype.kind in "OUST" and any(isinstance(y, str | bytes) for y in array.flat)
+        raise InputError(
+            f"labels must be {wanted}, got an array of {array.dtype}",
+            cure=_BY_NAME if text else ("pass labels.astype(int)", "store them as integers"),
+        )
     whole = np.ascontiguousarray(array, np.int64)
     if whole.view(np.uint64).max() >= most:  # without a sign, negative ones are the largest
         outside = (array < 0) | (array >= most)
@@ -548,31 +551,12 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
     return whole
 
 
-_INTEGERS = ("pass labels.astype(int)", "store them as integers")
 _BY_NAME = (
     "name the classes in the order of the columns of the probabilities (classes=[...]; of "
     "scikit-learn, classes=model.classes_), or number them from 0 in this order",
     "name the classes in the order of the columns of the probabilities (classes = [...] in the "
     "roster), or number them from 0 in this order",
 )
-
-
-def _no_integers(labels: npt.NDArray[Any]) -> tuple[str, tuple[str, str]]:
-    """Say what labels of another type hold, and how they become integers."""
-    if labels.dtype.kind == "b":
-        return " (False is class 0, True class 1)", _INTEGERS
-    if labels.dtype.kind == "f":
-        if not np.isfinite(labels).all():
-            return " with NaN or infinite entries: take these rows out first", ("", "")
-        return "", _INTEGERS
-    if labels.dtype.kind in "OUST":
-        texts = [str(label).strip() for label in labels.flat]
-        if any(map(is_missing, labels.flat)):
-            return " with missing entries (None, NaN or empty): take these rows out first", ("", "")
-        if all(text.isascii() and text.isdecimal() for text in texts):
-            return ", which holds whole numbers", _INTEGERS
-        return "", _BY_NAME
-    return "", ("", "")
 
 
 def is_missing(label: object) -> bool:
