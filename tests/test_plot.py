@@ -14,6 +14,7 @@ pytest.importorskip("matplotlib", reason="the extra [demo] is not installed")
 from matplotlib import pyplot
 
 from fedwqcp import plot
+from worked import drawn
 
 
 @pytest.fixture(autouse=True)
@@ -26,8 +27,7 @@ def _agg():
 
 def site(seed, n=60):
     rng = np.random.default_rng(seed)
-    probs = rng.dirichlet([1, 2, 3], size=n)
-    return fw.Outputs(probs, [rng.choice(3, p=p) for p in probs])
+    return fw.Outputs(*drawn(rng, n))
 
 
 SITES = {"st-mary": site(0), "lakeside": site(1, 40)}

@@ -69,6 +69,12 @@ def unlike(**sizes: int) -> dict[str, fw.Calibration]:
     }
 
 
+def drawn(rng: np.random.Generator, n: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Probabilities of three classes, and labels drawn from them."""
+    probs = rng.dirichlet([1, 2, 3], size=n)
+    return probs, np.array([rng.choice(3, p=row) for row in probs])
+
+
 def ask_agent(
     method: Method[Any], cal: Calibration, question: Question, alpha: float = 0.1
 ) -> bytes:

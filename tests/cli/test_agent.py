@@ -15,6 +15,7 @@ from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, Round
 from refusals import raises
+from worked import drawn
 
 # ---- agent calibrate: what leaves is printed before it is sent
 
@@ -259,8 +260,7 @@ def rounds(tmp_path):
     """A roster, outputs, and two private rounds."""
     (tmp_path / "roster.toml").write_text('agents = ["st-mary"]\nn_classes = 3\n')
     rng = np.random.default_rng(2)
-    probs = rng.dirichlet([1, 2, 3], size=600)
-    labels = np.array([rng.choice(3, p=row) for row in probs])
+    probs, labels = drawn(rng, 600)
     np.savez(tmp_path / "cal.npz", probs=probs, labels=labels)
     for name in ("one", "two"):
         run_there(tmp_path, "server", "open", "--method", "private-fedwq-cp", "--score", "aps",

@@ -14,6 +14,7 @@ from fedwqcp.federation.record import Ledger
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport.folder import read_round
 from fedwqcp.wire.messages import Round
+from worked import drawn
 
 NAMES = ("a", "b", "c", "d")
 
@@ -25,8 +26,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "roster.toml").write_text('agents = ["a", "b", "c", "d"]\nn_classes = 3\n')
     rng = np.random.default_rng(0)
     for name in NAMES:
-        probs = rng.dirichlet([1, 2, 3], size=60)
-        labels = np.array([rng.choice(3, p=p) for p in probs])
+        probs, labels = drawn(rng, 60)
         np.savez(f"{name}.npz", probs=probs, labels=probs.argmin(1) if name == "b" else labels)
     return tmp_path
 

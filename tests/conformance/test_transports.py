@@ -22,7 +22,7 @@ from fedwqcp.federation.transport.site import Site, SiteSettings
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
 from refusals import raises
-from worked import unlike
+from worked import drawn, unlike
 
 SETTINGS = {"dp-fedcp": {"rounds": 4}}
 METHODS = [fw.methods.get(name, **SETTINGS.get(name, {})) for name in fw.methods.built_in()]
@@ -127,8 +127,7 @@ def three_sites():
     rng = np.random.default_rng(5)
     found = {}
     for name, n in (("few", 6), ("some", 60), ("many", 600)):
-        probs = rng.dirichlet([1, 2, 3], size=n)
-        labels = np.array([rng.choice(3, p=row) for row in probs])
+        probs, labels = drawn(rng, n)
         found[name] = fw.Outputs(probs, labels, ids=[f"{name}-{i}" for i in range(n)])
     return found
 
@@ -148,8 +147,7 @@ def in_groups(n, seed):
     """Return calibration points by sex and age, some of neither, as sets and as columns."""
     rng = np.random.default_rng(seed)
     sex, age = rng.choice(["f", "m", ""], size=n), rng.choice(["<50", "50+", ""], size=n)
-    probs = rng.dirichlet([1, 2, 3], size=n)
-    labels = np.array([rng.choice(3, p=row) for row in probs])
+    probs, labels = drawn(rng, n)
     return probs, labels, [f"{seed}-{i}" for i in range(n)], {"sex": sex, "age": age}
 
 

@@ -11,6 +11,7 @@ from local_federation import LocalFederation
 
 from fedwqcp.federation.certs import make_certs
 from fedwqcp.federation.transport.flower.deployment import new_app
+from worked import drawn
 
 AGENTS = ("agent-0", "agent-1", "agent-2")
 """Sites that are online from the beginning."""
@@ -37,8 +38,7 @@ def start(federation, root, name, n, **config):
     home = root / "sites" / name
     home.mkdir(parents=True)
     rng = np.random.default_rng([n, *name.encode()])
-    probs = rng.dirichlet([1.0, 2.0, 3.0], size=n)
-    labels = np.array([rng.choice(3, p=row) for row in probs])
+    probs, labels = drawn(rng, n)
     np.savez(home / "cal.npz", probs=probs, labels=labels, features=rng.normal(size=(n, 2)))
     here = {"outputs": home / "cal.npz", "folder": home / "kept", "allow-samples": True}
     federation.start_site(name, {**here, "min-class": 1, **config})

@@ -22,9 +22,7 @@ pytestmark = pytest.mark.flower
 PAIR = AGENTS[:2]
 PATIENT = {"deadline": 120.0}
 NOISY = "private-fedwq-cp"
-FEW = ("fcp", "fedls-cp", "fed-crc")  # a dialogue, a floor, long vectors; "clean" is FedWQ-CP
-REST = sorted({*fw.methods.built_in()} - {*FEW, NOISY, "fedwq-cp"})
-"""Between processes at night; within one process test_server_app.py runs every method."""
+FEW = ("fcp", "fedls-cp", "fed-crc")  # a dialogue, a floor, long vectors; conformance has all
 
 
 @pytest.fixture(scope="module")
@@ -98,19 +96,6 @@ def test_the_release_between_processes_equals_the_one_within_a_process(
     federation, root, runs, method
 ):
     run = finished(federation, root / "records" / method, runs[method])
-    equals_the_one_within_a_process(root, PAIR, *run)
-
-
-@pytest.fixture(scope="module")
-def other_runs(federation, root, runs):
-    """Rounds of all other methods, at the same time."""
-    return {method: begun(federation, root, method) for method in REST}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("method", REST)
-def test_so_does_that_of_every_other_method(federation, root, other_runs, method):
-    run = finished(federation, root / "records" / method, other_runs[method])
     equals_the_one_within_a_process(root, PAIR, *run)
 
 

@@ -17,14 +17,14 @@ import pytest
 
 import fedwqcp as fw
 from command_line import OPEN, call_process
+from worked import drawn
 
 HOSPITALS = ("st-mary", "lakeside", "north", "south", "east", "west")
 
 
 def model(rng, n):
     """Probabilities, labels drawn from them, and ids."""
-    probs = rng.dirichlet([1.0, 2.0, 3.0], size=n)
-    labels = np.array([rng.choice(3, p=row) for row in probs])
+    probs, labels = drawn(rng, n)
     ids = np.array([f"patient-{rng.integers(10**9)}" for _ in range(n)])
     return {"probs": probs, "labels": labels, "ids": ids}
 

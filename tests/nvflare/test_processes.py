@@ -24,13 +24,13 @@ from local_federation import (
 import fedwqcp as fw
 from engine import SHORT, equals_the_one_within_a_process, finished, in_process, same
 from fedwqcp.federation.audit import audit
+from worked import drawn
 
 pytestmark = pytest.mark.nvflare
 
 SITES = ("st-mary", "lakeside", "north")
 PAIR = SITES[:2]
 FOUR = ("fedwq-cp", "fcp", "fedls-cp", "fed-crc")
-REST = sorted({*fw.methods.built_in()} - {*FOUR, "private-fedwq-cp"})
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +62,7 @@ def federation(root, stops_when_terminated):
 
 def write_outputs(path, n):
     rng = np.random.default_rng(n)
-    probs = rng.dirichlet([1.0, 2.0, 3.0], size=n)
-    labels = np.array([rng.choice(3, p=row) for row in probs])
+    probs, labels = drawn(rng, n)
     np.savez(path, probs=probs, labels=labels, features=rng.normal(size=(n, 2)))
 
 
@@ -99,14 +98,6 @@ def test_the_release_between_processes_equals_the_one_within_a_process(
         assert (kept / "release.json").read_bytes() == public
         sent = (record / "answers" / "step-0" / f"{name}.json").read_bytes()
         assert (kept / "step-0.json").read_bytes() == sent
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("method", REST)
-def test_so_does_that_of_every_other_method(federation, root, method):
-    job = submitted(federation, root, method, SHORT.get(method), method=method)
-    run = finished(federation, root / "records" / method, job)
-    equals_the_one_within_a_process(root, SITES, *run)
 
 
 @pytest.mark.parametrize(

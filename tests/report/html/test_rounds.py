@@ -16,6 +16,7 @@ from fedwqcp.report.html import load_page, save
 from fedwqcp.wire.messages import Round
 from fedwqcp.words.coverage import rule
 from pages import Read
+from worked import drawn
 
 NAMES = ("st-mary", "lakeside", "north")
 
@@ -43,8 +44,7 @@ def rounds(tmp_path):
     rng = np.random.default_rng(3)
     for name, rows in zip(NAMES, (300, 60, 40), strict=True):
         for part in ("cal", "test"):
-            probs = rng.dirichlet([1, 2, 3], size=rows)
-            labels = np.array([rng.choice(3, p=p) for p in probs])
+            probs, labels = drawn(rng, rows)
             ids = np.array([f"patient-{name}-{i}" for i in range(rows)])
             np.savez(tmp_path / f"{name}-{part}.npz", probs=probs, labels=labels, ids=ids)
         cal = calibration_of(round, load_outputs(tmp_path / f"{name}-cal.npz"))
@@ -125,8 +125,7 @@ def test_a_release_writes_its_report_from_python(tmp_path):
     rng = np.random.default_rng(5)
 
     def outputs(n):
-        probs = rng.dirichlet([1, 2, 3], size=n)
-        return fw.Outputs(probs, [rng.choice(3, p=p) for p in probs], ids=np.arange(n))
+        return fw.Outputs(*drawn(rng, n), ids=np.arange(n))
 
     release = fw.calibrate(
         {name: outputs(80) for name in NAMES}, method="fedwq-cp", alpha=[0.1, 0.4]
