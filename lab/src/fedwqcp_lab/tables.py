@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isinf
 from pathlib import Path
@@ -292,21 +292,14 @@ def number(value: float, decimals: int) -> str:
     return "inf" if isinf(value) else f"{value:.{decimals}f}"
 
 
-def _coverage_lines(
-    rows: Sequence[MethodRow], agents: Sequence[str], cell: Callable[[TableCell | None, int], str]
-) -> list[list[str]]:
-    """Return dataset, method, coverage of each agent and seconds of each row."""
-    lines = []
-    for row in rows:
-        covered = (cell(row.cells.get(agent), 4) for agent in agents)
-        lines.append([row.dataset, row.method, *covered, cell(row.cells.get(ALL), 3)])
-    return lines
-
-
 def _markdown_coverage(rows: Sequence[MethodRow]) -> str:
+    """Return dataset, method, coverage of each agent and seconds of each row."""
     agents = agents_of(rows)
-    head = ["dataset", "method", *agents, "seconds"]
-    return markdown_table([head, *_coverage_lines(rows, agents, _markdown_cell)])
+    lines = [["dataset", "method", *agents, "seconds"]]
+    for row in rows:
+        covered = (_markdown_cell(row.cells.get(agent), 4) for agent in agents)
+        lines.append([row.dataset, row.method, *covered, _markdown_cell(row.cells.get(ALL), 3)])
+    return markdown_table(lines)
 
 
 def _markdown_sizes(rows: Sequence[MethodRow]) -> str:
