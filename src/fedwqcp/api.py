@@ -153,11 +153,13 @@ def calibrate(
             secure=plain(secure),
         )
         keep_findings(release, findings := tuple(findings_of(release, agents, cals)))
-    warn_of(f for f in findings if f.code not in ("no-points", "too-few-points"))
+    warn_of([f for f in findings if f.code not in ("no-points", "too-few-points")])
     if score is not None and not isinstance(score, Custom):  # of which nothing is measured here
-        given = {n: data if isinstance(data, Outputs) else cals[n] for n, data in agents.items()}
-        whole = {n: d for n, d in given.items() if not isinstance(d, StoredCalibration)}
-        keep_fingerprints(release, whole)
+        keep_fingerprints(release, {
+            name: data if isinstance(data, Outputs) else cals[name]
+            for name, data in agents.items()
+            if not isinstance(cals[name], StoredCalibration)
+        })  # fmt: skip
     return release
 
 

@@ -209,8 +209,9 @@ def _parts(release: ReleaseRecord) -> list[tuple[float, int | None, range]]:
 
 def _is_inf(release: ReleaseRecord, name: str, tasks: range) -> bool:
     """Tell whether a threshold is +inf; where own data decide, whether the agent sent that."""
-    if inf in [release.known(name, task) for task in tasks]:
-        return True
+    for task in tasks:
+        if release.known(name, task) == inf:
+            return True
     if release.local or name not in release.received:  # local thresholds say all
         return False
     for task in tasks:

@@ -405,7 +405,7 @@ def as_alphas(
     levels = given if several else (given,)
     if not levels:
         raise InputError("alpha must be at least one level, got none")
-    return tuple(as_usual_alpha(level, allow_large=allow_large) for level in levels)
+    return tuple([as_usual_alpha(level, allow_large=allow_large) for level in levels])
 
 
 def as_target(text: str) -> Target:

@@ -353,7 +353,8 @@ def check_figures(outcome: Any, *names: str) -> None:
     """Refuse figures of an outcome that are no shares or sizes, or are not one for each value."""
     for name in names:
         figures, most = getattr(outcome, name), SIZE.most if name == "effective" else 1 + 1e-9
-        if len(figures) not in (0, len(outcome.values)) or not all(0 <= x <= most for x in figures):
+        outside = [figure for figure in figures if not 0 <= figure <= most]
+        if outside or len(figures) not in (0, len(outcome.values)):
             raise InputError("must be a share or size for each threshold, or left out", field=name)
 
 

@@ -140,8 +140,11 @@ def _localized(
         return {}
     thresholds: dict[str, tuple[Number, ...]] = {}
     for name, cal in cals.items():
-        values = [localize(plan, release, name, task, cal) for task in range(len(plan.tasks))]
-        thresholds[name] = tuple([tuple(q.tolist()) if q.ndim else float(q) for q in values])
+        values: list[Number] = []
+        for task in range(len(plan.tasks)):
+            threshold = localize(plan, release, name, task, cal)
+            values.append(tuple(threshold.tolist()) if threshold.ndim else float(threshold))
+        thresholds[name] = tuple(values)
     return thresholds
 
 
