@@ -360,9 +360,7 @@ def to_struct(table: Mapping[str, object], kind: type[T], source: str) -> T:
     if key not in table:
         raise InputError(f"{source}: {reason}")
     types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}  # type: ignore[arg-type]  # a struct
-    metas = getattr(types[key], "__metadata__", ())
-    own_words = [meta.description for meta in metas if meta.description]
-    about = own_words[0] if own_words else in_words(types[key]).removesuffix(" or none")
+    about = in_words(types[key]).removesuffix(" or none")
     got = f", got {shown(table[key])}" if path == key else ""
     raise InputError(f"{source}: {key} must be {about}{got}")
 

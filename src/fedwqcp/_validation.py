@@ -236,7 +236,10 @@ _PLAIN: dict[Any, str] = {
 
 
 def in_words(hint: Any) -> str:
-    """Say what a value of a type is."""
+    """Say what a value of a type is; a description of it does."""
+    for meta in getattr(hint, "__metadata__", ()):
+        if getattr(meta, "description", None):
+            return str(meta.description)
     origin, parts = _origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(map(in_words, parts)))

@@ -11,12 +11,12 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
-from local_federation import LocalFederation, free_ports, wait_until
+from local_federation import HOST, LocalFederation, free_ports, wait_until
 
 import fedwqcp as fw
 from engine import finished
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.transport.flower.deployment import HOST, new_app
+from fedwqcp.federation.transport.flower.deployment import new_app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 FILES = {"nginx": "nginx.conf", "caddy": "Caddyfile"}

@@ -40,6 +40,7 @@ def test_three_sites_from_a_new_app_to_the_audit_and_one_that_comes_late(
     assert (tmp_path / "ended").exists(), said
     assert not descendants(shell.pid)
     (record,) = (tmp_path / "records").iterdir()
+    assert record.name in said
     release = fw.load(record / "record.json")
     assert (release.used, release.missing) == (("agent-0", "agent-1"), ("agent-2",))
     assert audit(record).matches

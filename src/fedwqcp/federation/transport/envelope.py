@@ -91,11 +91,12 @@ class Reply:
     detail: str = ""  # the engine's own code of what it reports
 
     @classmethod
-    def of(cls, node: NodeId, nonce: str, fields: Mapping[str, object]) -> Reply:
+    def of(cls, node: NodeId, nonce: str, fields: object) -> Reply:
         """Read the fields of a reply; where they break a rule, the status says which."""
-        if set(fields) != {"nonce", "agent", "status", "body"}:
+        names = ("nonce", "agent", "status", "body")
+        if not isinstance(fields, Mapping) or set(fields) != set(names):
             return cls(node, "", "malformed")
-        theirs, agent, status, body = (fields[key] for key in ("nonce", "agent", "status", "body"))
+        theirs, agent, status, body = (fields[name] for name in names)
         if not isinstance(theirs, str) or not secrets.compare_digest(ascii(theirs), ascii(nonce)):
             return cls(node, "", "nonce")
         if not isinstance(agent, str) or len(agent) > NAME_BYTES:

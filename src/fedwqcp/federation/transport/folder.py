@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -241,15 +242,30 @@ def default_name(round: Round, what: str, *, agent: str = "", end: str = ".json"
 
 
 def _admit(server: Server, replies: Sequence[_AnswerFile]) -> None:
-    """Hand the answers to the server, and close its step."""
+    """Hand the answers to the server, and close its step; of different sound ones none counts."""
     if server.ended:  # nobody was asked
+        why = f"{server.round.method.name} asks for no answers"
         for reply in replies:
-            server.refuse(reply.unread or _unasked(reply, server))
+            server.refuse(reply.unread or WrongRoundError(reply.agent, "step", why))
         return
     server.asks()
-    for reply in _unambiguous(server, replies):
+    several = Counter(reply.agent for reply in replies)
+    sound = [
+        reply
+        for reply in replies
+        if several[reply.agent] > 1 and server.admissible(reply.data, reply.source) is not None
+    ]
+    different = Counter(reply.agent for reply in sound)  # copies were taken out before
+    for agent, count in different.items():
+        if count > 1:
+            why = "gave different answers to one question, and nothing says which one counts"
+            server.refuse(WrongRoundError(agent, "agent", why), proved=True)
+    for reply in replies:
         if reply.unread is not None:
             server.refuse(reply.unread)
+        elif (count := different[reply.agent]) > 1 and reply in sound:
+            why = f"is one of {count} different answers of agent {reply.agent!r}: give one alone"
+            server.refuse(WrongRoundError(reply.file, "agent", why))
         else:
             server.receive(reply.data, reply.source)
     server.close_step()
@@ -275,34 +291,6 @@ def _released(release: Release, out: Path) -> bool:
     return other
 
 
-def _unambiguous(server: Server, replies: Sequence[_AnswerFile]) -> list[_AnswerFile]:
-    """Refuse different sound answers of one agent."""
-    given: dict[str | Path, list[_AnswerFile]] = {}
-    for reply in replies:
-        given.setdefault(reply.agent, []).append(reply)
-    refused: set[_AnswerFile] = set()
-    for agent, answers in given.items():
-        if len(answers) == 1:
-            continue
-        sound = [r for r in answers if server.admissible(r.data, r.source) is not None]
-        if len(sound) < 2:  # copies were taken out before
-            continue
-        why = "gave different answers to one question, and nothing says which one counts"
-        server.refuse(WrongRoundError(agent, "agent", why), proved=True)
-        for reply in sound:
-            why = f"is one of {len(sound)} different answers of agent {agent!r}: give one alone"
-            server.refuse(WrongRoundError(reply.file, "agent", why))
-        refused.update(sound)
-    return [reply for reply in replies if reply not in refused]
-
-
-def _unasked(reply: _AnswerFile, server: Server) -> WrongRoundError:
-    """Say that nobody was asked."""
-    if isinstance(reply.agent, Path) or not server.round.expects(reply.agent):
-        return WrongRoundError(reply.agent, "agent", "is not in the roster of this round")
-    return WrongRoundError(reply.agent, "step", f"{server.round.method.name} asks for no answers")
-
-
 def _read_answer(path: Path, server: Server) -> _AnswerFile:
     """Read one answer; the server refuses what cannot be read."""
     if is_absent(path):
@@ -311,10 +299,7 @@ def _read_answer(path: Path, server: Server) -> _AnswerFile:
     try:
         data = read(path, MAX_BYTES)
     except InputError as error:
-        field, why = "file", "must be a plain file that can be read"
-        if error.field:
-            field, why = "size", error.reason
-        unread: MessageError | None = MalformedMessageError(source, field, why)
+        unread: MessageError | None = MalformedMessageError(source, "file", error.reason)
         return _AnswerFile(path, source, b"", source, unread)
     try:
         answer = decode(data, Answer, server.plan.kinds)

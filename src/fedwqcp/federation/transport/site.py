@@ -87,7 +87,7 @@ _FILES = ("outputs", "scores", "labels", "folder", "sign-key")
 _ROUND_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
-_Positive: TypeAlias = Annotated[float, Meta(gt=0)]
+_Positive: TypeAlias = Annotated[float, Meta(gt=0, description="a number above 0")]
 
 
 class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
@@ -106,15 +106,15 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
     """Whether scores of single people may leave, as many as a round asks for."""
     secure_only: bool = False
     """Whether answers leave only in secure rounds."""
-    max_share: Annotated[_Positive, Meta(le=1, description="a number above 0, at most 1")] = (
+    max_share: Annotated[float, Meta(gt=0, le=1, description="a number above 0, at most 1")] = (
         USUAL_LIMIT.share
     )
     min_class: Annotated[int, Meta(ge=1, description="an integer of at least 1")] = (
         USUAL_LIMIT.min_class
     )
-    max_seconds: Annotated[_Positive, Meta(description="a number above 0")] = 600.0
+    max_seconds: _Positive = 600.0
     """Longest computation that the site allows, whatever the server asks for."""
-    privacy_budget: Annotated[_Positive | None, Meta(description="a number above 0")] = None
+    privacy_budget: _Positive | None = None
     """Epsilon that the calibration data may spend over all rounds, kept in ``privacy/``."""
     data_set: Annotated[
         str, Meta(pattern=_ROUND_ID.pattern, description="a name of letters, digits, '_', '-'")
@@ -126,7 +126,7 @@ class SiteSettings(msgspec.Struct, frozen=True, rename="kebab"):
     """How many other agents of a secure round the site trusts not to help the server."""
     require: str | None = None
     """The one method whose rounds the site answers and whose releases it takes."""
-    require_alpha: Annotated[_Positive | None, Meta(description="a number above 0")] = None
+    require_alpha: _Positive | None = None
     """The largest level of such a round."""
     require_target: str | None = None
     """Its target."""

@@ -124,10 +124,9 @@ def read_reply(message: Message, node: NodeId, nonce: str, *, alone: bool = True
     try:
         if not message.has_content():
             return Reply(node, "", "engine", detail=_error_name(message.error.code))
-        record = message.content.get(RECORD)
-        if (alone and len(message.content) != 1) or not isinstance(record, ConfigRecord):
+        if alone and len(message.content) != 1:
             return Reply(node, "", "malformed")
-        return Reply.of(node, nonce, record)
+        return Reply.of(node, nonce, message.content.get(RECORD))
     except Exception as error:
         _log.error("a reply of node %s was refused: %s", node, traced(error))
         return Reply(node, "", "internal")

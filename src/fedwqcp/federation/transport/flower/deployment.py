@@ -10,8 +10,6 @@ from fedwqcp._io import to_toml
 from fedwqcp.errors import FedwqcpError, InputError, MissingExtraError
 from fedwqcp.federation.transport.templates import write_templates
 
-HOST = "127.0.0.1"
-"""Everything stays on this machine."""
 _FILES = {
     "init.py.in": "@package@/__init__.py",
     "pyproject.toml.in": "pyproject.toml",
@@ -66,6 +64,6 @@ def new_app(folder: Path, sites: int = 2, publisher: str = "your-organisation") 
         sites=str(sites),
         agents=",".join(f"agent-{site}" for site in range(sites)),
         last=str(sites - 1),
-        address=f"{HOST}:8000",
+        address="127.0.0.1:8000",
         authority=to_toml(folder.resolve().parent / "certs" / "server.pem"),
     )

@@ -212,10 +212,7 @@ def read_reply(result: Shareable, node: NodeId, nonce: str) -> Reply:
     try:
         if result.get_return_code() != ReturnCode.OK:
             return Reply(node, "", "engine", detail=_code_name(result))
-        fields = result.get(RECORD)
-        if not isinstance(fields, dict):
-            return Reply(node, "", "malformed")
-        return Reply.of(node, nonce, fields)
+        return Reply.of(node, nonce, result.get(RECORD))
     except Exception as error:
         _log.error("a reply of site %s was refused: %s", node, traced(error))
         return Reply(node, "", "internal")
