@@ -50,7 +50,6 @@ def tables() -> Iterator[tuple[str, str]]:
     yield "outside", markdown_table(_outside(found))
     yield "claims", markdown_table(_claims(found, results, divisions))
     yield "set rule", markdown_table(_set_rule(read_results(RESULTS / "conventions")))
-    yield "sound", markdown_table(_sound(results))
 
 
 def _tally(every: Sequence[TableCell], published_row: str, row: str) -> Counter[str]:
@@ -236,20 +235,6 @@ def _set_rule(results: Sequence[Result]) -> Iterator[list[str]]:
     for dataset in ("mnist", "fashionmnist", "bloodmnist"):
         rows = [_row(results, dataset, preset, "fedwq-cp") for preset in ("paper", "no top-1")]
         yield [rows[0][0].display_title, *(f"{_middle(row, 'S'):.3f}" for row in rows)]
-
-
-def _sound(results: Sequence[Result]) -> Iterator[list[str]]:
-    """Compare the presets for FedWQ-CP: coverage of strong and weak agents, the worst, size."""
-    what = ("strong / weak", "worst agent", "size")
-    yield ["dataset", *(f"{p}: {w}" for p in ("paper", "sound") for w in what)]
-    for dataset in DATASETS:
-        line = []
-        for preset in ("paper", "sound"):
-            row = _row(results, dataset, preset, "fedwq-cp")
-            worst = median(min(r.coverage for r in row if r.seed == s) for s in range(10))
-            line += [f"{_middle(row, 'S'):.3f} / {_middle(row, 'W'):.3f}", f"{worst:.3f}"]
-            line.append(f"{_middle(row, 'SW', 'size'):.2f}")
-        yield [row[0].display_title, *line]
 
 
 def _row(results: Sequence[Result], dataset: str, preset: str, method: str) -> list[Result]:

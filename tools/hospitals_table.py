@@ -1,6 +1,6 @@
 """The tables of the four hospitals, which ``tools/fill_pages.py`` writes into pages."""
 
-from fedwqcp.demo.demo import FEW, METHODS, SWISS, Spread, committed
+from fedwqcp.demo.demo import METHODS, SWISS, Spread, committed
 from fedwqcp.demo.hospitals import SITES
 
 
@@ -8,11 +8,7 @@ def tables() -> dict[str, str]:
     """Return what 200 splits say: at every hospital, and with every model at one of them."""
     names = [name for name, _ in SITES.values()]
     kinds = list(dict.fromkeys(kind for _, kind in SITES.values()))
-    acts = [("all", method) for method in METHODS] + [("few", method) for method in METHODS[:2]]
-    splits = [
-        (f"`{method}`" + f", {FEW} patients" * (act == "few"), [(act, method, n) for n in names])
-        for act, method in acts
-    ]
+    splits = [(f"`{method}`", [("all", method, n) for n in names]) for method in METHODS]
     models = [(f"`{method}`", [(kind, method, SWISS) for kind in kinds]) for method in METHODS]
     return {"splits": _table(names, splits), "models": _table(kinds, models)}
 
