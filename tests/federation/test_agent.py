@@ -293,7 +293,9 @@ PLANS = [
 ]
 
 
-@pytest.mark.guarantee("SECURITY.md", "It cannot make an agent answer what the settings do not ask")
+@pytest.mark.guarantee(
+    "SECURITY.md", "It cannot make an agent answer what the method's settings do not ask"
+)
 @pytest.mark.parametrize("quorum", [2, 1])
 @pytest.mark.parametrize(("method", "settings", "plan"), PLANS)
 def test_an_agent_holds_the_server_to_the_method_s_plan_of_questions(

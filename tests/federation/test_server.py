@@ -87,7 +87,7 @@ def test_a_clean_round():
     assert server.asks() == {}
 
 
-@pytest.mark.guarantee("SECURITY.md", "claim at most `max_n` points, and thresholds within")
+@pytest.mark.guarantee("SECURITY.md", "at most `max_n` points, thresholds within")
 @pytest.mark.parametrize(
     ("message", "error", "field"),
     [
