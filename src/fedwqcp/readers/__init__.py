@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedwqcp.errors import InputError
-from fedwqcp.outputs import Outputs, in_file
+from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.readers.arrays import from_npz, one_array
 from fedwqcp.readers.images import holds_images, load_masks
 from fedwqcp.readers.parquet import from_parquet
@@ -52,23 +52,18 @@ def load_outputs(
     if classes is None:
         return outputs
     with in_file(path, labels):
-        try:
-            return outputs.in_classes(classes)
-        except InputError as error:
-            raise (
-                error if outputs.first_line is None else error.at_line(outputs.first_line)
-            ) from None
+        return named_by_line(Outputs.in_classes)(outputs, classes)
 
 
+@named_by_line
 def check_different(outputs: Outputs) -> None:
     """Refuse an id that names two rows."""
     if outputs.ids is None or not (again := outputs.ids.size - len(set(outputs.ids.tolist()))):
         return
     first = np.unique(outputs.ids, return_index=True)[1]
-    error = InputError(
+    raise InputError(
         f"an id must name one row; {again} of the rows {'repeats' if again == 1 else 'repeat'} "
         "an earlier id, this one first",
         row=int(np.setdiff1d(np.arange(outputs.ids.size), first)[0]),
         cure=("give each row an id of its own",) * 2,
     )
-    raise error if outputs.first_line is None else error.at_line(outputs.first_line)
