@@ -555,10 +555,10 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
 
 
 _BY_NAME = (
-    "name the classes in the order of the columns of the probabilities (classes=[...]; of "
-    "scikit-learn, classes=model.classes_), or number them from 0 in this order",
-    "name the classes in the order of the columns of the probabilities (classes = [...] in the "
-    "roster), or number them from 0 in this order",
+    "name the classes in the order of the columns (classes=[...]; of scikit-learn, "
+    "classes=model.classes_), or number them from 0 in this order",
+    "name the classes in the order of the columns (classes = [...] in the roster), or number them "
+    "from 0 in this order",
 )
 
 
@@ -576,16 +576,11 @@ def as_classes(classes: Sequence[str]) -> tuple[str, ...]:
     There are at least two, all different, and no number stands for another class.
     """
     given: Any = classes
-    listed_or_array = isinstance(given, Sequence) or getattr(given, "ndim", 0) == 1
-    if isinstance(classes, str | bytes) or not listed_or_array:
-        got = "one text" if isinstance(classes, str | bytes) else type(classes).__name__
-        raise InputError(f"must be a list of names, got {got}", field="classes")
-    for name in classes:
-        if not isinstance(name, str):
-            raise InputError(
-                f"must be names, got {type(name).__name__}: pass list(map(str, classes))",
-                field="classes",
-            )
+    is_list = isinstance(given, Sequence) or getattr(given, "ndim", 0) == 1
+    if isinstance(given, str | bytes) or not is_list:
+        raise InputError(f"must be a list of names, got {shown(given)}", field="classes")
+    if not all(isinstance(name, str) for name in given):
+        raise InputError("must be names: pass list(map(str, classes))", field="classes")
     return _checked_classes(tuple(map(str, classes)))
 
 
@@ -607,8 +602,8 @@ def _checked_classes(classes: tuple[str, ...]) -> tuple[str, ...]:
         check_printable(name, "classes")
         if name.isdecimal() and name != str(position):  # a label 3 would be read in two ways
             raise InputError(
-                f"a name that is a number must be its own place: {name!r} is class {position}, "
-                f"counted from 0; write 'class {name}' or so",
+                f"a name that is a number must be its place: {name!r} is class {position}, counted "
+                f"from 0; write 'class {name}' or so",
                 field="classes",
             )
         names.append(name)
@@ -636,8 +631,8 @@ def check_same_classes(labels: Sequence[str], agreed: Sequence[str]) -> None:
     unknown = [name for name in labels if name not in agreed]
     if not missing and not unknown:
         raise ClassesError(
-            f"must be in the round's order, {listed(agreed)}; this agent has {listed(labels)}: put "
-            "the columns of the probabilities, and the numbers of the labels, in the round's order",
+            f"must be in the round's order, {listed(agreed)}; this agent has {listed(labels)}: "
+            "reorder the columns, and the numbers of the labels",
             field="classes",
         )
     parts = [("this agent lacks", missing), ("the round does not know", unknown)]

@@ -113,9 +113,7 @@ class Plan:
         elif round.rule != "leq":
             raise InputError(f"rule {round.rule!r} is for {without}: leave the rule out")
         if round.classes and isinstance(score, IntervalScore):
-            raise InputError(
-                f"must be left out: names of classes are for {without}", field="classes"
-            )
+            raise InputError(f"must be left out: they name {without}", field="classes")
         if traits.per_label and isinstance(score, IntervalScore):
             raise InputError(f"method {round.method.name!r} is for {without}")
         wanted = None if traits.corrects_shift_of == "features" else round.n_classes
@@ -272,7 +270,7 @@ class Plan:
                 raise InputError(
                     "a round by group needs the group of each calibration point",
                     cure=(
-                        "pass Calibration(scores, groups=...), or a file with a column 'group'",
+                        "pass groups=... with the scores or outputs",
                         "add a column 'group' to the file (in an .npz file an array groups)",
                     ),
                 )

@@ -64,9 +64,8 @@ def scored(score: Score, key: str, outputs: Outputs) -> Calibration:
             "calibration needs labels beside the outputs",
             cure=(
                 "pass Outputs(values, labels)",
-                "give them in an .npy file (--labels, or --calibration-labels beside "
-                "--calibration), in an array 'labels' of the .npz, or in a column 'label' or 'y' "
-                "of the table",
+                "add a column 'label' or 'y', an array 'labels' of the .npz, or a file (--labels, "
+                "--calibration-labels)",
             ),
         )
     x, groups = outputs.features, outputs.groups
@@ -115,10 +114,7 @@ def thresholds(
     if agent is None:
         raise InputError(
             "calibration data of a site that took no part count in no threshold of this round",
-            cure=(
-                "leave calibration out, or take part in the next round with them",
-                "leave --calibration out, or take part in the next round with them",
-            ),
+            cure=("leave them out, or take part in the next round with them",) * 2,
         )
     plan.check(calibration)
 
@@ -251,10 +247,8 @@ def predictor_of(
         raise InputError(
             f"score {round.score.name!r} is the caller's own: its sets are not made here",
             cure=(
-                "name the score when calibrating (score=), or compare your own scores with "
-                "release.threshold(agent)",
-                "name the score when opening a round (--score), or compare your own scores with "
-                "the threshold",
+                "name one (score=), or compare your scores with release.threshold(agent)",
+                "open a round with one (--score), or compare your scores with the threshold",
             ),
         )
     levels = []

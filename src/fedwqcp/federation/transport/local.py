@@ -214,16 +214,15 @@ def agreed_classes(agents: Mapping[str, object], classes: Sequence[str] | None) 
         return ()
     if not ordered and any(_labels_are_numbers(data) for data in agents.values()):
         raise ClassesError(
-            "must be passed to calibrate where every agent's columns are found by name and labels "
-            "are numbers: nothing else says which class a number stands for",
+            "must be passed to calibrate where columns are found by name and labels are numbers: "
+            "nothing else says which class a number stands for",
             field="classes",
         )
     first = (ordered or naming)[0]
     if without := [name for name, names in named.items() if not names]:
         raise ClassesError(
-            f"agent {first!r} names its classes and {listed(without, 5)} none, so that nobody "
-            "could check their order: pass classes=[...] with every agent's data, or once to "
-            "calibrate if all have the same columns",
+            f"agent {first!r} names its classes and {listed(without, 5)} none: pass classes=[...] "
+            "with every agent's data, or once to calibrate if all have the same columns",
             field="classes",
         )
     return named[first]
