@@ -10,7 +10,7 @@ from fedwqcp._validation import listed, named
 from fedwqcp.findings import Finding, warning_of
 from fedwqcp.words.rounds import percent
 
-Text: TypeAlias = Callable[[Finding], str]
+Wording: TypeAlias = Callable[[Finding], str]
 
 _MOST = 5
 """Findings of one code that are told one by one."""
@@ -25,7 +25,7 @@ def text(*findings: Finding) -> str:
     return " ".join(["; ".join(whats) + ".", *(cure for cure in cures if cure)])
 
 
-def _text(text: str | Text, finding: Finding) -> str:
+def _text(text: str | Wording, finding: Finding) -> str:
     if not isinstance(text, str):
         return text(finding)
     return text.format(whose=_whose(finding), names=named(finding.agents), **finding.facts)
@@ -172,7 +172,7 @@ def _at(finding: Finding) -> str:
     return f"at alpha={finding['alpha']:g}{of}"
 
 
-_TEXTS: dict[str, tuple[str | Text, str | Text]] = {
+_TEXTS: dict[str, tuple[str | Wording, str | Wording]] = {
     "infinite-threshold": (_infinite, _infinite_cure),
     "unseen-labels": (
         "{whose}more than alpha of the labels (up to {share:.0%}) are of classes of which no agent "

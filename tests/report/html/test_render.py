@@ -6,8 +6,8 @@ from fedwqcp.report.html.page import (
     Section,
     Table,
     Text,
-    Verdict,
     View,
+    ViewVerdict,
 )
 from fedwqcp.report.html.render import to_html
 from pages import Read
@@ -26,7 +26,7 @@ def every_block(name):
         Table(name, name, (name,), [(name,)], agents=0, bars=[bar]),
     ]
     sections = [Section("all", name, name, blocks)]
-    view = View(name, [name, "c"], Verdict("bad", name, name), sections)
+    view = View(name, [name, "c"], ViewVerdict("bad", name, name), sections)
     return Page(name, name, [(name, name)], [view, view])
 
 

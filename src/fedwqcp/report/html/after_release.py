@@ -19,8 +19,8 @@ from fedwqcp.report.html.page import (
     Table,
     Text,
     Tone,
-    Verdict,
     View,
+    ViewVerdict,
 )
 from fedwqcp.words import counted, sentence
 from fedwqcp.words import monitor as words
@@ -61,7 +61,7 @@ def monitor_page(path: Path, title: str = "") -> Page:
         ("Promised", f"coverage {1 - terms.alpha:g} (alpha = {terms.alpha:g})"),
         ("Any false alarm until the next calibration", f"probability {terms.delta:g} at most"),
     ]
-    view = View(path.name, terms.agents, Verdict(_TONES[state], *verdict), sections)
+    view = View(path.name, terms.agents, ViewVerdict(_TONES[state], *verdict), sections)
     title = title or f"Coverage after release at {counted(len(agents), 'agent')}"
     return Page(kind="fedwqcp monitor", title=title, facts=facts, views=[view])
 

@@ -37,12 +37,12 @@ class View:
 
     title: str
     agents: Sequence[str]
-    verdict: Verdict
+    verdict: ViewVerdict
     sections: Sequence[Section]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ViewVerdict:
     """The report in a word or two, and in one sentence with its uncertainty."""
 
     tone: Tone

@@ -41,8 +41,8 @@ from fedwqcp.report.html.page import (
     Table,
     Text,
     Tone,
-    Verdict,
     View,
+    ViewVerdict,
     number,
     threshold_range,
 )
@@ -116,11 +116,11 @@ _JUDGED: tuple[tuple[str, Tone], ...] = (
 """The words that a verdict names, the gravest last, and its tones."""
 
 
-def coverage_verdict(method: str, agents: Sequence[Coverage]) -> Verdict:
+def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
     """Judge a method by the coverages that were measured at its agents."""
     worst, several = min(agents, key=lambda one: one.rate.coverage), len(agents) > 1
     mean = fmean(one.rate.coverage for one in agents) if several else None
-    verdict = Verdict("good", "On target", words.measured(method, worst, mean))
+    verdict = ViewVerdict("good", "On target", words.measured(method, worst, mean))
     for word, tone in _JUDGED:
         names = [one.agent for one in agents if one.judged[1] == word]
         if not names:
@@ -132,7 +132,7 @@ def coverage_verdict(method: str, agents: Sequence[Coverage]) -> Verdict:
             infinite = [one.agent for one in agents if one.agent in names and one.infinite]
             text += f" {words.above(infinite)}"
         where = f" at {len(names)} of {counted(len(agents), 'agent')}" if several else ""
-        verdict = Verdict(tone, word.capitalize() + where, text)
+        verdict = ViewVerdict(tone, word.capitalize() + where, text)
     return verdict
 
 
@@ -266,7 +266,7 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     return View(f"alpha = {alpha:g}", round.agents, verdict, sections)
 
 
-def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> Verdict:
+def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdict:
     """Say who was used, what is grave, and what is not known here."""
     by, agents = release.round.by, len(release.agents)
     used = sum(word in ("used", "not asked") for word in statuses(release).values())
@@ -277,12 +277,12 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> Verdict:
     if unsafe := {part: one for part, one in diagnoses.items() if one.verdict == "unsafe"}:
         where = f" in {len(unsafe)} of {counted(len(diagnoses), by)}" if by else ""
         why = sentence(averaging_in(by, *next(iter(unsafe.items()))))
-        return Verdict("bad", f"Averaging is unsafe{where}", f"{text} {why}")
+        return ViewVerdict("bad", f"Averaging is unsafe{where}", f"{text} {why}")
     if used < agents:
-        return Verdict("caution", f"{agents - used} left out", text)
+        return ViewVerdict("caution", f"{agents - used} left out", text)
     if any(one.code in ("infinite-threshold", "absent") for one in release.findings):
-        return Verdict("caution", "Read the notes", text)
-    return Verdict("plain", "Closed", text)
+        return ViewVerdict("caution", "Read the notes", text)
+    return ViewVerdict("plain", "Closed", text)
 
 
 def _exchanged(release: Release, alpha: float) -> Section:
@@ -384,7 +384,7 @@ def _own_view(case: _Case) -> View:
     return View(f"alpha = {case.alpha:g}", [case.agent], verdict, sections)
 
 
-def _coverage_sections(cases: Sequence[_Case]) -> tuple[Verdict, list[Section]]:
+def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Section]]:
     """Return the verdict on coverage, and what it rests on."""
     first = cases[0]
     agents, parts = [_coverage(case) for case in cases], [_parts(case) for case in cases]
@@ -406,7 +406,7 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[Verdict, list[Section]]:
 
 def _judged(
     agents: Sequence[Coverage], cases: Sequence[_Case], parts: Sequence[Coverage]
-) -> Verdict:
+) -> ViewVerdict:
     """Return the verdict on coverage; a caution where test rows look like calibration rows.
 
     In a round with a threshold for each label or group, each of them is judged too.
@@ -425,13 +425,13 @@ def _judged(
         word = low[0].judged[1]
         text = f"{verdict.text} Each {by} has its own threshold; {word}: {names}."
         where = f"in {len(low)} of {counted(len(parts), by)}"
-        verdict = Verdict(tone, f"{word.capitalize()} {where}", text)
+        verdict = ViewVerdict(tone, f"{word.capitalize()} {where}", text)
     for case in cases:
         if by and (infinite := told(of_thresholds(round, case.threshold, case.test.groups))):
             verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {infinite[0]}")
     if rows := told(f for case in cases for f in case.findings if f.code == "calibration-rows"):
         text = " ".join([verdict.text, *rows])
-        return Verdict("caution", "Test rows like calibration rows", text)
+        return ViewVerdict("caution", "Test rows like calibration rows", text)
     return verdict
 
 
