@@ -12,7 +12,7 @@ from serve.cases import released
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    call_json("predictor", "page", folder / "sets.html")
+    call_json("agent", "page", folder / "sets.html")
     release, _, new = released("three-levels")
     own = release.predictor("köln", model="net 3.1", valid_until="2031-05-31")
     own.save(folder / "köln.json")

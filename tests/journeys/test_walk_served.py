@@ -168,7 +168,7 @@ def test_a_site_serves_without_its_calibration_data(method, part, tmp_path, node
     if own.groups:
         feed["group"] = [[own.groups.index(name)] for name in new.groups]
     for alpha, path in zip(ALPHAS, graphs, strict=True):
-        call_process(home, "predictor", "onnx", "own.json", path, "--double", "--alpha", alpha)
+        own.to_onnx(home / path, alpha=alpha, dtype="float64")
     assert process(home, sys.executable, "-c", GRAPH, *graphs, said=lines([feed])) == wanted
 
     # the command line and a monitor take it too

@@ -11,12 +11,12 @@ from typing import Annotated, Any, TypeAlias
 import numpy as np
 import typer
 
-from fedwqcp import metrics
+from fedwqcp import metrics, serve
 from fedwqcp._io import exists, is_file, keep_apart, write_atomic
 from fedwqcp._io import read as read_bytes
 from fedwqcp._validation import Bools, Floats, as_labels, named
 from fedwqcp.cli import masks
-from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, Output
+from fedwqcp.cli.output import AllowEmpty, AsJson, LabelsFile, OutFile, Output
 from fedwqcp.errors import InputError
 from fedwqcp.federation import approval, inspection
 from fedwqcp.federation import predict as prediction
@@ -51,6 +51,8 @@ from fedwqcp.words import rounds as words
 app = typer.Typer(no_args_is_help=True)
 
 Measured: TypeAlias = metrics.AgentMetrics | metrics.AgentRisk | metrics.MaskRisk
+
+SERVE = Path(serve.__file__).parent
 
 NEW_SITE = "new-site"
 """What names the files of a site that took no part."""
@@ -138,9 +140,7 @@ def calibrate(
             envvar="FEDWQCP_SIGN_KEY", help="This agent's private key, for rounds that need one."
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where the answer is written; by default AGENT-ID.json.")
-    ] = None,
+    out: OutFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Score the calibration points, and write the answer to a file."""
@@ -277,9 +277,7 @@ def predictor(
     valid_until: Annotated[
         str | None, typer.Option(help="Last day of its use, such as 2027-06-30; later ones warn.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where it is written; by default predictor-AGENT-ID.json.")
-    ] = None,
+    out: OutFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Write what this site predicts with to one file that stays here."""
@@ -316,9 +314,7 @@ def predict(
     require: Require = None,
     allow_empty: AllowEmpty = True,
     model: ModelFile = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where the sets are written; by default sets-AGENT-ID.csv.")
-    ] = None,
+    out: OutFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Turn model outputs into prediction sets, and measure them."""
@@ -393,6 +389,17 @@ def _within(release: Release | None, cal: Calibration | None, alpha: float) -> l
         return []
     parts = prediction.proved_within(release.round, cal, alpha)
     return [{"part": part, "n": n, "proved": proved} for part, n, proved in parts]
+
+
+@app.command()
+def page(
+    out: Annotated[Path, typer.Argument(help="Where it is written, such as sets.html.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write an offline page that reads a predictor and gives sets."""
+    html, script = (read_bytes(SERVE / name) for name in ("page.html", "predictor.js"))
+    write_atomic(out, html.replace(b"/* predictor.js */", script), shared=True)
+    Output(as_json).done(commands.files, files=[out])
 
 
 def _of_release(

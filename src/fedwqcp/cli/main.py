@@ -14,7 +14,7 @@ from fedwqcp import __version__
 from fedwqcp import methods as all_methods
 from fedwqcp import scores as all_scores
 from fedwqcp._io import make_folder, to_toml
-from fedwqcp.cli import agent, engines, monitor, predictor, report, server
+from fedwqcp.cli import agent, engines, monitor, report, server
 from fedwqcp.cli.output import AsJson, Output, run, with_help
 from fedwqcp.demo import demo as four
 from fedwqcp.demo.hospitals import hospitals
@@ -38,7 +38,6 @@ app = typer.Typer(
 keys = typer.Typer(no_args_is_help=True)
 app.add_typer(server.app, name="server", help="Open and close rounds.")
 app.add_typer(agent.app, name="agent", help="Answer rounds and predict, where the data are.")
-app.add_typer(predictor.app, name="predictor", help="Graphs and a page of predictors.")
 app.add_typer(monitor.app, name="monitor", help="Watch coverage after release, as labels arrive.")
 app.add_typer(engines.flower, name="flower", help="Rounds over Flower: an app of your own.")
 app.add_typer(engines.nvflare, name="nvflare", help="Rounds over NVIDIA FLARE: a job of your own.")

@@ -43,6 +43,10 @@ AllowEmpty = Annotated[
         " /--no-allow-empty", show_default=False, help="The most probable label is in every set."
     ),
 ]
+OutFile = Annotated[
+    Path | None,
+    typer.Option(help="Where it is written; by default a name that holds the round's id."),
+]
 LabelsFile = Annotated[
     Path | None, typer.Option(help="Labels in an .npy file, where the outputs carry none.")
 ]

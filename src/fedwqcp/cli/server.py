@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from fedwqcp import methods, scores
 from fedwqcp._io import in_folder, is_file, is_folder, read
 from fedwqcp._validation import named
-from fedwqcp.cli.output import AllowEmpty, AsJson, Output, parse_settings
+from fedwqcp.cli.output import AllowEmpty, AsJson, OutFile, Output, parse_settings
 from fedwqcp.errors import InputError
 from fedwqcp.federation import inspection
 from fedwqcp.federation.advice import advise_on
@@ -81,9 +81,7 @@ def open_(
             "agents), or label shares with commas."
         ),
     ] = "own",
-    out: Annotated[
-        Path | None, typer.Option(help="Where the round is written; by default round-ID.json.")
-    ] = None,
+    out: OutFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Open a round: write its terms for the agents."""
@@ -119,9 +117,7 @@ def close(
         list[Path] | None,
         typer.Argument(help="Files that `agent calibrate` wrote at the sites, or folders of them."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where the release is written; by default release-ID.json.")
-    ] = None,
+    out: OutFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Accept or refuse each answer, and release the thresholds."""

@@ -7,7 +7,7 @@ file              what it holds
 ``onnx.py``       the same as a graph for ONNX runtimes
 ================  ==================================================================
 
-``predictor.js`` does it in JavaScript, and ``fedwqcp predictor page`` puts it into ``page.html``.
+``predictor.js`` does it in JavaScript, and ``fedwqcp agent page`` puts it into ``page.html``.
 """
 
 from fedwqcp.serve.predictor import Level, Predictor, model_digest, parse

@@ -5,20 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fedwqcp._validation import named
-
-
-def name_list(names: Iterable[str]) -> str:
-    """Name a few, and count the others.
-
-    >>> name_list(["a"]), name_list("abc"), name_list("abcdefgh")
-    ('a', 'a, b and c', 'a, b, c, d, e and 3 more')
-    """
-    listed = list(names)
-    if len(listed) > 6:
-        return named(listed)
-    return " and ".join(part for part in (", ".join(listed[:-1]), listed[-1]) if part)
-
 
 def counted(count: int, what: str) -> str:
     """Write how many there are of something, such as ``"1 agent"`` or ``"1,797 points"``."""

@@ -7,7 +7,8 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from fedwqcp.words import counted, name_list, sentence
+from fedwqcp._validation import named
+from fedwqcp.words import counted, sentence
 
 ALARMS = "No alarm is no proof: a small drop is found late, and rows without labels are not seen."
 AGENTS = (
@@ -41,8 +42,7 @@ def limits(agents: Sequence[Any], promised: float) -> str:
     text = f"alarm if coverage falls below {lowest:.3f}{to}"
     exact = [one.agent for one in agents if one.floor >= promised]
     return text + (
-        f"; no tolerance for chance in the calibration of {name_list(exact)}: --calibrated-on adds "
-        "one"
+        f"; no tolerance for chance in the calibration of {named(exact)}: --calibrated-on adds one"
         if exact
         else ""
     )
@@ -102,14 +102,14 @@ def next_steps(standings: Sequence[Any], file: str) -> list[str]:
     alarms = [one for one in standings if one.state == "alarm"]
     steps = [recalibrate(agent, file) for agent in dict.fromkeys(map(_AGENT, alarms))]
     by_agent = groupby((one for one in alarms if one.label is not None), _AGENT)
-    if dropped := "; ".join(f"{a}: {name_list(one.name for one in of)}" for a, of in by_agent):
+    if dropped := "; ".join(f"{a}: {named(one.name for one in of)}" for a, of in by_agent):
         steps.append(f"most has dropped: {dropped}; those without an alarm may have dropped too")
     if alarms:
         steps.append("check what changed about then: a device, the patients, the model")
     changed = [one for one in standings if one.label is None and one.inputs == "alarm"]
     steps += [inputs_changed(one) for one in changed]
     if watched := dict.fromkeys(one.agent for one in standings if one.state == "watch"):
-        steps.append(f"label more rows of {name_list(watched)} before you rely on the sets there")
+        steps.append(f"label more rows of {named(watched)} before you rely on the sets there")
     steps = steps or ["go on as before: update the monitor as labels arrive"]
     return [sentence(step, [one.agent for one in changed]) for step in steps]
 
@@ -126,7 +126,7 @@ def verdict(standings: Sequence[Any], fallen: Sequence[str]) -> tuple[str, str, 
         text = sentence(inputs_changed(changed[0]), [changed[0].agent])
         return "watch", f"Inputs changed at {len(changed)} of {of}", text
     if watched:
-        text = f"At {name_list(watched)} a whole 95 % interval lies below the limit. No alarm yet."
+        text = f"At {named(watched)} a whole 95 % interval lies below the limit. No alarm yet."
         return "watch", f"Watch {len(watched)} of {of}", text
     known, rows = [one for one in agents if one.state == "ok"], sum(one.n for one in agents)
     seen = f"{counted(rows, 'row')} from {of}"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedwqcp import metrics
-from fedwqcp._validation import Floats
+from fedwqcp._validation import Floats, named
 from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on, promised_to_new_site
 from fedwqcp.federation.fingerprints import known_rows, points_of
@@ -50,7 +50,7 @@ from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
 from fedwqcp.wire.messages import unknown_agent
-from fedwqcp.words import counted, name_list, sentence
+from fedwqcp.words import counted, sentence
 from fedwqcp.words import coverage as words
 from fedwqcp.words.findings import lines as told
 from fedwqcp.words.release import rounded_down
@@ -127,7 +127,7 @@ def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
             continue
         text = verdict.text
         if several:
-            text += f" {word.capitalize()}: {name_list(names)}."
+            text += f" {word.capitalize()}: {named(names)}."
         if word == "above nominal":
             infinite = [one.agent for one in agents if one.agent in names and one.infinite]
             text += f" {words.above(infinite)}"
@@ -417,7 +417,7 @@ def _judged(
     tone: Tone = max((part.judged[0] for part in low), key=gravity.index, default="good")
     if by and gravity.index(tone) > gravity.index(verdict.tone):
         low = [part for part in low if part.judged[0] == tone]
-        names = name_list(
+        names = named(
             (f"{part.agent}'s " if len(cases) > 1 else "")
             + f"{part.part} ({part.rate.coverage:.3f}, {words.interval(part.rate)})"
             for part in low
@@ -545,5 +545,5 @@ def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
         elif rate.n:
             lines.append((name, rate))
     if few:
-        lines.append((name_list(sorted(few)), Rate(n=n, hits=hits)))
+        lines.append((named(sorted(few)), Rate(n=n, hits=hits)))
     return sorted(lines, key=lambda line: line[1].coverage)
