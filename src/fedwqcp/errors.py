@@ -110,10 +110,6 @@ class InputError(FedwqcpError, ValueError):
         """Return the same error about rows of a text file, the first of them in a given line."""
         return self._changed(_rows=("line", first_line))
 
-    def from_row_one(self) -> Self:
-        """Return the same error about rows that are counted from 1, as a monitor counts them."""
-        return self._changed(_rows=("row", 1))
-
     def shifted(self, rows: int) -> Self:
         """Return the same error about rows that follow a number of others, as those of a batch."""
         return self if self.row is None else self._changed(row=self.row + rows)

@@ -30,7 +30,6 @@ def test_an_input_error_carries_field_row_and_reason() -> None:
     error = errors.InputError("must be finite numbers", field="scores", row=2)
     assert str(error) == "scores: row 2: must be finite numbers"
     assert str(error.at_line(2)) == "scores: line 4: must be finite numbers"
-    assert str(error.from_row_one()) == "scores: row 3: must be finite numbers"
     copy = pickle.loads(pickle.dumps(error.at_line(2)))
     assert (copy.field, copy.row, str(copy)) == ("scores", 2, str(error.at_line(2)))
     assert copy.reason == error.reason == "must be finite numbers"
@@ -55,7 +54,6 @@ def test_an_input_error_of_a_part_of_the_data_keeps_what_it_carries() -> None:
     assert found.by_files == "agent 'a': labels: row 4098: must be smaller; subtract 1 in the file"
     assert (type(found), found.field, found.row) == (errors.ClassesError, "labels", 4098)
     assert (found.reason, found.where) == (error.reason, "agent 'a'")
-    assert str(found.from_row_one().within("file")).startswith("file: agent 'a': labels: row 4099:")
-    assert found.from_row_one().row == 4098
+    assert str(found.within("file")).startswith("file: agent 'a': labels: row 4098:")
     assert (error.row, error.where) == (2, "")  # the first one stays as it is
     assert errors.InputError("no").shifted(5).row is None

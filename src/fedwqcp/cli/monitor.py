@@ -37,7 +37,7 @@ State = Annotated[
 Check = Annotated[
     bool, typer.Option("--check", help="Exit with code 5 while there is an alarm, for schedulers.")
 ]
-Rows = Annotated[Path, typer.Argument(help="Rows in CSV or JSON; - is stdin.")]
+Rows = Annotated[Path, typer.Argument(help="Rows in CSV; - is stdin.")]
 OneAgent = Annotated[
     str | None,
     typer.Option(
@@ -126,7 +126,10 @@ def update(
     with changing(state) as monitor:
         batches = read_batches(data, agent or _only(monitor), beside)
         for name, rows_of in batches.items():
-            monitor.absorb(name, rows_of, batch)
+            try:
+                monitor.absorb(name, rows_of, batch)
+            except InputError as error:
+                raise error if len(batches) > 1 else error.at_line(2) from None
     output = Output(as_json)
     if not batches:
         output.say(f"{rows}: no rows, so nothing was added")

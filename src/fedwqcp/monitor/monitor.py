@@ -16,7 +16,7 @@ from fedwqcp._validation import Labels, as_labels, as_usual_alpha, check_type
 from fedwqcp.errors import InputError
 from fedwqcp.groups import group_places
 from fedwqcp.metrics import MIN_COUNT, Rate
-from fedwqcp.monitor.reading import CoverageBatch, batch_of_rows, rows_from_one
+from fedwqcp.monitor.reading import CoverageBatch, batch_of_rows
 from fedwqcp.monitor.sequential_tests import (
     SLOPES,
     BettingTest,
@@ -240,8 +240,7 @@ class Monitor:
             If the agent is not monitored, a value is wrong, or the batch was added before; then
             nothing is changed.
         """
-        with rows_from_one():
-            return self.absorb(agent, batch_of_rows(covered, labels, groups), batch)
+        return self.absorb(agent, batch_of_rows(covered, labels, groups), batch)
 
     def absorb(
         self, agent: str, batch: CoverageBatch, name: str | None = None
@@ -437,13 +436,12 @@ class Monitor:
     def _places(self, batch: CoverageBatch) -> Labels:
         """Return where the class or groups of each step stand among the streams, shape (k, g)."""
         n, places = len(batch.sizes), batch.classes
-        with rows_from_one():
-            if self.terms.groups:
-                if batch.groups is None:
-                    raise InputError("must be given for each row", field="groups")
-                places = group_places(batch.groups, self.terms.groups, n)
-            elif places is not None and self.terms.n_classes:
-                as_labels(places, n, self.terms.n_classes)
+        if self.terms.groups:
+            if batch.groups is None:
+                raise InputError("must be given for each row", field="groups")
+            places = group_places(batch.groups, self.terms.groups, n)
+        elif places is not None and self.terms.n_classes:
+            as_labels(places, n, self.terms.n_classes)
         return np.full((n, 1), -1) if places is None else places.reshape(n, -1)
 
     def _site(self, agent: str) -> AgentState:

@@ -1,4 +1,4 @@
-"""Rows whose labels have arrived, as batches: from arrays, tables, JSON lines and JSON arrays.
+"""Rows whose labels have arrived, as batches: from arrays and tables.
 
 A row holds one of: ``covered`` (0 or 1); ``labels``, the set as ``agent predict`` writes it, and
 ``label``; ``lower``, ``upper`` and ``y``; or counts, ``n`` and ``hits``, of a ``class`` if it is
@@ -9,32 +9,31 @@ nothing says which one counts.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import isfinite, isnan
+from math import isfinite
 from statistics import fmean
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._io import parse_json, unescaped
+from fedwqcp._io import unescaped
 from fedwqcp._validation import Bools, Floats, Labels, Texts, as_class_labels, as_labels, first_of
 from fedwqcp.errors import InputError
-from fedwqcp.groups import as_groups, columns_of
+from fedwqcp.groups import as_groups
+from fedwqcp.readers.tables import Cells, read_groups, read_labels, read_numbers, read_table
 
-Columns: TypeAlias = dict[str, list[Any]]
-"""A table: the cells of each column."""
+_KINDS: Mapping[str, tuple[str, ...]] = {
+    "n": ("hits",),
+    "covered": (),
+    "labels": ("label",),
+    "lower": ("upper", "y"),
+}
+"""Columns that tell what a row holds, each with those beside it."""
 
 
-_KINDS = ("n", "covered", "labels", "lower")
-"""Columns that tell what a row holds."""
-
-
-_NO_KIND = "rows must have one of: covered; labels and label; lower, upper and y; n and hits"
+_NO_KIND = "there must be one of: covered; labels and label; lower, upper and y; n and hits"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,16 +95,6 @@ class CoverageBatch:
         return replace(self, **{name: part[rows] for name, part in there.items()})
 
 
-@contextmanager
-def rows_from_one() -> Iterator[None]:
-    """Count rows from 1 in errors, as people count the lines of a table below its header."""
-    try:
-        yield
-    except InputError as error:
-        raise error.from_row_one() from None
-
-
-@rows_from_one()
 def read_batches(
     data: bytes, agent: str | None = None, sets: bytes | None = None
 ) -> dict[str, CoverageBatch]:
@@ -114,7 +103,7 @@ def read_batches(
     Parameters
     ----------
     data : bytes
-        A CSV table with a header line, JSON lines, or one JSON array of objects.
+        A CSV table with a header line.
     agent : str, optional
         Whose rows they are, where they do not say so themselves.
     sets : bytes, optional
@@ -132,23 +121,25 @@ def read_batches(
         If the file cannot be read, or a row lacks what must be there; the error names the row by
         its number and tells nothing of what it holds.
     """
-    table = _columns(data, "rows", _KINDS if sets is None else ("id",))
-    if not (n := len(next(iter(table.values()), ()))):
+    if not data.strip():
         return {}
+    with _lines_of("rows"):
+        table = read_table(data)
     if sets is not None:
-        table = _joined(table, _columns(sets, "sets", ("id",)))
-    agents = table.get("agent", [agent] * n)
-    for row, name in enumerate(agents):
-        if not name:
-            raise InputError("must name its agent, in a column 'agent' or for all rows", row=row)
-        if name != (agent or name):
-            raise InputError("must be of the one agent that is named for all rows", row=row)
-    batch, of = _batch(table), np.array(agents, dtype=np.str_)
-    return {name: batch.take(of == name) for name in dict.fromkeys(map(str, agents))}
+        table = _joined(table, sets)
+    with _lines_of("rows"):
+        batch = _batch(table)
+        agents = table.get("agent", [agent] * len(batch.sizes))
+        for row, name in enumerate(agents):
+            if not name:
+                raise InputError("must name its agent, in a column 'agent' or for all", row=row)
+            if name != (agent or name):
+                raise InputError("must be of the one agent that is named for all", row=row)
+    names = np.array(agents, dtype=np.str_)
+    return {name: batch.take(names == name) for name in dict.fromkeys(map(str, agents))}
 
 
-@rows_from_one()
-def read_column(data: bytes, name: str) -> list[float]:
+def read_column(data: bytes, name: str) -> Floats:
     """Return one column of a table, as numbers.
 
     Parameters
@@ -160,7 +151,7 @@ def read_column(data: bytes, name: str) -> list[float]:
 
     Returns
     -------
-    list of float
+    Floats, shape (n,)
         One for each row.
 
     Raises
@@ -168,11 +159,12 @@ def read_column(data: bytes, name: str) -> list[float]:
     InputError
         If the file cannot be read, or a row lacks the number.
     """
-    table = _columns(data, "rows", (name,))
-    if name == "size" and "lower" in table and "size" not in table:
-        ends = zip(_numbers(table, "lower"), _numbers(table, "upper"), strict=True)
-        return [upper - lower for lower, upper in ends]
-    return _numbers(table, name) if any(table.values()) else []
+    with _lines_of("rows"):
+        table = read_table(data)
+        if name == "size" and "lower" in table and "size" not in table:
+            return np.asarray(read_numbers(table, "upper") - read_numbers(table, "lower"))
+        _check_columns(table, name)
+        return read_numbers(table, name)
 
 
 def batch_of_rows(
@@ -204,128 +196,82 @@ def batch_of_counts(
     return CoverageBatch(sizes, covered, of, ordered=of is None)
 
 
-def _batch(table: Columns) -> CoverageBatch:
+@contextmanager
+def _lines_of(what: str) -> Iterator[None]:
+    """Let errors name the table and the line."""
+    try:
+        yield
+    except InputError as error:
+        raise error.at_line(2).within(what) from None
+
+
+def _check_columns(table: Mapping[str, Cells], *names: str) -> None:
+    if missing := [name for name in names if name not in table]:
+        raise InputError(f"there must be a column {missing[0]!r}")
+
+
+def _batch(table: Mapping[str, Cells]) -> CoverageBatch:
     """Return the rows of all agents as one batch."""
     kinds = [kind for kind in _KINDS if kind in table]
-    if not kinds:
+    if len(kinds) != 1:
+        came = f"; these and their sets have {' and '.join(kinds)}" if kinds else ""
         alone = "; id and label need --sets" if {"label", "y"} & table.keys() else ""
-        raise InputError(f"{_NO_KIND}{alone}")
-    if len(kinds) > 1:
-        raise InputError(f"{_NO_KIND}; these and their sets have {' and '.join(kinds)}")
+        raise InputError(f"{_NO_KIND}{came or alone}")
+    _check_columns(table, *_KINDS[kinds[0]])
+    widths, labels = None, read_numbers(table, "label") if "label" in table else None
     if "n" in table:
-        classes = _numbers(table, "class") if "class" in table else None
-        return batch_of_counts(_numbers(table, "n"), _numbers(table, "hits"), classes)
-    widths = labels = None
+        classes = read_numbers(table, "class") if "class" in table else None
+        return batch_of_counts(read_numbers(table, "n"), read_numbers(table, "hits"), classes)
     if "covered" in table:
-        hits: Sequence[float] = _numbers(table, "covered")
-        labels = _numbers(table, "label") if "label" in table else None
-    elif "labels" in table:
-        labels = _numbers(table, "label")
+        hits: npt.ArrayLike = read_numbers(table, "covered")
+    elif labels is not None and "labels" in table:
         sets = [_set(held, row) for row, held in enumerate(table["labels"])]
         hits = [label in held for label, held in zip(labels, sets, strict=True)]
-        widths = [len(held) for held in sets]
+        widths = np.array([*map(len, sets)], dtype=np.float64)
     else:
-        rows = [*zip(*(_numbers(table, name) for name in ("lower", "y", "upper")), strict=True)]
-        hits = [lower <= y <= upper for lower, y, upper in rows]
-        widths = [upper - lower for lower, _, upper in rows]
-    batch = batch_of_rows(hits, labels, _groups(table))
-    return batch if widths is None else replace(batch, widths=np.array(widths, dtype=np.float64))
+        lower, y, upper = (read_numbers(table, name) for name in ("lower", "y", "upper"))
+        missing = np.asarray(np.isnan([lower, y, upper]).any(axis=0))
+        if (bad := first_of(missing)) is not None:
+            raise InputError("must have numbers in lower, y and upper", row=bad)
+        hits, widths = (lower <= y) & (y <= upper), upper - lower
+    return replace(batch_of_rows(hits, labels, read_groups(table)), widths=widths)
 
 
-def _groups(table: Columns) -> Any:
-    """Return the groups of a table, as `Outputs` takes them."""
-    kinds = {name: cells for name, cells in table.items() if name.startswith("group:")}
-    if "group" in table:
-        return columns_of(table["group"])
-    return {name.removeprefix("group:"): cells for name, cells in kinds.items()} or None
-
-
-def _columns(data: bytes, what: str, known: Sequence[str]) -> Columns:
-    """Read a table, JSON lines or a JSON array; one without rows must name its columns."""
-    try:
-        text = data.decode("utf-8-sig")
-        if text.lstrip()[:1] in ("{", "["):
-            names, rows = _of_json(text)
-        else:
-            names, *rows = [
-                line for line in csv.reader(io.StringIO(text), strict=True) if line
-            ] or [[]]
-    except InputError as error:
-        raise error.within(what) from None
-    except (UnicodeDecodeError, ValueError, csv.Error, RecursionError):
-        raise InputError(
-            f"{what} must be a CSV table with a header line, or JSON lines, or one JSON array"
-        ) from None
-    if len(set(names)) < len(names):
-        raise InputError("each column name may occur once", field=what)
-    if names and not rows and not set(names) & set(known):
-        raise InputError(
-            f"the first line must name the columns, one of: {', '.join(known)}", field=what
-        )
-    for number, row in enumerate(rows):
-        if len(row) != len(names) or None in row:
-            raise InputError("must have a value for every column, no more", field=what, row=number)
-    return {name: [row[column] for row in rows] for column, name in enumerate(names)}
-
-
-def _of_json(text: str) -> tuple[list[str], list[list[Any]]]:
-    """Return names and rows of objects; what has other names is a row of no length."""
-    lines = [text] if text.lstrip().startswith("[") else text.splitlines()
-    parsed = [parse_json(line) for line in lines if line.strip()]
-    records = parsed[0] if isinstance(parsed[0], list) else parsed
-    first = records[0] if records else {}
-    names = list(first) if isinstance(first, dict) else ["?"]
-    known = [isinstance(record, dict) and record.keys() == set(names) for record in records]
-    return names, [
-        [record[name] for name in names] if same else []
-        for record, same in zip(records, known, strict=True)
-    ]
-
-
-def _joined(rows: Columns, sets: Columns) -> Columns:
+def _joined(rows: Mapping[str, Cells], data: bytes) -> dict[str, Cells]:
     """Give each labelled row its set, by id; classes by name become numbers."""
-    if "id" not in sets:
-        raise InputError("sets must have a column 'id', which names the labelled rows")
-    if "id" not in rows:
-        raise InputError("rows must have a column 'id', with the ids of the sets; these have none")
-    sets = {unescaped(name): [*map(_as_was, cells)] for name, cells in sets.items()}
-    if names := _class_names(sets):
-        held = zip(*(sets[name] for name in names), strict=True)
-        labels = [[place for place, cell in enumerate(row) if cell == "1"] for row in held]
-        sets = {"id": sets["id"], "labels": labels}
-        rows = rows | {"label": _class_labels(rows.get("label", [""] * len(rows["id"])), names)}
-    elif not {"labels", "lower"} & sets.keys():
-        raise InputError(
-            "sets must be the table that `agent predict` wrote, with columns id and labels, or id, "
-            "lower and upper"
-        )
-    positions = {str(name): position for position, name in enumerate(sets["id"])}
-    if len(positions) < len(sets["id"]):
-        raise InputError("sets: each row must have an id of its own")
-    places = [positions.get(str(name), -1) for name in rows["id"]]
-    if -1 in places:
-        raise InputError(
-            "must have an id that names one of the sets: are these the sets of the same rows?",
-            row=places.index(-1),
-        )
-    if len(set(places)) < len(places):
-        raise InputError("an id must name one row; some ids are repeated")
-    joined = {name: [cells[place] for place in places] for name, cells in sets.items()}
-    for name in joined.keys() & rows.keys():
-        if [*map(str, joined[name])] != [*map(str, rows[name])]:
-            raise InputError(
-                f"rows must say the same as their sets in {name}: leave it to the sets, rows hold "
-                "id and label (or y)"
-            )
-    return joined | rows
+    with _lines_of("sets"):
+        as_written = read_table(data)
+        sets = {unescaped(name): [*map(unescaped, as_written[name])] for name in as_written}
+        _check_columns(sets, "id")
+        if len(positions := {name: row for row, name in enumerate(sets["id"])}) < len(sets["id"]):
+            raise InputError("each row must have an id of its own")
+        if not {"labels", "lower"} & sets.keys():
+            raise InputError("must be the table that `agent predict` wrote")
+    with _lines_of("rows"):
+        _check_columns(rows, "id")
+        if names := _class_names(sets):
+            _check_columns(rows, "label")
+            held = zip(*(sets[name] for name in names), strict=True)
+            numbers = [
+                " ".join(str(k) for k, cell in enumerate(row) if cell == "1") for row in held
+            ]
+            labels = as_class_labels(read_labels(rows, "label", named=True), names)
+            sets = {"id": sets["id"], "labels": numbers}
+            rows = {**rows, "label": as_labels(labels, len(rows["id"]), len(names))}
+        places = [positions.get(str(name), -1) for name in rows["id"]]
+        if -1 in places:
+            reason = "must have an id that names a set: are these the sets of the same rows?"
+            raise InputError(reason, row=places.index(-1))
+        if len(set(places)) < len(places):
+            raise InputError("an id must name one row; some ids are repeated")
+        joined = {name: [cells[place] for place in places] for name, cells in sets.items()}
+        for name in joined.keys() & rows.keys():
+            if joined[name] != [*rows[name]]:
+                raise InputError(f"{name} must be as in the sets, or left out: they hold it")
+    return {**joined, **rows}
 
 
-def _as_was(cell: Any) -> Any:
-    """Return a cell of sets as it was before a spreadsheet was kept from running it."""
-    return unescaped(cell) if isinstance(cell, str) else cell
-
-
-def _class_names(sets: Mapping[str, Sequence[Any]]) -> list[str]:
+def _class_names(sets: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the classes of sets with names: the columns behind ``labels``, with 1 if in it."""
     names = list(sets)
     names = names[names.index("labels") + 1 :] if "labels" in names else []
@@ -337,38 +283,11 @@ def _class_names(sets: Mapping[str, Sequence[Any]]) -> list[str]:
     return names if names and written == sets["labels"] else []
 
 
-def _class_labels(given: Sequence[Any], classes: Sequence[str]) -> list[int]:
-    """Return the labels of rows, by name or all of them by number, as numbers of classes."""
-    texts = [str(label) for label in given]
-    labels: npt.NDArray[Any] = np.array(texts, dtype=np.str_)
-    if not set(texts) <= set(classes):
-        with suppress(ValueError, OverflowError):  # names, or what is refused below
-            numbers = labels.astype(np.float64)
-            labels = numbers.astype(np.int64) if (numbers == np.rint(numbers)).all() else numbers
-    numbered = as_labels(as_class_labels(labels, classes), len(texts), len(classes))
-    return [int(label) for label in numbered]
-
-
-def _numbers(table: Columns, name: str) -> list[float]:
-    """Return one column as numbers."""
-    numbers = []
-    for row, value in enumerate(table.get(name, [None])):
-        try:
-            if value is None or isinstance(value, list | dict):
-                raise ValueError
-            numbers.append(float(value))
-            if isnan(numbers[-1]):  # an outcome that is missing is no miss
-                raise ValueError
-        except (ValueError, OverflowError):
-            raise InputError(f"must have a number in {name!r}", row=row) from None
-    return numbers
-
-
-def _set(held: Any, row: int) -> set[float]:
-    """Return the labels of a set: text with spaces, or a list."""
+def _set(held: str, row: int) -> set[float]:
+    """Return the labels of a set, which are separated by spaces."""
     try:
-        return {float(label) for label in (held.split() if isinstance(held, str) else held)}
-    except (TypeError, ValueError, OverflowError):
+        return set(map(float, held.split()))
+    except ValueError:
         raise InputError("must have a set of labels in 'labels'", row=row) from None
 
 

@@ -84,6 +84,15 @@ def csv_parts(
                 raise InputError("must be a CSV table in UTF-8") from None
 
 
+def read_table(data: bytes) -> dict[str, Cells]:
+    """Read a table whole, by column; errors of its rows are to name the line, from 2."""
+    try:
+        lines = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""))
+        return _by_column(_header(next(lines, None), ()), list(lines), 2)
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError("must be a CSV table in UTF-8") from None
+
+
 def _header(header: list[str] | None, classes: tuple[str, ...] | None) -> list[str]:
     """Check the line of names."""
     if header is None:
@@ -109,6 +118,16 @@ def _part(
     header: list[str], body: list[list[str]], classes: tuple[str, ...] | None, first_line: int
 ) -> Outputs:
     """Read some rows, of which errors name the line."""
+    columns = _by_column(header, body, first_line)
+    try:
+        outputs = from_columns(columns, classes)
+    except InputError as error:
+        raise error.at_line(first_line) from None
+    return unchecked(outputs, first_line=first_line)
+
+
+def _by_column(header: list[str], body: list[list[str]], first_line: int) -> dict[str, Cells]:
+    """Return the cells of each column; every row must have as many."""
     for number, row in enumerate(body, start=first_line):
         if len(row) != len(header):
             cure = "quote a text that contains a comma" if row else "remove blank lines"
@@ -116,11 +135,7 @@ def _part(
                 f"line {number} has {len(row)} fields, the header has {len(header)}; {cure}"
             )
     cells = zip(*body, strict=True) if body else [()] * len(header)
-    try:
-        outputs = from_columns(dict(zip(header, cells, strict=True)), classes)
-    except InputError as error:
-        raise error.at_line(first_line) from None
-    return unchecked(outputs, first_line=first_line)
+    return dict(zip(header, cells, strict=True))
 
 
 def from_columns(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) -> Outputs:
@@ -157,16 +172,14 @@ def from_columns(columns: Mapping[str, Cells], classes: tuple[str, ...] | None) 
     if of_labels := _numbered("y", columns):
         labels = _whole(_stacked(columns, of_labels))
     if label := next((name for name in ("label", "y") if name in columns), None):
-        numbers = isinstance(columns[label], np.ndarray) or all(map(_is_number, columns[label]))
-        as_texts = classes != () and not numbers
-        labels = _texts(columns, label) if as_texts else _whole(_numbers(columns, label))
+        labels = read_labels(columns, label, named=classes != ())
     of_features = _numbered("x", columns)
     return Outputs(
         values[:, 0] if len(names) == 1 else values,
         labels,
         _texts(columns, "id") if "id" in columns else None,
         features=_stacked(columns, of_features) if of_features else None,
-        groups=_groups(columns),
+        groups=read_groups(columns),
         classes=names if by_name or names == classes else (),
         by_name=by_name,
     )
@@ -189,7 +202,7 @@ def _numbered(prefix: str, columns: Mapping[str, Cells]) -> tuple[str, ...]:
     return tuple(f"{prefix}{number}" for number in numbers)
 
 
-def _numbers(columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
+def read_numbers(columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
     """Read a column of numbers."""
     values, numbers = columns[name], []
     if isinstance(values, np.ndarray):
@@ -211,7 +224,7 @@ def _numbers(columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
 
 def _stacked(columns: Mapping[str, Cells], names: tuple[str, ...]) -> npt.NDArray[Any]:
     """Read several columns as numbers into rows."""
-    read = [_numbers(columns, name) for name in names]
+    read = [read_numbers(columns, name) for name in names]
     single = all(column.dtype == np.float32 for column in read)
     stacked = np.empty((len(read[0]), len(names)), np.float32 if single else np.float64)
     for start in range(0, len(stacked), ROWS):  # these stay in cache
@@ -233,7 +246,14 @@ def _texts(columns: Mapping[str, Cells], name: str) -> npt.NDArray[Any]:
     return np.array(texts, dtype=np.str_)
 
 
-def _groups(columns: Mapping[str, Cells]) -> Any:
+def read_labels(columns: Mapping[str, Cells], name: str, *, named: bool) -> npt.NDArray[Any]:
+    """Read a column of labels: numbers, or text where they may be names."""
+    cells = columns[name]
+    numeric = isinstance(cells, np.ndarray) or all(map(_is_number, cells))
+    return _texts(columns, name) if named and not numeric else _whole(read_numbers(columns, name))
+
+
+def read_groups(columns: Mapping[str, Cells]) -> Any:
     """Read the column of groups; or several, of ``group:sex`` names such as ``sex=female``."""
     single = [_texts(columns, "group").tolist()] if "group" in columns else []
     kinds = [name for name in columns if name.startswith("group:")]
