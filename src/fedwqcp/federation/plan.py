@@ -74,13 +74,11 @@ class Plan:
         cls, round: Round, method: Method[Any] | None = None, score: Score | None = None
     ) -> Plan:
         """Look up the objects that the terms name, unless they are at hand; once for each round."""
-        plan = _PLANS.get(id(round))
-        if plan is None or plan.round is not round:
-            while len(_PLANS) >= _MOST_PLANS:
-                _PLANS.pop(next(iter(_PLANS)), None)
+        plan: Plan | None = vars(round).get(_PLAN)
+        if plan is None:
             method = method or methods.get(round.method.name, **round.method.settings)
             score = score or scores.get(round.score.name, **round.score.settings)
-            plan = _PLANS[id(round)] = cls._made(round, with_target(method, round.target), score)
+            plan = vars(round)[_PLAN] = cls._made(round, with_target(method, round.target), score)
         return plan
 
     @classmethod
@@ -305,10 +303,8 @@ _KEY = "fedwqcp"
 With another key a round would ask for other random scores of the same people, which count against
 what a site tells; with the same one a second round like the first tells nothing new.
 """
-_MOST_PLANS = 8
-"""So many are kept: a plan keeps its round, and there may be a million agents in one."""
-_PLANS: dict[int, Plan] = {}
-"""The plans of the last rounds, by the identity of the round."""
+_PLAN = "_plan"
+"""Attribute of a round with its plan; in no message and no copy."""
 
 
 def kinds_of(method: Method[Any] | type[Method[Any]]) -> tuple[type[Payload], ...]:
