@@ -35,7 +35,7 @@ def test_the_report_of_a_monitor_draws_filters_and_tells_the_state(chromium, wat
     alarmed, other = (s for s in load_monitor(watch).standings() if s.label is None)
 
     assert "st-mary" in opened.page.locator(".verdict:visible").inner_text()
-    assert "monitor recalibrated" in opened.page.locator("#alarms-0").inner_text()
+    assert "monitor recalibrated" in opened.page.locator("#next-0").inner_text()
     table = opened.page.locator(".table", has_text="All rows since the last calibration")
     for name, one in zip(AGENTS, (alarmed, other), strict=True):
         line = table.locator("tbody tr", has_text=name).inner_text()

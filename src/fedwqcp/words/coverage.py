@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import Any
 
+from fedwqcp.words import counted
+
 _RULES = {
     "too low": "Too low: the whole interval lies below {0:g}, and chance takes at most one valid "
     "calibration in 40 that far.",
@@ -40,10 +42,30 @@ AT_THE_SERVER = (
     "The server has no test data. Each agent measures its own coverage, where its data are: "
     "fedwqcp report with --agent and --outputs."
 )
-SIZES = (
-    "How many sets have so many labels, and how many of these hold the true one. Every line "
-    "stands for at least ten people: rarer sizes are merged."
-)
+SECTIONS = {
+    "next": ("What to do next", ""),
+    "notes": ("Notes", ""),
+    "agents": ("Coverage", ""),
+    "sizes": (
+        "Labels in a set",
+        "How many sets have so many labels, and how many of these hold the true one. Every line "
+        "stands for at least ten people: rarer sizes are merged.",
+    ),
+    "classes": ("Classes", ""),
+    "groups": ("Groups", ""),
+    "meaning": ("What a set means", ""),
+    "made": ("How the sets were made", ""),
+    "exchanged": ("What was sent", "Bytes count neither the release nor refused answers."),
+    "diagnosis": (
+        "Was averaging safe?",
+        "Computed from what the agents sent, which tells nothing about test data.",
+    ),
+    "new-site": ("What is promised to a new site", ""),
+    "findings": ("Notes", ""),
+    "standings": ("Agents", ""),
+    "history": ("Coverage by batch", ""),
+}
+"""Headings of a report's sections, and how one is read where that is always the same."""
 _INTERVAL = (
     "An interval holds every value that cannot be ruled out for a case at this level. Over many "
     "cases like those of the calibration, {share} should hold the true value.",
@@ -136,3 +158,14 @@ def parts(by: str | None, kinds: str) -> str:
         f"{_PARTS[by]} Coloured: the whole interval lies below what was asked for. Every line "
         f"stands for at least ten people: smaller {kinds} are merged."
     )
+
+
+def parts_judged(by: str, verdict: str, parts: str) -> str:
+    """Name the classes or groups whose coverage is not on target."""
+    return f"Each {by} has its own threshold; {verdict}: {parts}."
+
+
+def unmeasured(used: int, agents: int, *, asked: bool) -> str:
+    """Say how many agents a release rests on, where nobody has test data."""
+    who = f"{used} of {counted(agents, 'agent')} were used" if asked else "Nobody was asked"
+    return f"{who}. What the sets cover is not known here."

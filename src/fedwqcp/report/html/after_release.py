@@ -21,6 +21,7 @@ from fedwqcp.report.html.page import (
     Tone,
     View,
     ViewVerdict,
+    section,
 )
 from fedwqcp.words import counted, sentence
 from fedwqcp.words import monitor as words
@@ -50,8 +51,8 @@ def monitor_page(path: Path, title: str = "") -> Page:
     blocks = [Text([text], "bad", "alarm") for text in fallen]
     blocks.append(Text(words.next_steps(standings, path.name), title="Next steps"))
     sections = [
-        Section("alarms", "What to do next", words.ALARMS, blocks),
-        Section("agents", "Agents", words.AGENTS, [_table("agents", _ALL, agents)]),
+        section("next", blocks, words.ALARMS),
+        section("standings", [_table("agents", _ALL, agents)], words.AGENTS),
         _history(agents, monitor),
     ]
     state, *verdict = words.verdict(standings, fallen)
@@ -101,11 +102,11 @@ def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
     start = max(0.0, min([1.0, *(min(b.value, b.nominal) for b in bars)]) - 0.1)
     bars = [replace(bar, start=start) for bar in bars]
     table = Table("history", "", columns, rows, 0, bars=bars).toned(tones, "state")
-    return Section("history", "Coverage by batch", words.HISTORY, [table])
+    return section("history", [table], words.HISTORY)
 
 
 def _classes(classes: Sequence[Standing], hidden: Container[Standing]) -> Section:
     kind, by = ("group", "group") if isinstance(classes[0].label, str) else ("class", "label")
     lead = words.parts(kind, by, len(classes[LINES:]))
     table = _table("classes", "The gravest first", classes[:LINES], hidden)
-    return Section("classes", "Groups" if by == kind else "Classes", lead, [table])
+    return section("groups" if by == kind else "classes", [table], lead)

@@ -12,6 +12,7 @@ from math import inf
 from typing import ClassVar, Literal, TypeAlias
 
 from fedwqcp.findings import Finding
+from fedwqcp.words.coverage import SECTIONS
 
 Tone: TypeAlias = Literal["good", "caution", "bad", "plain"]
 """How a statement is meant; a word always says the same as the colour."""
@@ -138,6 +139,12 @@ class Table:
 
 Block: TypeAlias = Text | Cards | Table
 """What a section is made of."""
+
+
+def section(key: str, blocks: Sequence[Block], lead: str = "") -> Section:
+    """Return a section under its heading."""
+    title, usual = SECTIONS[key]
+    return Section(key, title, lead or usual, blocks)
 
 
 def number(value: float) -> str:

@@ -44,6 +44,7 @@ from fedwqcp.report.html.page import (
     View,
     ViewVerdict,
     number,
+    section,
     threshold_range,
 )
 from fedwqcp.serve import Predictor
@@ -151,7 +152,7 @@ def _cards(agents: Sequence[Coverage], cases: int) -> Section:
         )
         for one in agents
     ]
-    return Section("agents", "Coverage", words.cards(cases, nominal, kinds), [Cards(cards)])
+    return section("agents", [Cards(cards)], words.cards(cases, nominal, kinds))
 
 
 # The page of a round ------------------------------------------------------------------------------
@@ -247,19 +248,14 @@ def _view(release: Release, alpha: float, cases: Sequence[_Case]) -> View:
     round, diagnoses = release.round, diagnose_release(release, alpha)
     sections = [_exchanged(release, alpha)]
     if diagnoses:
-        lead = "Computed from what the agents sent, which tells nothing about test data."
-        blocks = [
-            *_diagnosis(round.by, diagnoses),
-            Text([str(advise_on(release))], title="What to do"),
-        ]
-        sections.append(Section("diagnosis", "Was averaging safe?", lead, blocks))
-    promised = [Text(told([promised_to_new_site(release, alpha)]))]
-    sections.append(Section("new-site", "What is promised to a new site", "", promised))
+        advice = Text([str(advise_on(release))], title="What to do")
+        sections.append(section("diagnosis", [*_diagnosis(round.by, diagnoses), advice]))
+    sections.append(section("new-site", [Text(told([promised_to_new_site(release, alpha)]))]))
     if noted := told(release.findings):
-        sections.append(Section("findings", "Notes", "", [Text(noted)]))
+        sections.append(section("findings", [Text(noted)]))
     if not cases:
         verdict = _verdict(release, diagnoses)
-        sections.insert(0, Section("next", "What to do next", "", [Text([words.AT_THE_SERVER])]))
+        sections.insert(0, section("next", [Text([words.AT_THE_SERVER])]))
     else:
         verdict, covered = _coverage_sections(cases)
         sections = [*covered, *sections]
@@ -270,10 +266,7 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdic
     """Say who was used, what is grave, and what is not known here."""
     by, agents = release.round.by, len(release.agents)
     used = sum(word in ("used", "not asked") for word in statuses(release).values())
-    who = (
-        f"{used} of {counted(agents, 'agent')} were used" if release.rounds else "Nobody was asked"
-    )
-    text = f"{who}. What the sets cover is not known here."
+    text = words.unmeasured(used, agents, asked=release.rounds > 0)
     if unsafe := {part: one for part, one in diagnoses.items() if one.verdict == "unsafe"}:
         where = f" in {len(unsafe)} of {counted(len(diagnoses), by)}" if by else ""
         why = sentence(averaging_in(by, *next(iter(unsafe.items()))))
@@ -288,11 +281,10 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdic
 def _exchanged(release: Release, alpha: float) -> Section:
     """Return a line for each agent: what it sent, what it was given, how many bytes that took."""
     columns = table_of(agent_table(release, (alpha,)) | borrowing(release, alpha))
-    lead = "Bytes count neither the release nor refused answers."
     rows = list(zip(*columns.values(), strict=True))
     table = Table("exchanged", "What each agent sent and received", [*columns], rows, agents=0)
     tones = [_STATUS[word] for word in columns["status"]]
-    return Section("exchanged", "What was sent", lead, [table.toned(tones, "status")])
+    return section("exchanged", [table.toned(tones, "status")])
 
 
 def _diagnosis(by: str | None, diagnoses: Mapping[str, Diagnosis]) -> list[Text]:
@@ -380,7 +372,7 @@ def _own_view(case: _Case) -> View:
     _, *assumed = promise(case.predictor, case.agent)
     where, sent = made(case.release, case.agent)
     text = Text([where, *map(sentence, assumed), sent])
-    sections.append(Section("exchanged", "How the sets were made", "", [text]))
+    sections.append(section("made", [text]))
     return View(f"alpha = {case.alpha:g}", [case.agent], verdict, sections)
 
 
@@ -393,14 +385,14 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     share = percent(first.proved or 1 - first.alpha)
     meaning = words.meaning(f"{'at least' if first.proved else 'about'} {share}", labels=labels)
     sections = [
-        Section("next", "What to do next", "", [Text(words.next_steps(verdict.word))]),
+        section("next", [Text(words.next_steps(verdict.word))]),
         _cards(agents, sum(len(case.sets) for case in cases)),
         *_sizes_section(cases),
         *_parts_section(cases, parts),
-        Section("meaning", "What a set means", "", [Text(meaning)]),
+        section("meaning", [Text(meaning)]),
     ]
     if notes := [sentence(line, [case.agent]) for case in cases for line in told(case.findings)]:
-        sections.insert(1, Section("notes", "Notes", "", [Text(notes, "caution")]))
+        sections.insert(1, section("notes", [Text(notes, "caution")]))
     return verdict, sections
 
 
@@ -423,7 +415,7 @@ def _judged(
             for part in low
         )
         word = low[0].judged[1]
-        text = f"{verdict.text} Each {by} has its own threshold; {word}: {names}."
+        text = f"{verdict.text} {words.parts_judged(by, word, names)}"
         where = f"in {len(low)} of {counted(len(parts), by)}"
         verdict = ViewVerdict(tone, f"{word.capitalize()} {where}", text)
     for case in cases:
@@ -507,28 +499,28 @@ def _sizes_section(cases: Sequence[_Case]) -> list[Section]:
             rows.append([case.agent if several else "", size, *cells, ends])
     columns = ("agent", "labels", "of 100 cases", "test cases", "right", "exact 95 % interval")
     table = Table("sizes", "", columns, rows, 0 if several else None).filled()
-    return [Section("sizes", "Labels in a set", words.SIZES, [table])]
+    return [section("sizes", [table])]
 
 
 def _parts_section(cases: Sequence[_Case], parts: Sequence[Sequence[Coverage]]) -> list[Section]:
     """Return a table of the coverage of classes or groups, lowest first."""
     by = cases[0].release.round.by
-    kind, title = ("group", "Groups") if by == "group" else ("class", "Classes")
+    kind, kinds = ("group", "groups") if by == "group" else ("class", "classes")
     shown = [part for lines in parts if by or len(lines) > 1 for part in lines[:LINES]]
     if not shown:
         return []
-    lead = words.parts(by, title.lower())
+    lead = words.parts(by, kinds)
     if left := sum(len(lines[LINES:]) for lines in parts):
         lead += f" Left out: {counted(left, 'line')} with higher coverage."
     whose, agents = (["agent"], 0) if len(cases) > 1 else ([], None)
     columns = [*whose, kind, *shown[0].facts]
     rows = [[part.agent] * len(whose) + [part.part, *part.facts.values()] for part in shown]
-    table = Table(title.lower(), f"The most missed {kind} first", columns, rows, agents)
+    table = Table(kinds, f"The most missed {kind} first", columns, rows, agents)
     tones: list[Tone] = [  # nothing is promised of a class under one threshold for all
         "plain" if part.rate.high >= part.nominal else part.judged[0] if by else "caution"
         for part in shown
     ]
-    return [Section(title.lower(), title, lead, [table.toned(tones, "coverage").filled()])]
+    return [section(kinds, [table.toned(tones, "coverage").filled()], lead)]
 
 
 def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
