@@ -287,10 +287,7 @@ class Method(CheckedSettings, ABC, Generic[S]):
         if earlier is None:
             return sizes
         if sizes and sizes != earlier:
-            raise InputError(
-                f"must be {_listed(earlier)} as in the first answer, got {_listed(sizes)}",
-                field="n",
-            )
+            raise InputError(f"must be as in the first answer, {earlier}, got {sizes}", field="n")
         return earlier
 
     def localize(
@@ -419,8 +416,3 @@ class LocalThresholds(OneShot[LocalQuantile]):
     def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
         overflow: Overflow = getattr(self, "overflow", "propagate")
         return LocalQuantile(conformal_quantile(cal.scores, alpha, overflow), cal.n)
-
-
-def _listed(sizes: Sequence[int]) -> str:
-    """Write sizes as text for an error."""
-    return ", ".join(map(str, sizes)) or "none"

@@ -132,10 +132,7 @@ class SumClaims:
         """Return the sums with those of one more answer, which must fit them."""
         G = len(self.totals)
         if len(values) != len(probes) * G:
-            raise InputError(
-                f"must be {len(probes) * G}, one for each probe and group, got {len(values)}",
-                field=field,
-            )
+            raise InputError(f"must be {len(probes) * G}, got {len(values)}", field=field)
         new = np.array(values, dtype=np.float64).reshape(len(probes), G)
         if not self.slack and not (new % 1 == 0).all():
             raise InputError("must be whole numbers, as counts are", field=field)
@@ -158,9 +155,7 @@ def check_counts(question: Question, answer: Summary, earlier: Any, low: float) 
         return SumClaims.of(np.array([float(counts.n)]), low=low, slack=0.0)
     claims: SumClaims = earlier
     if [counts.n] != claims.totals:
-        raise InputError(
-            f"must be {claims.totals[0]:.0f} as in the first answer, got {counts.n}", field="n"
-        )
+        raise InputError(f"must be as in the first answer, got {counts.n}", field="n")
     claims = claims.extended(question.values, counts.counts, "counts")
     # a search narrows: what lies beyond the nearest values is never asked again
     first, last = np.searchsorted(claims.probes, (question.values[0], question.values[-1]))

@@ -30,10 +30,7 @@ class WeightedPoints(Summary):
     def __post_init__(self) -> None:
         check_size(self.n, "n")
         if len(self.values) != len(self.weights):
-            raise InputError(
-                f"must be as many as values, {len(self.values)}, got {len(self.weights)}",
-                field="weights",
-            )
+            raise InputError("must be as many as values", field="weights")
         check_scores(self.values, "values")
         check_increasing(self.values, "values")
         check_sizes(self.weights, "weights")

@@ -65,11 +65,8 @@ class FixedPoint:
 
     def __post_init__(self) -> None:
         if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
-            raise InputError(
-                "masked sums need finite bounds of the score, the lower one first, got "
-                f"{self.low:g} to {self.high:g}",
-                field="range",
-            )
+            bounds = f"got {self.low:g} to {self.high:g}"
+            raise InputError(f"must be finite, the lower end first, {bounds}", field="range")
         if not 1 <= self.max_n < 2**self.bits:
             raise InputError(
                 f"must be below 2^{self.bits} for {self.agents} agents, got {self.max_n}; "
@@ -104,11 +101,8 @@ class FixedPoint:
         """
         self.check_n(weight)
         if not self.low <= value <= self.high:
-            raise OutOfRangeError(
-                f"must lie between {self.low:g} and {self.high:g}, the range of this "
-                "round; ask the server for a round with a wider one",
-                field="threshold",
-            )
+            bounds = f"{self.low:g} to {self.high:g}"
+            raise OutOfRangeError(f"must lie within the round's {bounds}", field="threshold")
         return ceil(weight * (Fraction(value) - Fraction(self.low)) / self._unit)
 
     def check_n(self, n: int) -> None:

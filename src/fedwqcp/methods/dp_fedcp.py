@@ -79,9 +79,7 @@ class DescendFrom(Question):
 
     def __post_init__(self) -> None:
         if len(self.q) != len(self.weights) or not all(abs(q) <= NUMBER.most for q in self.q):
-            raise InputError(
-                f"must be one number of at most {NUMBER.most:g} for each weight", field="q"
-            )
+            raise InputError("must be one number for each weight, at most 1e100", field="q")
         if not all(0 <= w <= NUMBER.most for w in (*self.weights, self.share)):
             raise InputError(f"must be from 0 to {NUMBER.most:g}, as share must", field="weights")
 
@@ -96,9 +94,7 @@ class Step(Summary):
         if len(self.shift) != len(self.mean):
             raise InputError("must hold one number for each problem, as shift does", field="mean")
         if not all(abs(value) <= NUMBER.most for value in (*self.shift, *self.mean)):
-            raise InputError(
-                f"must hold numbers of at most {NUMBER.most:g}, as mean must", field="shift"
-            )
+            raise InputError("must hold numbers of at most 1e100, as mean", field="shift")
 
 
 @dataclass(frozen=True)
@@ -354,9 +350,7 @@ def check_step(
     [q - K eta alpha, q + K eta (1 - alpha)], each local iterate included.
     """
     if len(step.shift) != len(start):
-        raise InputError(
-            f"must be {len(start)}, one for each problem, got {len(step.shift)}", field="shift"
-        )
+        raise InputError(f"must be {len(start)}, got {len(step.shift)}", field="shift")
     q = np.array(start, dtype=np.float64)
     rounding = 1e-9 * (1 + np.abs(q))
     down, up = steps * step_size * alpha + rounding, steps * step_size * (1 - alpha) + rounding

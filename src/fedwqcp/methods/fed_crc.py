@@ -131,9 +131,7 @@ class FedCRC(OneShot[LossCurve]):
         POINTS.whole(self.points, "points")
         check_least(self.min_gap, 1, "min_gap")
         if not is_range(self.bounds):
-            raise InputError(
-                f"bounds must be two finite numbers, the smaller first, got {self.bounds}"
-            )
+            raise InputError(f"must be two finite numbers, got {self.bounds}", field="bounds")
 
     def summarize(self, cal: Calibration, alpha: float) -> LossCurve:
         losses = self.curve(cal)

@@ -99,10 +99,7 @@ class FedWQCP(SummedMean, OneShot[LocalQuantile]):
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         tail = isinstance(answer, QuantileAndTail)
         if tail != (self.tail > 0):
-            asked = f"up to {self.tail}" if self.tail else "no"
-            raise InputError(
-                f"must hold {asked} more order statistics, as the round asks", field="answers"
-            )
+            raise InputError(f"must hold a tail of {self.tail}, as the round asks", field="answers")
         if isinstance(answer, QuantileAndTail):
             rank = conformal_rank(answer.n, terms.alpha)
             answer.check(min(rank, answer.n) if self.overflow == "clip" else rank)

@@ -136,14 +136,9 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             EPSILON.number(self.size_epsilon, "size_epsilon")
         BINS.whole(self.bins, "bins")
         if not _LEAST_GAMMA <= self.gamma < 1:
-            raise InputError(
-                f"must be from {_LEAST_GAMMA:g} to below 1, got {self.gamma!r}", field="gamma"
-            )
+            raise InputError(f"must be from 1e-6 to below 1, got {self.gamma!r}", field="gamma")
         if self.bounds is not None and not is_range(self.bounds):
-            raise InputError(
-                "bounds must be two finite numbers, the smaller first, chosen without looking at "
-                f"the data, got {self.bounds!r}"
-            )
+            raise InputError(f"must be two finite numbers, got {self.bounds!r}", field="bounds")
 
     def answer(
         self, cal: Calibration, question: Question, alpha: float, rng: Random
@@ -180,10 +175,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         sent = expect(answer, PrivateQuantile)
         if (sent.epsilon, sent.size_epsilon) != (self._spent, self.size_epsilon):
-            raise InputError(
-                f"must be the round's {self._spent:g}, {self.size_epsilon:g} of it on n",
-                field="epsilon",
-            )
+            raise InputError(f"must be the round's {self._spent:g}", field="epsilon")
         return super().check(question, answer, earlier, terms)
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:

@@ -80,10 +80,7 @@ class Mask(Score):
         """
         p, truth = as_map(probability_map), as_array(mask, "mask")
         if truth.shape != p.shape:
-            raise InputError(
-                f"must have the shape of the probability map, {p.shape}, got {truth.shape}",
-                field="mask",
-            )
+            raise InputError(f"must have the map's shape {p.shape}, got {truth.shape}", "mask")
         inside, counts = truth.astype(np.bool_).ravel(), np.zeros(2 * (BINS + 1), np.int64)
         if truth.dtype != np.bool_ and (truth.ravel() != inside).any():
             raise InputError("must hold 1 inside an object and 0 outside", field="mask")
@@ -130,13 +127,11 @@ class Mask(Score):
 
 def as_map(values: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return a probability map as an array of two or more dimensions."""
-    p = as_array(values, "probability_map")
+    what = "probability_map"
+    p = as_array(values, what)
     if p.ndim < 2 or p.dtype.kind not in "fu":
-        raise InputError(
-            "must be floats or unsigned integers, of shape (height, width) or more, got "
-            f"{p.dtype} of shape {p.shape}",
-            field="probability_map",
-        )
+        kind = f"{p.dtype} of shape {p.shape}"
+        raise InputError(f"must be floats, or unsigned, of two axes or more, got {kind}", what)
     return p
 
 

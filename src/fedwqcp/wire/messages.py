@@ -269,9 +269,7 @@ class QuantileAndTail(LocalQuantile):
         """Refuse order statistics that contradict the threshold, which is the one of this rank."""
         for r, value in zip(self.ranks, self.values, strict=True):
             if (r <= rank and value > self.threshold) or (r >= rank and value < self.threshold):
-                raise InputError(
-                    "must be in one order with the threshold and its rank", field="values"
-                )
+                raise InputError("must be in order with the threshold", field="values")
 
     def scores(self) -> tuple[float, ...]:
         return (self.threshold, *self.values)
@@ -431,10 +429,7 @@ class Choice(Message, omit_defaults=False):  # consumers outside read the settin
             elif type(value) is int:
                 SETTING.whole(value, "settings")
             elif not isinstance(value, bool | float | None):
-                raise InputError(
-                    f"{key!r} of {self.name!r} cannot travel: {type(value).__name__}",
-                    field="settings",
-                )
+                raise InputError(f"{key!r} cannot be {type(value).__name__}", field="settings")
 
 
 class Round(Message, dict=True):
@@ -523,10 +518,8 @@ class Round(Message, dict=True):
             raise InputError("stands for the names, which are there too", field="roster")
         count = self.roster.count if self.roster else len(self.agents)
         if not 1 <= self.quorum <= count:
-            raise InputError(
-                f"must be from 1 to {count}, the number of agents, got {shown(self.quorum)}",
-                field="quorum",
-            )
+            agents = f"{count}, the number of agents"
+            raise InputError(f"must be from 1 to {agents}, got {shown(self.quorum)}", "quorum")
         if self.max_n < 1:
             raise InputError(f"must be at least 1, got {shown(self.max_n)}", field="max_n")
         if self.secure is not None and not is_range(self.secure):
@@ -599,14 +592,9 @@ def check_names(agents: tuple[str, ...]) -> None:
             )
     if len(set(agents)) != len(agents):
         again = Counter(agents).most_common(1)[0][0]
-        raise InputError(
-            f"each name may occur once, {shown(again)} does more often", field="agents"
-        )
+        raise InputError(f"each may occur once, {shown(again)} occurs twice", field="agents")
     if len({name.casefold() for name in agents}) != len(agents):
-        raise InputError(
-            "two names differ in capitals alone, and would be one file on some systems",
-            field="agents",
-        )
+        raise InputError("two differ in capitals alone, as files may not", field="agents")
 
 
 def _is_name(name: str) -> bool:
@@ -685,18 +673,14 @@ def _check_classes(round: Round) -> None:
     if as_classes(round.classes) != round.classes:
         raise InputError("must be in Unicode's form NFC", field="classes")
     if round.n_classes != len(round.classes):
-        raise InputError(
-            f"must be {len(round.classes)}, as many as classes are named, got {round.n_classes}",
-            field="n_classes",
-        )
+        classes = f"{len(round.classes)}, as many as are named"
+        raise InputError(f"must be {classes}, got {round.n_classes}", field="n_classes")
 
 
 def _check_groups(round: Round) -> None:
     """Refuse groups without distinct names, or names without groups."""
     if round.by not in (None, "label", "group"):
-        raise InputError(
-            f"must be 'label' or 'group', or left out, got {shown(round.by)}", field="by"
-        )
+        raise InputError(f"must be 'label', 'group' or none, got {shown(round.by)}", field="by")
     if round.by == "label" and round.n_classes is None:
         raise InputError(
             "must be given where thresholds are by label",
@@ -731,9 +715,7 @@ def _check_keys(round: Round) -> None:
     if not round.keys:
         return
     if set(round.keys) != set(round.agents):
-        raise InputError(
-            "must name one public key for each agent, and for nobody else", field="keys"
-        )
+        raise InputError("must be one for each agent, and nobody else", field="keys")
     for name, key in round.keys.items():
         if _KEY.fullmatch(key) and _has_small_order(key):
             raise InputError(

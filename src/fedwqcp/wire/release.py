@@ -80,16 +80,10 @@ class Guarantee(Message):
         for name, kinds in (("kind", GuaranteeKind), ("strength", Strength)):
             value, known = getattr(self, name), get_args(kinds)
             if not isinstance(value, str) or value not in known:
-                raise InputError(
-                    f"{name} must be one of {', '.join(known)}, got {shown(value)}",
-                    field="guarantee",
-                )
+                choices = f"{name} must be one of {', '.join(known)}"
+                raise InputError(f"{choices}, got {shown(value)}", field="guarantee")
         if (self.kind == "none") != (self.strength == "none"):
-            raise InputError(
-                "kind and strength must both be 'none' or neither, got "
-                f"{self.kind!r} and {self.strength!r}",
-                field="guarantee",
-            )
+            raise InputError("must be 'none' in kind and strength or neither", "guarantee")
 
     @property
     def in_words(self) -> str:
@@ -163,9 +157,7 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
             raise InputError("must be the roster of the round, in its order", field="agents")
         groups = len(self.round.group_names) or 1
         if not self.outcomes or len(self.outcomes) % (groups * len(self.round.alphas)):
-            raise InputError(
-                "must be as many for each level and group of the round", field="outcomes"
-            )
+            raise InputError("must be as many for each level and group", field="outcomes")
         if not set(map(len, self.local.values())) <= {len(self.outcomes)}:
             raise InputError("must hold one threshold for each outcome", field="local")
 

@@ -99,10 +99,8 @@ def fit_mixture(features: Floats, labels: Labels | None = None) -> GaussianMixtu
     """
     n, d = features.shape
     if not 1 <= d <= _MAX_DIMENSIONS:
-        raise InputError(
-            f"features must have 1 to {_MAX_DIMENSIONS} dimensions, got {d}: "
-            f"reduce features to at most {_MAX_DIMENSIONS} dimensions, for example by PCA"
-        )
+        most = f"at most {_MAX_DIMENSIONS} dimensions, for example by PCA"
+        raise InputError(f"must have {most}, got {d}", field="features")
     if n < MIN_POINTS:
         return None
     groups = (
@@ -124,17 +122,13 @@ def read_mixture(numbers: tuple[float, ...]) -> GaussianMixture:
     """Read what `GaussianMixture.numbers` wrote."""
     values = np.array(numbers, dtype=np.float64)
     if not (np.abs(values) <= LARGEST).all():
-        raise InputError(
-            f"must hold numbers of at most {LARGEST:g}: scale the features", field="density"
-        )
+        raise InputError("must hold numbers of at most 1e100: scale features", field="density")
     if len(values) < 2 or not (values[:2] % 1 == 0).all():
         raise InputError("must begin with two whole numbers, k and d", field="density")
     k, d = int(values[0]), int(values[1])
     triangle = d * (d + 1) // 2
     if k < 1 or not 1 <= d <= _MAX_DIMENSIONS or len(values) != 2 + k * (1 + d + triangle):
-        raise InputError(
-            "must hold k weights, means and upper triangles of d dimensions", field="density"
-        )
+        raise InputError("must hold k weights, means and upper triangles", field="density")
     weights, means, upper = np.split(values[2:], [k, k + k * d])
     if not (weights > 0).all() or abs(weights.sum() - 1) > 1e-9:
         raise InputError("weights must be positive and sum to 1", field="density")
@@ -215,10 +209,7 @@ class FeatureDensities(Payload, dict=True):
             raise InputError("must each be empty or begin with two whole numbers", field="mixtures")
         dimensions = {int(density[1]) for density in self.mixtures if density}
         if len(dimensions) > 1:
-            raise InputError(
-                f"all agents must have features of one dimension, got {dimensions}",
-                field="mixtures",
-            )
+            raise InputError(f"must be of one dimension, got {dimensions}", field="mixtures")
 
     @cached_property
     def numbers(self) -> int:
@@ -335,10 +326,8 @@ def _check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
     """Refuse features whose dimensions are not those of the densities."""
     for density in densities:
         if density and int(density[1]) != x.shape[1]:
-            raise InputError(
-                f"features must have {int(density[1])} dimensions, as the densities of this round, "
-                f"got {x.shape[1]}"
-            )
+            d = f"{int(density[1])} dimensions, as the round's densities have"
+            raise InputError(f"must have {d}, got {x.shape[1]}", field="features")
 
 
 def ratio(log_target: Floats, log_source: Floats) -> Floats:
