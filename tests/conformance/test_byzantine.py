@@ -25,7 +25,7 @@ from fedwqcp.methods.cphet.densities import FeatureDensities, clip_weights, pool
 from fedwqcp.methods.dp_fedcp import DPFedCP, LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
-from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateQuantile
+from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.codec import decode, encode, terms
 from fedwqcp.wire.messages import Answer, Ask, Begin, Choice, LocalQuantile, Round
@@ -150,7 +150,7 @@ ATTACKS = [
     (
         "private-fedwq-cp",
         {"size_epsilon": 1.0},
-        lambda step, q: PrivateQuantile(0.0, 10**6, 2.0, 4e-5, ADDED),
+        lambda step, q: PrivateQuantile(0.0, 10**6, 2.0, 4e-5),
         "epsilon",
     ),
 ]
@@ -207,7 +207,7 @@ def test_fcp_moves_by_at_most_n_ranks_of_the_honest_scores(made_up, alpha):
 @settings(max_examples=30, deadline=None)
 def test_a_mean_moves_by_at_most_the_agents_share_of_the_range(q, n):
     q = q if n else inf
-    private = PrivateQuantile(q, n, 25.0, 0.0, REPLACED)
+    private = PrivateQuantile(q, n, 25.0, 0.0)
     for method, said, share in (
         ("fedwq-cp", LocalQuantile(q, n), n / (180 + n)),
         ("fedavgq-cp", LocalQuantile(q, n), (n > 0) / (3 + (n > 0))),

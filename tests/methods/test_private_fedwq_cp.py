@@ -15,7 +15,7 @@ from fedwqcp.federation.plan import choose_method
 from fedwqcp.methods import Calibration, FixedPoint, Terms
 from fedwqcp.methods._noise import count_bins, edges_of, mechanism
 from fedwqcp.methods._sums import Total
-from fedwqcp.methods.private_fedwq_cp import ADDED, REPLACED, PrivateFedWQCP, PrivateQuantile
+from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Begin, Choice, Round, SharedThreshold
 from refusals import raises
@@ -37,7 +37,7 @@ def ended(method, answers, alpha=0.1):
 
 
 def summaries(*pairs, epsilon=1.0):
-    return [PrivateQuantile(q, n, epsilon, 0.0, REPLACED) for q, n in pairs]
+    return [PrivateQuantile(q, n, epsilon, 0.0) for q, n in pairs]
 
 
 def test_the_server_takes_the_weighted_mean():
@@ -46,11 +46,11 @@ def test_the_server_takes_the_weighted_mean():
 
 def test_an_answer_states_unit_and_budget():
     found = answer(PrivateFedWQCP())
-    assert (found.n, found.epsilon, found.size_epsilon, found.unit) == (2000, 1.0, 0.0, REPLACED)
+    assert (found.n, found.epsilon, found.size_epsilon) == (2000, 1.0, 0.0)
     assert found.threshold in edges_of(1000, None)
     assert 0.9 < found.threshold < 0.97
     noised = answer(PrivateFedWQCP(size_epsilon=0.2, epsilon=0.1))
-    assert (noised.epsilon, noised.unit) == (0.3, ADDED)
+    assert noised.epsilon == 0.3
     assert noised.n != 2000
     assert noised.sizes() == (noised.n - 200,)
 

@@ -25,7 +25,7 @@ from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import QuantileOfQuantiles
 from fedwqcp.methods.fedls_cp import ClassSketches
-from fedwqcp.methods.private_fedwq_cp import REPLACED, PrivateQuantile
+from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
 from fedwqcp.wire.codec import brief, decode, encode, terms
 from fedwqcp.wire.messages import (
     LONG_ROSTER,
@@ -186,9 +186,9 @@ IMPOSSIBLE = [
     (FittedDensity, [-1], ((),)),
     (FeatureDensities, [(), (-1,), (1, 2)], (((),),)),
     (Weighed, [(-1.0,), (1.0, 1.0)], ((1.0,),)),
-    (PrivateQuantile, [NAN], (10, 1.0, 0.0, REPLACED)),
-    (PrivateQuantile, [0.9], (10, 0.0, 0.0, REPLACED)),
-    (PrivateQuantile, [0.9], (10, 1.0, 1.0, REPLACED)),
+    (PrivateQuantile, [NAN], (10, 1.0, 0.0)),
+    (PrivateQuantile, [0.9], (10, 0.0, 0.0)),
+    (PrivateQuantile, [0.9], (10, 1.0, 1.0)),
     (WeightedPoints, [(0.2, 0.1), (NAN, 1.0)], ((1, 2), 3)),
     (QuantileOfQuantiles, [0.1], (-1, 0.9)),
     (PerAgentThresholds, [(0.5,)], ((0.1, 0.2), (0.1,), (9.0,))),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fedwqcp.errors import InputError
 from fedwqcp.quantile import conformal_rank, exact_level, order_statistic
-from fedwqcp.wire.messages import check_score
+from fedwqcp.wire.messages import check_scores
 
 SUM_TOLERANCE = 1e-9
 """How far the sum of a distribution may be from 1."""
@@ -350,8 +350,7 @@ def decompose(
     >>> found.total, found.shift, found.aggregation
     (0.5, 0.25, 0.25)
     """
-    check_score(q_hat, "q_hat")
-    check_score(q_mix, "q_mix")
+    check_scores((q_hat, q_mix), "q_hat and q_mix")
     level = float(exact_level(alpha))
     found = []
     for agent, own in test_scores.items():

@@ -343,15 +343,15 @@ class Method(CheckedSettings, ABC, Generic[S]):
         return (Disclosure(cal.n, cal.n),)
 
 
-def check_label_target(target: Target) -> None:
+def check_label_target(target: Target, n_classes: int | None = None) -> None:
     """Refuse a target that is neither a known word nor a distribution of labels."""
     if isinstance(target, str):
         if target not in TARGETS:
-            raise InputError(
-                f"target must be 'own', 'mixture' or one number per class, got {target!r}"
-            )
+            raise InputError(f"target must be one of {', '.join(TARGETS)}, got {target!r}")
     elif not all(x >= 0 for x in target) or not 0 < sum(target) < inf:
         raise InputError("target must hold finite numbers of at least 0, not all 0")
+    elif n_classes not in (None, len(target)):
+        raise InputError(f"target must hold {n_classes} numbers, one per class, got {len(target)}")
 
 
 class OneShot(Method[S]):

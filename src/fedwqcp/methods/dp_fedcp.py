@@ -259,8 +259,7 @@ class DPFedCP(Method[Summary]):
             return np.ones((1, C))
         if isinstance(self.target, str):
             return label_weights(counts, counts)
-        if len(self.target) != C:
-            raise InputError(f"target must hold {C} numbers, one per label, got {len(self.target)}")
+        check_label_target(self.target, C)
         return label_weights(counts, np.array([self.target], dtype=np.float64))
 
     def _exact(self, shift: LabelShift, alpha: float) -> Exchange[Summary, Floats]:

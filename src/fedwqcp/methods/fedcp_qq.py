@@ -28,7 +28,7 @@ from fedwqcp.wire.messages import (
     LocalQuantile,
     Real,
     SharedThreshold,
-    check_score,
+    check_scores,
     check_size,
 )
 from fedwqcp.wire.release import Guarantee, GuaranteeKind
@@ -53,7 +53,7 @@ class QuantileOfQuantiles(SharedThreshold):
     coverage: float
 
     def __post_init__(self) -> None:
-        check_score(self.value, "value")
+        check_scores((self.value,), "value")
         check_size(self.k, "k")
         if not 0 <= self.coverage <= 1:
             raise InputError(f"must be from 0 to 1, got {self.coverage}", field="coverage")

@@ -266,12 +266,9 @@ class FedLSCP(OneShot[ClassSketches]):
 
     def _targets(self, counts: Floats) -> Floats:
         """Return the target label distribution of each agent, shape (M, C)."""
-        if not isinstance(self.target, str) and len(self.target) != counts.shape[1]:
-            raise InputError(
-                f"target must hold {counts.shape[1]} numbers, one per class, got {len(self.target)}"
-            )
         if isinstance(self.target, str):
             return shares(counts if self.target == "own" else summed(counts), counts.shape)
+        check_label_target(self.target, counts.shape[1])
         return shares(self.target, counts.shape)
 
 

@@ -14,7 +14,7 @@ from fedwqcp.methods._averages import weighted_median
 from fedwqcp.methods._base import LocalThresholds, Traits
 from fedwqcp.methods._calibration import Calibration, own_data
 from fedwqcp.quantile import Overflow, conformal_quantile
-from fedwqcp.wire.messages import LocalQuantile, Outcome, Real, check_score
+from fedwqcp.wire.messages import LocalQuantile, Outcome, Real, check_scores
 from fedwqcp.wire.release import NO_GUARANTEE, Guarantee
 
 
@@ -32,7 +32,7 @@ class Proposal(Outcome):
     same_for_all = True
 
     def __post_init__(self) -> None:
-        check_score(self.value, "value")
+        check_scores((self.value,), "value")
 
 
 @dataclass(frozen=True)

@@ -27,18 +27,19 @@ from fedwqcp.wire.messages import (
     Summary,
 )
 
-REPLACED = "one calibration sample replaced; n is public"
-ADDED = "one calibration sample added or removed"  # a replaced one may change two groups
 _LEAST_GAMMA = 1e-6
 _MOST_EDGES = 10**6  # each costs a draw a microsecond
 
 
 class PrivateQuantile(LocalQuantile):
-    """One agent's private threshold, its sample size, and what they cost."""
+    """One agent's private threshold, its sample size, and what they cost.
+
+    They hide one calibration sample that is replaced, n being public; with ``size_epsilon`` one
+    that is added or removed: a replaced one may change two groups.
+    """
 
     epsilon: float  # differential privacy that this summary spends
     size_epsilon: float  # how much of it went into noise on n; 0 where n is public
-    unit: str  # which neighbouring data it hides: `REPLACED` or `ADDED`
 
     def __post_init__(self) -> None:
         LocalQuantile.__post_init__(self)
@@ -47,8 +48,6 @@ class PrivateQuantile(LocalQuantile):
             EPSILON.number(self.size_epsilon, "size_epsilon")
         if not self.size_epsilon < self.epsilon:
             raise InputError("must be above size_epsilon", field="epsilon")
-        if self.unit != (ADDED if self.size_epsilon else REPLACED):
-            raise InputError("must be the one that size_epsilon leads to", field="unit")
 
     def sizes(self) -> tuple[int, ...]:
         return (max(0, self.n - _most_noise(self.size_epsilon)),)
@@ -152,21 +151,14 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
             failure /= 2  # the size may be overstated with the other half
             n = noised_size(cal.n, self.size_epsilon, rng)
             least = n - size_margin(self.size_epsilon, failure)
-        noisy = mechanism(
-            least,
-            alpha,
-            epsilon=self.epsilon,
-            bins=self.bins,
-            gamma=self.gamma,
-            failure=failure,
-        )
+        cost = {"epsilon": self.epsilon, "gamma": self.gamma, "failure": failure}
+        noisy = mechanism(least, alpha, bins=self.bins, **cost)
         if noisy is not None:
             q_k = float(edges[noisy.draw(count_bins(cal.scores, edges), rng)])
         else:
             top = 1.0 if self.bounds is None else float(self.bounds[1])
             q_k = top if self.overflow == "clip" and n else inf
-        unit = ADDED if self.size_epsilon else REPLACED
-        return PrivateQuantile(q_k, n, self._spent, self.size_epsilon, unit)
+        return PrivateQuantile(q_k, n, self._spent, self.size_epsilon)
 
     def exchange(self, alpha: float) -> Exchange[PrivateQuantile, Outcome]:
         answers = yield Begin()

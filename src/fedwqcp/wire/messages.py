@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
@@ -229,7 +229,7 @@ class LocalQuantile(Summary):
 
     def __post_init__(self) -> None:
         check_size(self.n, "n")
-        check_score(self.threshold, "threshold")
+        check_scores((self.threshold,), "threshold")
         if self.n == 0 and self.threshold != inf:
             raise InputError("must be +inf where n is 0", field="threshold")
 
@@ -362,19 +362,15 @@ def check_increasing(values: tuple[float, ...], what: str) -> None:
         raise InputError("must be strictly increasing", field=what)
 
 
-def check_score(score: object, what: str) -> None:
-    """Refuse what is not a number or +inf; ``what`` names it in the error."""
-    if type(score) is not float and (isinstance(score, bool) or not isinstance(score, int | float)):
-        raise InputError(f"must be a number, got {type(score).__name__}", field=what)
-    if not score > -inf:  # also true of NaN
-        raise InputError(f"must be a number or +inf, got {score}", field=what)
-
-
-def check_scores(scores: tuple[float, ...], what: str) -> None:
-    """Refuse a list of what are not all scores."""
+def check_scores(scores: Iterable[object], what: str) -> None:
+    """Refuse what are not all numbers or +inf; ``what`` names them in the error."""
     for score in scores:
-        if type(score) is not float or not score > -inf:
-            check_score(score, what)
+        if type(score) is float and score > -inf:
+            continue
+        if isinstance(score, bool) or not isinstance(score, int | float):
+            raise InputError(f"must be a number, got {type(score).__name__}", field=what)
+        if not score > -inf:  # also true of NaN
+            raise InputError(f"must be a number or +inf, got {score}", field=what)
 
 
 def _check_number(value: Number) -> None:
@@ -785,7 +781,7 @@ class SharedThresholdWithin(SharedThreshold):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_score(self.margin, "margin")
+        check_scores((self.margin,), "margin")
         if not 0 <= self.margin < inf:
             raise InputError(f"must be a number of at least 0, got {self.margin}", field="margin")
 

@@ -33,7 +33,7 @@ from fedwqcp.wire.messages import (
     Real,
     SharedThreshold,
     Summary,
-    check_score,
+    check_scores,
     check_size,
     check_sizes,
 )
@@ -51,7 +51,7 @@ class Span(Summary):
     def __post_init__(self) -> None:
         check_size(self.n, "n")
         for name in ("low", "high"):
-            check_score(getattr(self, name), name)
+            check_scores((getattr(self, name),), name)
         if self.low > self.high:
             raise InputError("must not be above high", field="low")
 
@@ -81,7 +81,7 @@ class RobustThreshold(SharedThreshold):
     loss: float
 
     def __post_init__(self) -> None:
-        check_score(self.value, "value")
+        check_scores((self.value,), "value")
         check_sizes(self.left_out, "left_out")
         if not 0 <= self.loss <= 1:
             raise InputError(f"must be from 0 to 1, got {self.loss}", field="loss")

@@ -314,8 +314,8 @@ def local_ratios(
     """
     if source is None:
         return np.zeros((1, len(x)))
-    _check_features(x, (source.numbers(), *(densities.mixtures if densities else ())))
     if densities is not None:
+        _check_features(x, densities.mixtures)
         return ratio(densities.log_mixture(densities.log_densities(x))[None], source.log_density(x))
     if isinstance(target, str):
         raise InputError("the agents' mixture needs the densities of all agents")
