@@ -13,7 +13,7 @@ import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, UnfitAnswerError
-from fedwqcp.methods._answers import expect, most_common
+from fedwqcp.methods._answers import check_classes, expect, most_common
 from fedwqcp.methods._base import Method, OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
 from fedwqcp.methods.fed_crc import LossCurve
@@ -239,7 +239,7 @@ class Auto(OneShot[PartSketches]):
 
     def _sketch(self, scores: Scores) -> tuple[float, ...]:
         """Return the scores of a part that are sent."""
-        return order_statistics(scores, sent_ranks(len(scores), GAP * self.max_groups))
+        return order_statistics(scores, self._ranks(len(scores)))
 
     def _parts(self, cal: Calibration) -> list[Scores] | None:
         """Return the scores of each class; None where classes do not count."""
@@ -253,16 +253,14 @@ class Auto(OneShot[PartSketches]):
 
     def check(self, question: Question, answer: Summary, earlier: Any, terms: Terms) -> Any:
         sent = expect(answer, PartSketches)
-        if sent.counts and terms.n_classes not in (None, len(sent.counts)):
-            raise InputError(f"must be {terms.n_classes}, one for each class", field="counts")
-        gap, parts = GAP * self.max_groups, sent.parts
-        if [len(values) for _, values in parts] != [len(sent_ranks(n, gap)) for n, _ in parts]:
+        if sent.counts:
+            check_classes(sent.counts, terms.n_classes)
+        if any(len(values) != len(self._ranks(n)) for n, values in sent.parts):
             raise InputError("must be the scores at the ranks of each size", field="values")
         return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[PartSketches], alpha: float) -> Outcome:
-        gap = GAP * self.max_groups
-        agents = [[Cell.of(sent, sent_ranks(n, gap)) for n, sent in s.parts] for s in summaries]
+        agents = [[Cell.of(sent, self._ranks(n)) for n, sent in s.parts] for s in summaries]
         if self.target == "mixture":
             every = Pool([cell for cells in agents for cell in cells], surely=True)
             N, M = sum(sum(s.sizes()) for s in summaries), len(summaries)

@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar
 
 import numpy as np
 
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError
-from fedwqcp.methods._base import OneShot
-from fedwqcp.methods._calibration import Calibration
-from fedwqcp.quantile import conformal_quantile, conformal_rank, exact_level
+from fedwqcp.methods._base import LocalThresholds
+from fedwqcp.quantile import Overflow, conformal_rank, exact_level
 from fedwqcp.wire.messages import (
     LocalQuantile,
     Real,
@@ -64,7 +64,7 @@ NOTHING = QuantileOfQuantiles(inf, 0, 1.0)
 
 
 @dataclass(frozen=True)
-class FedCPQQ(OneShot[LocalQuantile]):
+class FedCPQQ(LocalThresholds):
     r"""The k-th smallest of the agents' local conformal thresholds.
 
     For scores that are i.i.d. across agents, its expected coverage is known exactly:
@@ -115,15 +115,12 @@ class FedCPQQ(OneShot[LocalQuantile]):
 
     delta: float | None = None
 
-    summaries = (LocalQuantile,)
+    overflow: ClassVar[Overflow] = "clip"
     outcomes = (QuantileOfQuantiles,)
 
     def __post_init__(self) -> None:
         if self.delta is not None and not 0 < self.delta < 1:
             raise InputError(f"delta must be strictly between 0 and 1, got {self.delta!r}")
-
-    def summarize(self, cal: Calibration, alpha: float) -> LocalQuantile:
-        return LocalQuantile(conformal_quantile(cal.scores, alpha, "clip"), cal.n)
 
     def aggregate(self, summaries: Sequence[LocalQuantile], alpha: float) -> QuantileOfQuantiles:
         local = sorted((s.threshold, s.n) for s in summaries if s.n)

@@ -395,11 +395,9 @@ class IntervalScore(Score):
             out = as_floats(outputs, *self._expected(), checked=False)
             values = as_floats(y, "y", (len(out),), checked=False)
             compiled = dispatch.interval_scores(out, values)
-            return (
-                compiled
-                if compiled is not None
-                else self._of(self._outputs(out), as_floats(values, "y", (len(out),)))
-            )
+            if compiled is not None:
+                return compiled
+            return self._of(self._outputs(out), as_floats(values, "y", (len(out),)))
 
     def invert(self, outputs: npt.ArrayLike, threshold: npt.ArrayLike) -> Intervals:
         """Return the prediction intervals {y : V(x, y) <= threshold}.

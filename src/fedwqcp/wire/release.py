@@ -384,10 +384,8 @@ class ReleaseRecord(Message, Generic[O, S], dict=True):
         value = self.known(agent, task)
         if value is None and agent is None:
             raise InputError(
-                f"{self.round.method.name} gives each agent a threshold of its own, found from its "
-                "own data even where some are equal, and a site that took no part has none: "
-                "calibrate with 'new-agent-cp' for sites that join "
-                "later, or with labelled rows of its own"
+                f"{self.round.method.name} gives each agent its own threshold, and a site that "
+                "took no part has none: use 'new-agent-cp', or calibrate with rows of its own"
             )
         if value is None and isinstance(self.outcomes[task], PerAgentThresholds):
             status = "left out" if self.census else self.record(str(agent)).status

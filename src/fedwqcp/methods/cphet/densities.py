@@ -16,6 +16,7 @@ import numpy.typing as npt
 from fedwqcp._validation import Bools, Floats, Labels, as_floats, as_labels
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._answers import most_common
+from fedwqcp.methods._base import check_label_target
 from fedwqcp.wire.messages import Payload, Summary, Target, check_size, check_sizes
 
 _MAX_DIMENSIONS = 32
@@ -73,6 +74,9 @@ def _log_densities(constants: Floats, means: Floats, inverses: Floats, x: Floats
     Shapes: constants (M, k), means (M, k, d), inverses (M, k, d, d), x (n, d) -> (M, n).
     """
     (M, k), (n, d) = constants.shape, x.shape
+    if d != means.shape[2]:
+        dimensions = f"{means.shape[2]} dimensions, as the round's densities have"
+        raise InputError(f"must have {dimensions}, got {d}", field="features")
     logs = np.empty((M, n))
     at_once = max(1, _BLOCK // max(1, k * n * d))
     for i in range(0, M, at_once):
@@ -275,10 +279,8 @@ def check_target(target: Target) -> None:
     """Refuse a target that is neither a known word nor a density in numbers."""
     if not isinstance(target, str):
         read_mixture(target)
-    elif target not in ("own", "mixture"):
-        raise InputError(
-            f"target must be 'own', 'mixture' or numbers from density_of, got {target!r}"
-        )
+    else:
+        check_label_target(target)
 
 
 def pooled_ratios(target: Target, densities: FeatureDensities, x: Floats) -> Floats:
@@ -286,7 +288,6 @@ def pooled_ratios(target: Target, densities: FeatureDensities, x: Floats) -> Flo
 
     Shapes: x (n, d) -> (T, n), T = M where each agent's own density is a target, else 1.
     """
-    _check_features(x, densities.mixtures)
     logs = densities.log_densities(x)
     mixture = densities.log_mixture(logs)
     return ratio(logs if isinstance(target, str) else _log_named(target, x), mixture)
@@ -315,19 +316,10 @@ def local_ratios(
     if source is None:
         return np.zeros((1, len(x)))
     if densities is not None:
-        _check_features(x, densities.mixtures)
         return ratio(densities.log_mixture(densities.log_densities(x))[None], source.log_density(x))
     if isinstance(target, str):
         raise InputError("the agents' mixture needs the densities of all agents")
     return ratio(_log_named(target, x), source.log_density(x))
-
-
-def _check_features(x: Floats, densities: Sequence[tuple[float, ...]]) -> None:
-    """Refuse features whose dimensions are not those of the densities."""
-    for density in densities:
-        if density and int(density[1]) != x.shape[1]:
-            d = f"{int(density[1])} dimensions, as the round's densities have"
-            raise InputError(f"must have {d}, got {x.shape[1]}", field="features")
 
 
 def ratio(log_target: Floats, log_source: Floats) -> Floats:
@@ -348,5 +340,4 @@ def clip_weights(weights: Floats, level: float) -> Floats:
 
 def _log_named(target: tuple[float, ...], x: Floats) -> Floats:
     """Return the log density of a density that the caller names, shape (1, n)."""
-    _check_features(x, (target,))
     return read_mixture(target).log_density(x)[None]
