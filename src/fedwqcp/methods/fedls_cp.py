@@ -25,6 +25,7 @@ from fedwqcp.methods._base import OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level, order_statistics
 from fedwqcp.registry import TERM
+from fedwqcp.wire.limits import SIZE
 from fedwqcp.wire.messages import (
     PerAgentThresholds,
     Question,
@@ -449,7 +450,7 @@ class Shrinkage:
         spread = np.divide(pi**2, self.total, out=np.zeros_like(pi), where=known).sum(axis=1)
         mass, borrowed = (pi * known).sum(axis=1), (pi * self.share).sum(axis=1) + pooled
         sizes = np.divide(mass**2, spread, out=np.zeros_like(mass), where=spread > 0)
-        rounded = [float(f"{size:.0e}") for size in sizes.tolist()]
+        rounded = [float(f"{size:.0e}") for size in np.minimum(sizes, SIZE.most).tolist()]
         return tuple(np.clip(borrowed, 0, 1).round(1).tolist()), tuple(rounded)
 
     def mixed(self, known: Floats, pi: Floats) -> Floats:
