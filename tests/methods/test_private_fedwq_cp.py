@@ -139,7 +139,7 @@ def test_what_averaging_private_thresholds_gives():
     mechanisms = [mechanism(n, 0.1, epsilon=1.0, bins=200, gamma=0.1, failure=0.01) for n in sizes]
     for _ in range(trials):
         drawn = [
-            edges[rng.choice(200, p=each.probabilities(count_bins(rng.uniform(size=n), edges)))]
+            edges[each.draw(count_bins(rng.uniform(size=n), edges), rng)]
             for n, each in zip(sizes, mechanisms, strict=True)
         ]
         hits += (
