@@ -513,10 +513,10 @@ def borrowing(release: Release, alpha: float) -> dict[str, list[float | None]]:
     for name in release.round.agents if release.census is None else ():
         for group in range(len(release.round.groups) or 1):
             task = release.tasks_of(alpha, group)[0]
-            place, outcome = release.position(name, task), release.outcomes[task]
+            position, outcome = release.position(name, task), release.outcomes[task]
             for heading, field in (("borrowed", "borrowed"), ("effective points", "effective")):
                 figures: tuple[float, ...] = getattr(outcome, field, ())
-                figure = None if place is None or not figures else figures[place]
+                figure = None if position is None or not figures else figures[position]
                 columns[heading].append(figure)
     return columns
 
@@ -556,10 +556,10 @@ def promise(
         levels = [(alpha, _at_all(made, alpha)) for alpha in made.round.alphas]
     else:
         levels = [(entry.alpha, entry.proved) for entry in made.levels]
-    told = guaranteed(made, agent, levels)
+    text = guaranteed(made, agent, levels)
     if not made.guarantee:
-        return [f"guarantee: {told} ({made.assumption})"]
-    return [f"guarantee: {told}", f"assumed: {made.assumption}"]
+        return [f"guarantee: {text} ({made.assumption})"]
+    return [f"guarantee: {text}", f"assumed: {made.assumption}"]
 
 
 def _at_all(release: Release, alpha: float) -> float | None:
