@@ -214,14 +214,9 @@ def is_absent(path: Path) -> bool:
     return False
 
 
-def is_file(path: Path) -> bool:
-    """Tell whether a name leads to a plain file; one that cannot be followed does not."""
-    return os.path.isfile(path)  # Path.is_file raises where a link is too long
-
-
-def is_folder(path: Path) -> bool:
-    """Tell whether a name leads to a folder; one that cannot be followed does not."""
-    return os.path.isdir(path)  # Path.is_dir raises where a link is too long
+is_file, is_folder = os.path.isfile, os.path.isdir
+"""A name that cannot be followed leads to neither; `Path.is_file` raises where a link is too long.
+"""
 
 
 def same_file(one: Path, other: Path) -> bool:

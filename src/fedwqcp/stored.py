@@ -120,9 +120,8 @@ def refuse(*_: object) -> NoReturn:
     raise InputError(
         "this needs every score in memory, and they were read in parts",
         cure=(
-            "pass Outputs of fewer rows, or another method: auto, split-cp, fcp and fedwq-cp read "
-            "ranks and counts alone",
-            "give a file of fewer rows, or ask the server for another method: auto, split-cp, fcp "
-            "and fedwq-cp read ranks and counts alone",
-        ),
+            "give fewer rows, or use auto, split-cp, fcp or fedwq-cp, which read ranks and counts "
+            "alone",
+        )
+        * 2,
     )
