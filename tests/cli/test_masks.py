@@ -8,7 +8,7 @@ import pytest
 import fedwqcp as fw
 from command_line import call, call_json
 from fedwqcp.errors import InputError
-from fedwqcp.readers.images import load_masks
+from fedwqcp.readers import load_outputs
 from refusals import raises
 
 SEX, AGE = ("sex=f", "sex=m"), ("age=old", "age=young")
@@ -55,16 +55,16 @@ def test_masks_by_files_are_those_of_predict_mask_whatever_the_order_of_groups(o
     """The largest threshold of an image's groups counts; the first of them alone once did."""
     images = write_images(opened / "new", 40, 3, order)
     found = predicted(images)
-    release, cal = fw.load("release.json"), load_masks(opened / "a")
+    release, cal = fw.load("release.json"), load_outputs(opened / "a")
     for file in sorted(images.iterdir()):
         with np.load(file) as image:
             group = set(image["group"].tolist())
             expected = release.predict_mask("a", image["probs"], calibration=cal, group=group)
         assert (np.load(opened / "masks" / file.name)["mask"] == expected).all()
-    labelled = load_masks(images)
+    labelled = load_outputs(images)
     measured = release.measure("a", labelled, calibration=cal)
     assert found["measured"]["risk"] == measured.risk < 0.1
-    again = fw.calibrate({s: load_masks(opened / s) for s in "ab"}, alpha=0.1, by="group")
+    again = fw.calibrate({s: load_outputs(opened / s) for s in "ab"}, alpha=0.1, by="group")
     assert again.by_group("a") == {
         name: release.predictor("a", cal).thresholds_of([name], None, 1).item()
         for name in again.round.groups

@@ -11,7 +11,8 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.errors import InputError
 from fedwqcp.groups import as_groups
-from fedwqcp.readers.images import images, load_masks
+from fedwqcp.readers import load_outputs
+from fedwqcp.readers.images import images
 from refusals import raises
 
 P, Y = np.array([[0.9, 0.4], [0.2, 0.6]]), np.array([[1, 0], [0, 1]])
@@ -45,7 +46,7 @@ def write(at, files):
 )  # fmt: skip
 def test_the_groups_of_each_image_are_read(tmp_path, at, given, expected):
     files = {f"i{i}": {"probs": P, "mask": Y, **more} for i, more in enumerate(given)}
-    outputs = load_masks(write(tmp_path / at, files))
+    outputs = load_outputs(write(tmp_path / at, files))
     assert outputs.ids.tolist() == ["i0", "i1"]
     found = outputs.groups
     if found is not None:
@@ -67,7 +68,7 @@ def test_the_groups_of_each_image_are_read(tmp_path, at, given, expected):
 )
 def test_an_image_that_is_not_like_the_others_is_named(tmp_path, files):
     with raises(InputError) as refused:
-        load_masks(write(tmp_path / "site.zip", files))
+        load_outputs(write(tmp_path / "site.zip", files))
     assert str(refused.value).count("site.zip") == 1
     assert "site.zip, b" in str(refused.value)
 

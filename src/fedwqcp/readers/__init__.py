@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fedwqcp._io import is_folder
 from fedwqcp.errors import InputError
 from fedwqcp.outputs import Outputs, in_file, named_by_line
 from fedwqcp.readers.arrays import from_npz, one_array
-from fedwqcp.readers.images import holds_images, load_masks
+from fedwqcp.readers.images import images, reduced
 from fedwqcp.readers.parquet import from_parquet
 from fedwqcp.readers.tables import csv_parts
 
@@ -25,10 +26,10 @@ def load_outputs(
     ``classes`` are those of the round, by which columns and labels may be named; None where the
     round is not known yet: `Outputs.in_classes` then puts them in its order.
     """
-    if holds_images(path):
+    if is_folder(path) or path.suffix == ".zip":
         if labels is not None:
             raise InputError("must be left out: each image holds its mask", field="labels")
-        return load_masks(path)
+        return reduced(path, images(path))
     match path.suffix:
         case ".npz":
             outputs = from_npz(path)

@@ -29,11 +29,6 @@ class Image(NamedTuple):
     groups: set[Any] | None  # the names of all groups that it is in
 
 
-def holds_images(path: Path) -> bool:
-    """Tell whether a path is read as images."""
-    return is_folder(path) or path.suffix == ".zip"
-
-
 def images(path: Path) -> Iterator[Image]:
     """Read one image after another: ``probs``, perhaps ``mask``, and of all or none its groups."""
     grouped, seen = None, set[str]()
@@ -52,13 +47,8 @@ def images(path: Path) -> Iterator[Image]:
         yield Image(name, arrays["probs"], arrays.get("mask"), groups)
 
 
-def load_masks(path: Path) -> MaskOutputs:
-    """Reduce the images of a folder or archive; their names are their ids."""
-    return reduced(path, images(path))
-
-
 def reduced(path: Path, images: Iterable[Image]) -> MaskOutputs:
-    """Reduce images as they come; each must hold its mask."""
+    """Reduce images as they come; each must hold its mask, and their names are their ids."""
     ids: list[str] = []
     groups: list[set[Any]] = []
 
