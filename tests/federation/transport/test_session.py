@@ -195,7 +195,7 @@ def test_refused_and_offline_sites_have_lines_with_their_nodes(tmp_path, nodes, 
         (line.agent, line.status): line.node for line in caplog.records if "agent" in vars(line)
     }
     assert facts["b", "refused"] == "node-1"
-    assert facts["c", "offline"] == (nodes or {}).get("c", "")
+    assert facts["c", "missing"] == (nodes or {}).get("c", "")
     assert audit(tmp_path / "record").matches
 
 

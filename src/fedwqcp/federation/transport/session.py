@@ -139,11 +139,8 @@ class Session:
         The parameters of a model, in the engine's own form, go with the first question.
         """
         round = self.round
-        self._log(
-            logging.INFO,
-            f"round {round.id} begins: {len(round.agents)} agents, quorum {round.quorum}",
-            {},
-        )
+        terms = f"{len(round.agents)} agents, quorum {round.quorum}"
+        _log.info("fedwqcp: round %s begins: %s", round.id, terms, extra={"round": round.id})
         try:
             release = with_reasons(self._release(model), self.reasons)
             self.ledger.released(release)
@@ -157,10 +154,8 @@ class Session:
                 raise
             raise RoundError(reason) from None
         for agent in release.agents:
-            facts = {"agent": agent.name, "status": agent.status, "reason": agent.reason}
-            text = " ".join(filter(None, (agent.status, agent.reason)))
-            node = str(self.bound.get(agent.name, ""))
-            self._log(logging.INFO, f"{self._who(agent.name)}: {text}", {**facts, "node": node})
+            node = self.bound.get(agent.name, "")
+            self._tell(logging.INFO, agent.name, node, agent.status, agent.reason)
         return self.hand_over(release, release.used, min(round.quorum, len(release.used)))
 
     def _reason(self, error: BaseException) -> str:
@@ -193,21 +188,15 @@ class Session:
     def _first_step(self, terms: bytes, model: Any) -> None:
         """Ask every node; its answer says which agent it is."""
         request = Request("", terms, b"", self.timeouts.deadline)
-
-        def _is_sound(reply: Reply) -> bool:
-            return self.server.admissible(reply.body, reply.agent) is not None
-
-        for reply in self._identify(ASK, request, model, _is_sound):
+        for reply in self._identify(ASK, request, model):
             self.bound[reply.agent] = reply.node
             self._admit(reply)
 
-    def _identify(
-        self,
-        action: str,
-        request: Request,
-        model: Any,
-        is_sound: Callable[[Reply], bool] = lambda _: True,
-    ) -> list[Reply]:
+    def _is_sound(self, reply: Reply) -> bool:
+        """Tell whether a first reply would be admitted; nothing is recorded yet."""
+        return self.server.admissible(reply.body, reply.agent) is not None
+
+    def _identify(self, action: str, request: Request, model: Any) -> list[Reply]:
         """Ask every node who it is, and return one reply for each agent.
 
         A name that two nodes claim counts for neither: nothing tells which of them is right.
@@ -224,7 +213,7 @@ class Session:
                     continue
                 claims.setdefault(reply.agent, {})[reply.node] = reply
                 first = len(claims[reply.agent]) == 1
-                yield reply.agent, reply.status == OK and (not first or is_sound(reply))
+                yield reply.agent, reply.status == OK and (not first or self._is_sound(reply))
 
         collect(_receive, self.round.agents, self.round.quorum, self.timeouts)
         self._lose_silent(silent)
@@ -233,19 +222,16 @@ class Session:
         for name in self.round.agents:
             replies = list(claims.get(name, {}).values())
             if len(replies) > 1:
-                self._refuse(name, CLAIMED_TWICE, ", ".join(str(reply.node) for reply in replies))
+                self.refuse(name, CLAIMED_TWICE, ", ".join(str(reply.node) for reply in replies))
             else:
                 identified += replies
         return identified
 
     def _later_step(self, terms: bytes, asks: Mapping[str, bytes]) -> None:
         """Ask the agents that still take part, each at the node that answered for it."""
-        silent = {self.bound[name] for name in asks}
         names = {self.bound[name]: name for name in asks}
-        requests = {
-            self.bound[name]: Request("", terms, ask, self.timeouts.deadline)
-            for name, ask in asks.items()
-        }
+        silent, seconds = set(names), self.timeouts.deadline
+        requests = {node: Request("", terms, asks[name], seconds) for node, name in names.items()}
         self.carrier.send(ASK, requests)
 
         def _receive() -> Iterator[tuple[str, bool]]:
@@ -324,7 +310,7 @@ class Session:
         if self.allowed is None or unread.status == "engine":
             self._lose(unread)
         else:
-            self._refuse(name, reason_of(unread))
+            self.refuse(name, reason_of(unread))
         return True
 
     def _is_unsigned(self, reply: Reply) -> bool:
@@ -352,17 +338,17 @@ class Session:
             self._lose(reply)
             return False
         if reply.status != OK:
-            self._refuse(reply.agent, reason_of(reply))
+            self.refuse(reply.agent, reason_of(reply))
             return False
         refusal = self.server.receive(reply.body, reply.agent)
         if refusal is not None:
-            self._refuse(reply.agent, f"{refusal.field}: {refusal.reason}")
+            self.refuse(reply.agent, f"{refusal.field}: {refusal.reason}")
         else:
             self.unknown_nodes.pop(reply.node, None)  # it may have been lost before
             self.ledger.accepted(self.server.step, reply.agent, reply.body)
         return refusal is None
 
-    def _refuse(self, agent: str, reason: str, nodes: str = "") -> None:
+    def refuse(self, agent: str, reason: str, nodes: str = "") -> None:
         """Record why an agent's answer does not count."""
         self.reasons[agent] = reason
         node = nodes or str(self.bound.get(agent, ""))
@@ -388,9 +374,7 @@ class Session:
         if node != "":
             self.unknown_nodes[node] = f"{agent}: {reason}" if agent else reason
         self.ledger.missing(self.server.step, agent, reason, str(node))
-        facts = {"agent": agent, "node": str(node), "status": reply.status, "reason": reason}
-        where = f"node {node}" if node != "" else "no node"
-        self._log(logging.WARNING, f"{agent or 'no name'} ({where}): {reason}", facts)
+        self._tell(logging.WARNING, agent, node, "missing", reason)
 
     def _agent_at(self, node: NodeId) -> str:
         """Return which agent a node is, or what the operator calls it."""
@@ -401,8 +385,11 @@ class Session:
         """Name an agent with its node, where that is known."""
         return f"{agent} (node {self.bound[agent]})" if agent in self.bound else agent
 
-    def _log(self, level: int, text: str, facts: Mapping[str, str]) -> None:
-        """Tell the engine's operator, with the facts for a program that collects logs."""
+    def _tell(self, level: int, agent: str, node: NodeId, status: str, reason: str) -> None:
+        """Tell the engine's operator of an agent, with the facts for a program that reads logs."""
+        where = "no node" if node == "" else f"node {node}"
+        text = f"{agent or 'no name'} ({where}): {status} {reason}".rstrip()
+        facts = {"agent": agent, "node": str(node), "status": status, "reason": reason}
         _log.log(level, "fedwqcp: %s", text, extra={"round": self.round.id, **facts})
 
 

@@ -77,41 +77,43 @@ class SecureSession(Session):
 
     def _release(self, model: ArrayRecord | None) -> Release:
         """Ask who can take part, and add until the thresholds are known."""
-        present = self._ask_ready(model)
+        names = self._ask_ready(model)
         while not self.sums.ended:
-            present = self._add(present)
+            names = self._add(names)
         return self.sums.release(1 + self.trips, self.up, self.down)
 
-    def _ask_ready(self, model: ArrayRecord | None) -> dict[str, int]:
-        """Ask every node whether it can take part, and return those that can, by agent."""
-        request, present = self.request(), {}
+    def _ask_ready(self, model: ArrayRecord | None) -> dict[int, str]:
+        """Ask every node whether it can take part, and return the agents that can, by node."""
+        request, names = self.request(), dict[int, str]()
         for reply in self._identify(READY, request, model):
             self.bound[reply.agent] = reply.node
             if reply.status == OK:
-                present[reply.agent] = int(reply.node)
+                names[int(reply.node)] = reply.agent
                 self.down[reply.agent] += len(request.round) + len(request.body)
             else:
-                self._refuse(reply.agent, reason_of(reply))
+                self.refuse(reply.agent, reason_of(reply))
         self.carrier.clear()
-        return present
+        return names
+
+    def _is_sound(self, reply: Reply) -> bool:
+        return reply.status == OK  # it holds no answer
 
     def request(self) -> Request:
         """Return what sites are asked at this point of the round."""
         return Request("", encode(self.round), self.sums.ask(), self.timeouts.deadline)
 
-    def _add(self, present: dict[str, int]) -> dict[str, int]:
+    def _add(self, names: dict[int, str]) -> dict[int, str]:
         """Get the totals of one sum; where sites are lost too early, go on without them."""
-        names = {node: name for name, node in present.items()}
-        if len(present) < self.round.quorum:
+        if len(names) < self.round.quorum:
             raise QuorumError(
-                f"{len(present)} of {len(self.round.agents)} agents can take part in the sum, the "
+                f"{len(names)} of {len(self.round.agents)} agents can take part in the sum, the "
                 f"round needs {self.round.quorum}"
             )
         grid, total = SecAggGrid(self, names), MaskedTotal(names, self.sums.scale)
         try:
             total.add(grid)
         except LostSitesError:
-            left = {name: present[name] for name in present if present[name] in grid.answered}
+            return {node: names[node] for node in names if node in grid.answered}
         except (ValueError, TypeError, ArithmeticError) as error:
             if grid.stage != Stage.UNMASK or isinstance(error, FedwqcpError):
                 raise
@@ -119,15 +121,11 @@ class SecureSession(Session):
                 "masks: they do not cancel: at least one site did not follow the protocol, and a "
                 "masked sum cannot tell which"
             ) from None
-        else:
-            if not total.nodes:
-                raise QuorumError("too few agents were left to remove the masks of the sum")
-            left = {names[node]: node for node in total.nodes}
-            self.ledger.summed(self.sums.sums, tuple(left), total.totals)
-            self.sums.receive(tuple(left), total.totals)
-        finally:
-            for node, reason in grid.reasons.items():
-                self._refuse(names[node], reason)
+        if not total.nodes:
+            raise QuorumError("too few agents were left to remove the masks of the sum")
+        left = {node: names[node] for node in total.nodes}
+        self.ledger.summed(self.sums.sums, tuple(left.values()), total.totals)
+        self.sums.receive(tuple(left.values()), total.totals)
         return left
 
 
@@ -146,7 +144,6 @@ class SecAggGrid:
         self.session = session
         self.names = names  # the agents of this sum, by node
         self.request = session.request()  # its body goes with the stage in which it is answered
-        self.reasons: dict[int, str] = {}  # why sites were refused, by node
         self.answered: set[int] = set()  # nodes that can take part in what comes next
         self.stage = ""
 
@@ -213,7 +210,7 @@ class SecAggGrid:
             if reply.status == "shares" and self.stage == Stage.COLLECT_MASKED_VECTORS:
                 return _accused(reply.body, asked)
             if reply.status not in (OK, "engine"):
-                self.reasons[node] = reason_of(reply)
+                self._refuse(node, reason_of(reply))
             if reply.status != OK:
                 return None
             if message.metadata.src_node_id != node:
@@ -222,11 +219,14 @@ class SecAggGrid:
             message.content = _stage_reply(self.stage, node, asked, message.content, width)
             return message
         except InputError as error:
-            self.reasons[node] = f"malformed: {error}"
+            self._refuse(node, f"malformed: {error}")
         except Exception as error:
             _log.error("a reply of node %s was refused: %s", node, traced(error))
-            self.reasons[node] = reason_of(Reply(node, "", "internal"))
+            self._refuse(node, reason_of(Reply(node, "", "internal")))
         return None
+
+    def _refuse(self, node: int, reason: str) -> None:
+        self.session.refuse(self.names[node], reason)
 
     def _refuse_shared_keys(self, sound: dict[int, Message]) -> None:
         """Refuse nodes with keys that others have too: keys are random, and no site saw another's.
@@ -236,7 +236,7 @@ class SecAggGrid:
         keys = {node: set(_configs(message).values()) for node, message in sound.items()}
         for node, pair in keys.items():
             if any(pair & theirs for other, theirs in keys.items() if other != node):
-                self.reasons[node] = "malformed: public keys must be of one site alone"
+                self._refuse(node, "malformed: public keys must be of one site alone")
                 del sound[node]
 
     def _judge(self, disputes: Sequence[tuple[int, int]], count: int) -> None:
@@ -258,7 +258,7 @@ class SecAggGrid:
                     "which"
                 )
         for node in guilty:
-            self.reasons[node] = "malformed: its key shares and those of most sites do not fit"
+            self._refuse(node, "malformed: its key shares and those of most sites do not fit")
         self.answered = (self.answered | set(against)) - guilty
         raise LostSitesError
 
