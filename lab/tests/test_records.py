@@ -76,6 +76,12 @@ def test_the_shipped_experiment_has_the_fingerprints_of_the_records(name, shippe
         assert digest(config) == fingerprint, row
 
 
+@pytest.mark.parametrize("name", ["conventions", "tuning"])
+def test_the_experiment_beside_its_records_can_be_run(name):
+    rows = {(r.dataset, r.preset, r.method) for r in read_results(RESULTS / name)}
+    assert all(load(RESULTS / name / f"{name}.toml").config(*row) for row in rows)
+
+
 def test_tables_and_figures_are_what_the_records_give(tmp_path):
     pytest.importorskip("matplotlib")
     write(RESULTS, tmp_path)
