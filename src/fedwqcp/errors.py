@@ -59,7 +59,8 @@ def _without_init(kind: type[FedwqcpError], *args: object) -> FedwqcpError:
 class InputError(FedwqcpError, ValueError):
     """An argument, array, file or setting does not satisfy what must hold.
 
-    It prints as ``where: field: row: reason; cure``, without those that it does not have.
+    It prints as ``where: field: row: reason; cure``, without those that it does not have; a field
+    that is an option, such as ``--round``, begins its reason.
 
     Parameters
     ----------
@@ -98,8 +99,11 @@ class InputError(FedwqcpError, ValueError):
     def _text(self, cure: str) -> str:
         word, first = self._rows
         row = "" if self.row is None else f"{word} {first + self.row}"
-        field = "" if self.reason.startswith(f"{self.field} ") else self.field  # it says so
-        text = ": ".join(part for part in (self.where, field, row, self.reason) if part)
+        field, reason = self.field, self.reason
+        if field.startswith("--"):  # an option is the subject of its sentence
+            reason = f"{field} {reason}"
+        field = "" if reason.startswith(f"{field} ") else field  # it says so
+        text = ": ".join(part for part in (self.where, field, row, reason) if part)
         return f"{text}; {cure}" if cure else text
 
     def within(self, where: str) -> Self:

@@ -359,10 +359,9 @@ def predict(
         *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
         *_missed(measured, level.alpha, None if site.cal is None else site.cal.n),
     ]
-    repeated = None
     if site.release is not None and measured:
         repeated = calibration_rows(site.release.round, new, site.calibration_outputs)
-    findings += [repeated] if repeated else []
+        findings += [repeated] if repeated else []
     within = _within(site.release, site.cal, level.alpha)
     parts = [words.within(**part) for part in within]
     output.say("\n".join([promised, *parts, *map(str, measured)]))
@@ -379,7 +378,6 @@ def predict(
         size=float(sets.sizes().mean()) if len(sets) else None,
         empty=empty,
         measured=measured,
-        like_calibration=repeated["rows"] if repeated else 0,
     )
 
 
@@ -469,7 +467,9 @@ def _other_data(release: Release, agent: str, cal: Calibration) -> Iterator[Find
 def _required(round: Round, method: str | None) -> Round:
     """Return the terms, if they are of the method that the site requires."""
     if method not in (None, round.method.name):
-        raise InputError(f"must be {method}, got {round.method.name}", field="method")
+        raise InputError(
+            f"is {method}, the round's method is {round.method.name}", field="--require"
+        )
     return round
 
 
@@ -482,8 +482,8 @@ def _release_of(
         prediction.check_same_round(release, folder.read_round(round), path)
     elif None in (require, alpha):
         raise InputError(
-            "name the round that this site answered, or, where it answers none, --require METHOD "
-            "and --alpha: a release by itself may hold any method and level",
+            "must be given, or --require METHOD and --alpha: a release by itself may hold any "
+            "method and level",
             field="--round",
         )
     _required(release.round, require)
@@ -496,8 +496,8 @@ def _who(release: Release, agent: str | None, *, new_site: bool) -> str | None:
         return _name(agent, release.round, newcomer=True)
     if agent is not None and release.round.expects(agent):
         raise InputError(
-            f"is for a site that took no part, {agent!r} did: leave one of --new-site and --agent "
-            "(or FEDWQCP_AGENT) out",
+            f"is for a site that took no part, and {agent!r} did: leave it out, or --agent (or "
+            "FEDWQCP_AGENT)",
             field="--new-site",
         )
     return None
@@ -532,12 +532,7 @@ def _name(agent: str | None, round: Round, *, newcomer: bool = False) -> str:
     if not round.expects(agent):
         raise InputError(
             unknown_agent(agent, round.agents)
-            + (
-                "; a site that took no part predicts with --new-site where all share a threshold; "
-                "with labelled points of its own it takes part in the next round"
-                if newcomer
-                else ""
-            )
+            + ("; a site that took no part passes --new-site" if newcomer else "")
         )
     return agent
 

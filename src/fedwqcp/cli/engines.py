@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fedwqcp.cli.output import AsJson, Output
+from fedwqcp.words import commands
 
 flower = typer.Typer(no_args_is_help=True)
 nvflare = typer.Typer(no_args_is_help=True)
@@ -31,14 +32,8 @@ def new(
     if sites is None:
         asked = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
         sites = typer.prompt("How many sites take part?", default=2, type=int) if asked else 2
-    output, files = Output(as_json), new_app(folder, sites, publisher)
-    for path in files:
-        output.say(path)
-    output.say(
-        f"a roster of {sites} sites; put your model in outputs(); {folder / 'README.md'} says how "
-        "to run it"
-    )
-    output.done(files=files, sites=sites)
+    files = new_app(folder, sites, publisher)
+    Output(as_json).done(commands.new_app, files=files, sites=sites)
 
 
 @nvflare.command("new")
@@ -49,11 +44,7 @@ def new_job(
     """Write a commented FLARE job: the terms of a round, and no code."""
     from fedwqcp.federation.transport.nvflare.deployment import new_job
 
-    output, files = Output(as_json), new_job(folder)
-    for path in files:
-        output.say(path)
-    output.say(f"state the roster and the terms in {files[2]}; {files[1]} says how to run it")
-    output.done(files=files)
+    Output(as_json).done(commands.new_job, files=new_job(folder))
 
 
 @nvflare.command()
@@ -64,7 +55,4 @@ def allow(
     """Lock a startup kit: it runs no code that a job brings."""
     from fedwqcp.federation.transport.nvflare.deployment import allow
 
-    output, files = Output(as_json), allow(kit)
-    for path in files:
-        output.say(path)
-    output.done(files=files)
+    Output(as_json).done(commands.files, files=allow(kit))

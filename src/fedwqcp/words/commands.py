@@ -163,3 +163,19 @@ def certificates(files: Iterable[Path], days: int) -> str:
 def pictured(files: Sequence[Path], report: Path, **_: object) -> str:
     """Say where the demo's figure and report are."""
     return f"\nFigure: {files[0]}  Report: {report}"
+
+
+def new_app(files: Sequence[Path], sites: int) -> str:
+    """Name the files of a Flower app, and say what to do with them."""
+    return "\n".join(
+        [
+            *map(str, files),
+            f"a roster of {sites} sites; put your model in outputs(); README.md says how to run it",
+        ]
+    )
+
+
+def new_job(files: Sequence[Path]) -> str:
+    """Name the files of a FLARE job, and say what to do with them."""
+    todo = f"state the roster and the terms in {files[2]}; {files[1]} says how to run it"
+    return "\n".join([*map(str, files), todo])

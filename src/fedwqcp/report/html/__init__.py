@@ -62,7 +62,7 @@ def load_page(
     if agent is None:
         return release_page(release, {}, title)
     if outputs is None:
-        raise InputError("must be given: an agent's report needs labelled test rows", "--outputs")
+        raise InputError("must hold labelled test rows, got none", field="--outputs")
     return agent_page(release, agent, outputs, labels=labels, calibration=calibration, title=title)
 
 
