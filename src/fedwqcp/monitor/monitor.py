@@ -457,15 +457,11 @@ class Monitor:
             name = f"batch {len(site.batches) + 1}"
         elif not isinstance(name, str) or not 0 < len(name) <= 100 or not name.isprintable():
             raise InputError("batch must be a name of 1 to 100 printable characters")
-        for one in site.batches:
-            if one.name != name:
-                continue
-            if getattr(one, kind):
-                what = f"agent {agent!r}: this batch was already added"
-                raise InputError(f"{what}; nothing is changed")
-            if one.calibration == site.calibration:
-                return one
-        return BatchCounts(name, site.calibration)
+        same = [one for one in site.batches if one.name == name]
+        if any(getattr(one, kind) for one in same):
+            raise InputError(f"agent {agent!r}: this batch was already added; nothing is changed")
+        now = [one for one in same if one.calibration == site.calibration]
+        return now[0] if now else BatchCounts(name, site.calibration)
 
     def _keep(self, agent: str, entry: BatchCounts) -> None:
         """Put the line of a batch where it was, or last."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedwqcp._io import is_file, read
+from fedwqcp._validation import named
 from fedwqcp.errors import InputError
 from fedwqcp.metrics import MIN_COUNT
 from fedwqcp.monitor import Monitor, Standing, load_monitor
@@ -23,8 +24,8 @@ from fedwqcp.report.html.page import (
     ViewVerdict,
     section,
 )
-from fedwqcp.words import counted, sentence
 from fedwqcp.words import monitor as words
+from fedwqcp.words import sentence
 
 LINES = 50
 """Classes in the table, at most: the gravest."""
@@ -48,7 +49,7 @@ def monitor_page(path: Path, title: str = "") -> Page:
     fallen = [
         sentence(words.fallen(a, rows=r), [a.agent]) for a, r in zip(alarms, shown, strict=True)
     ]
-    blocks = [Text([text], "bad", "alarm") for text in fallen]
+    blocks = [Text([text], "bad", "alarm") for text in fallen[1:]]  # the verdict has said the first
     blocks.append(Text(words.next_steps(standings, path.name), title="Next steps"))
     sections = [
         section("next", blocks, words.ALARMS),
@@ -63,7 +64,7 @@ def monitor_page(path: Path, title: str = "") -> Page:
         ("Any false alarm until the next calibration", f"probability {terms.delta:g} at most"),
     ]
     view = View(path.name, terms.agents, ViewVerdict(_TONES[state], *verdict), sections)
-    title = title or f"Coverage after release at {counted(len(agents), 'agent')}"
+    title = title or f"Coverage after release at {named(terms.agents, 3)}"
     return Page(kind="fedwqcp monitor", title=title, facts=facts, views=[view])
 
 
