@@ -100,11 +100,9 @@ class Outputs:
     ) -> None:
         array = as_array(values, "outputs")
         if array.ndim not in (1, 2):
-            came = f"shape {array.shape}" if array.ndim else "a single value"
-            came = "None" if values is None else came
             raise InputError(
-                f"outputs must be an array with one row for each input, (n, C) or (n,), got {came}",
-                field="outputs",
+                "outputs must be an array with one row for each input, (n, C) or (n,), got shape "
+                f"{array.shape}"
             )
         names = as_optional_classes(classes)
         if by_name and not names:
@@ -131,14 +129,13 @@ class Outputs:
                 continue
             part = columns_of(given) if what == "groups" else given
             part = fields[what] = as_ids(part) if what == "ids" else as_array(part, what)
-            if part.ndim == 0:
-                raise InputError(f"{what} must have one entry for each row, got a single value")
-            if len(part) != len(array):
-                one = array.ndim == 1 and len(part) == 1
+            if part.shape[:1] != array.shape[:1]:
+                one = array.ndim == 1 and part.shape[:1] == (1,)
                 raise InputError(
-                    f"{what} must have one entry for each of the {len(array)} rows, got {len(part)}"
-                    + f"; outputs of a single input have shape (1, {len(array)})" * one,
-                    field=what,
+                    f"{what} must have one entry for each of the {len(array)} rows, got shape "
+                    f"{part.shape}"
+                    + f"; outputs of a single input have shape (1, {len(array)})"
+                    * one
                 )
             if not _share_index(values, given):
                 raise InputError(

@@ -315,8 +315,9 @@ def test_an_agent_holds_the_server_to_the_method_s_plan_of_questions(
             if kind in asked and first <= step <= last + again:
                 assert agent.answer(ask)
                 continue
-            with pytest.raises(WrongRoundError, match=f"not {kind.kind} in step {step}"):
+            with pytest.raises(WrongRoundError) as refused:
                 agent.answer(ask)
+            assert refused.value.field == "step"
 
 
 @given(st.integers(1, 80), st.integers(2, 9), st.integers(0, 2**32 - 1))

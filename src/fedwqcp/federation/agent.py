@@ -158,13 +158,12 @@ class Agent:
         for question in asked.questions:
             first, last = (1, ends) if question is None else steps.get(type(question), (1, 0))
             if not first <= asked.step <= last:
-                planned = "; ".join(f"{k.kind} in steps {a} to {b}" for k, (a, b) in steps.items())
+                what = "nothing" if question is None else question.kind
                 raise WrongRoundError(
                     "server",
                     "step",
-                    f"{round.method.name} with these settings asks {planned or 'nothing more'}, "
-                    f"not {'an empty question' if question is None else question.kind} "
-                    f"in step {asked.step}",
+                    f"{round.method.name} with these settings never asks {what} in step "
+                    f"{asked.step}",
                 )
 
     def _charged(self, asked: Ask) -> bytes:

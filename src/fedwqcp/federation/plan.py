@@ -215,7 +215,7 @@ class Plan:
     @cached_property
     def first_ask(self) -> Ask:
         """The first question, which the terms imply."""
-        return Ask(self.round.id, 0, tuple(Begin() for _ in self.tasks))
+        return Ask(self.round.id, 0, (Begin(),) * len(self.tasks))
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
@@ -225,7 +225,8 @@ class Plan:
     @cached_property
     def task_terms(self) -> tuple[Terms, ...]:
         """What the answers of each task are checked against."""
-        return tuple(Terms(task.alpha, self.round.n_classes, *self.bounds) for task in self.tasks)
+        n_classes, bounds = self.round.n_classes, self.bounds
+        return tuple([Terms(task.alpha, n_classes, *bounds) for task in self.tasks])
 
     def answer(
         self, agent: str, answers: tuple[Summary | None, ...], step: int = 0, signature: str = ""

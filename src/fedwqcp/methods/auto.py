@@ -206,14 +206,17 @@ class Auto(OneShot[PartSketches]):
 
     def summarize(self, cal: Calibration, alpha: float) -> PartSketches:
         del alpha  # a second round at another level reveals nothing new
-        parts = self._parts(cal)
+        parts, gap = self._parts(cal), self._gap
         if parts is None:
-            return PartSketches((), (), self._sketch(cal.scores), cal.n)
-        small = [scores for scores in parts if len(scores) < HIDDEN]
+            sent = order_statistics(cal.scores, sent_ranks(cal.n, gap))
+            return PartSketches((), (), sent, cal.n)
+        hidden = joined([scores for scores in parts if len(scores) < HIDDEN])
+        ranks = [sent_ranks(len(part), gap) for part in parts]  # none of a hidden part
+        pairs = zip(parts, ranks, strict=True)
         return PartSketches(
             counts=tuple(map(len, parts)),
-            values=tuple([() if len(part) < HIDDEN else self._sketch(part) for part in parts]),
-            rest=self._sketch(joined(small)),
+            values=tuple([order_statistics(p, r) if r else () for p, r in pairs]),
+            rest=order_statistics(hidden, sent_ranks(len(hidden), gap)),
         )
 
     def localize(
@@ -229,17 +232,15 @@ class Auto(OneShot[PartSketches]):
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         classes = [(c, len(p)) for c, p in enumerate(self._parts(cal) or ()) if len(p) >= HIDDEN]
-        disclosures = [Disclosure.of_ranks(n, self._ranks(n), c) for c, n in classes]
+        gap = self._gap
+        disclosures = [Disclosure.of_ranks(n, sent_ranks(n, gap), c) for c, n in classes]
         rest = cal.n - sum(n for _, n in classes)
-        return (*disclosures, Disclosure.of_ranks(rest, self._ranks(rest)))
+        return (*disclosures, Disclosure.of_ranks(rest, sent_ranks(rest, gap)))
 
-    def _ranks(self, n: int) -> tuple[int, ...]:
-        """Return which of n scores are sent: at most a seventh over all groups of a point."""
-        return sent_ranks(n, GAP * self.max_groups)
-
-    def _sketch(self, scores: Scores) -> tuple[float, ...]:
-        """Return the scores of a part that are sent."""
-        return order_statistics(scores, self._ranks(len(scores)))
+    @property
+    def _gap(self) -> int:
+        """One of so many scores is sent at most: a seventh over all groups of a point."""
+        return GAP * self.max_groups
 
     def _parts(self, cal: Calibration) -> list[Scores] | None:
         """Return the scores of each class; None where classes do not count."""
@@ -255,12 +256,15 @@ class Auto(OneShot[PartSketches]):
         sent = expect(answer, PartSketches)
         if sent.counts:
             check_classes(sent.counts, terms.n_classes)
-        if any(len(values) != len(self._ranks(n)) for n, values in sent.parts):
-            raise InputError("must be the scores at the ranks of each size", field="values")
+        gap = self._gap
+        for n, values in sent.parts:
+            if len(values) != len(sent_ranks(n, gap)):
+                raise InputError("must be the scores at the ranks of each size", field="values")
         return super().check(question, answer, earlier, terms)
 
     def aggregate(self, summaries: Sequence[PartSketches], alpha: float) -> Outcome:
-        agents = [[Cell.of(sent, self._ranks(n)) for n, sent in s.parts] for s in summaries]
+        gap = self._gap
+        agents = [[Cell.of(sent, sent_ranks(n, gap)) for n, sent in s.parts] for s in summaries]
         if self.target == "mixture":
             every = Pool([cell for cells in agents for cell in cells], surely=True)
             N, M = sum(sum(s.sizes()) for s in summaries), len(summaries)
