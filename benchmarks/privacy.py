@@ -121,9 +121,7 @@ def round_of(pool: np.ndarray, epsilon: float | None, curve: Curve) -> dict[str,
             elif mechanisms[n] is None:
                 q = np.inf
             else:
-                q = edges[
-                    rng.choice(BINS, p=mechanisms[n].probabilities(count_bins(sample, edges)))
-                ]
+                q = edges[mechanisms[n].draw(count_bins(sample, edges), rng)]
             answers.append(LocalQuantile(float(q), n))
         thresholds.append(rule.aggregate(answers, ALPHA).value)
     used = (
