@@ -60,7 +60,6 @@ PRIVATE = {
     "kind": "private-quantile",
     "threshold": 0.5,
     "n": 9,
-    "unit": "one calibration sample added or removed",
 }
 ANSWERS = [
     ("private-fedwq-cp", {**PRIVATE, "epsilon": 1.0, "size_epsilon": 1e-320}, "size_epsilon"),

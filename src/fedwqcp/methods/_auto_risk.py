@@ -20,7 +20,7 @@ from fedwqcp._validation import Floats
 from fedwqcp.methods._answers import stacked, summed
 from fedwqcp.methods._base import OneShot, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
-from fedwqcp.methods.auto import GAP, HIDDEN, Borrowed, borrowed_of, raised
+from fedwqcp.methods.auto import EXCHANGEABLE, GAP, HIDDEN, Borrowed, borrowed_of, raised
 from fedwqcp.methods.fed_crc import FedCRC, LossCurve
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.quantile import conformal_rank, exact_level
@@ -41,10 +41,7 @@ class AutoRisk(OneShot[LossCurve]):
     summaries = (LossCurve,)
     outcomes = (Borrowed, Proposal)
     guarantee: ClassVar[Guarantee] = Guarantee("risk-floor", "finite-sample")
-    assumption: ClassVar[str] = (
-        "an agent's future cases are exchangeable with its calibration cases, and score and key "
-        "were chosen without looking at these"
-    )
+    assumption: ClassVar[str] = EXCHANGEABLE
 
     @property
     def traits(self) -> Traits:

@@ -54,6 +54,12 @@ Exchange: TypeAlias = Generator[Question | PerAgentQuestions, Sequence[S], R]
 fixed order, and returns a result."""
 
 
+MIXTURE = (
+    "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
+    "exchangeable with that agent's points given the points of the other agents"
+)
+"""What a guarantee over the mixture of agents assumes."""
+
 Schedule: TypeAlias = tuple[tuple[type[Question], int], ...]
 """Kinds of question in their order, and how often each is asked at most."""
 

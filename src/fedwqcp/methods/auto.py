@@ -14,7 +14,7 @@ import numpy as np
 from fedwqcp._validation import Floats
 from fedwqcp.errors import InputError, UnfitAnswerError
 from fedwqcp.methods._answers import check_classes, expect, most_common
-from fedwqcp.methods._base import Method, OneShot, Terms, Traits, check_label_target
+from fedwqcp.methods._base import MIXTURE, Method, OneShot, Terms, Traits, check_label_target
 from fedwqcp.methods._calibration import Calibration, Disclosure, own_data
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedls_cp import (
@@ -60,6 +60,13 @@ SPREAD = 8
 """Farther below the largest, the next score sent leaves out one in so many of those above it."""
 REFERENCE = 0.1
 """The level at which the shrinkage is estimated; one for all levels, so that they are nested."""
+
+
+EXCHANGEABLE = (
+    "an agent's future cases are exchangeable with its calibration cases, and score and key were "
+    "chosen without looking at these"
+)
+"""What the floor assumes."""
 
 
 class PartSketches(ClassSketches):
@@ -334,15 +341,9 @@ class Auto(OneShot[PartSketches]):
     @property
     def assumption(self) -> str:
         if self.target == "own":
-            return (
-                "an agent's future cases are exchangeable with its calibration cases, and score "
-                "and key were chosen without looking at these"
-            )
+            return EXCHANGEABLE
         if self.target == "mixture":
-            return (
-                "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
-                "exchangeable with that agent's scores given the scores of the other agents"
-            )
+            return MIXTURE
         return (
             "given the class, an agent's test scores are distributed as its calibration scores, "
             "and as other agents' where it has few; coverage is approximate"

@@ -13,7 +13,7 @@ from numpy.random import Generator as Random
 from fedwqcp._validation import Bools, check_least
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind, stacked
-from fedwqcp.methods._base import Exchange, Method, Schedule, Terms, Traits
+from fedwqcp.methods._base import MIXTURE, Exchange, Method, Schedule, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._search import CountAt, Counts, check_counts, count_steps, search_counts
 from fedwqcp.methods._sketches import (
@@ -166,10 +166,7 @@ class FCP(Summed, Method[Summary]):
     def assumption(self) -> str:
         if not self.correction:
             return "none: the plain quantile of all scores counts no test point"
-        return (
-            "a test point comes from agent k with probability (n_k + 1) / (N + M) and is then "
-            "exchangeable with that agent's scores given the scores of the other agents"
-        )
+        return MIXTURE
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:
         n = cal.n

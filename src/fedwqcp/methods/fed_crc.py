@@ -13,7 +13,7 @@ import numpy as np
 from fedwqcp._validation import Floats, check_least, is_range
 from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import stacked, summed
-from fedwqcp.methods._base import OneShot, Traits
+from fedwqcp.methods._base import MIXTURE, OneShot, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure
 from fedwqcp.methods._sketches import sketch_size
 from fedwqcp.quantile import LEVEL_TOLERANCE, exact_level
@@ -26,11 +26,7 @@ Correction: TypeAlias = Literal["mixture", "pooled"]
 
 
 _ASSUMPTIONS = {
-    "mixture": (
-        "the expected loss is at most alpha for a test point that comes from agent k with "
-        "probability (n_k + 1) / (N + M) and is then exchangeable with that agent's points given "
-        "the points of the other agents"
-    ),
+    "mixture": f"the expected loss is at most alpha if {MIXTURE}",
     "pooled": (
         "the expected loss is at most alpha if the points of all agents and the test point are "
         "independent and identically distributed"

@@ -94,11 +94,8 @@ ALL = tuple(limit for limit in list(globals().values()) if isinstance(limit, Lim
 def check_tasks(count: int) -> None:
     """Refuse a round of too many thresholds."""
     if count > _TASKS.most:
-        raise InputError(
-            f"levels times groups times columns of the score must be at most {_TASKS.most}, "
-            f"got {count}",
-            field="tasks",
-        )
+        product = f"levels times groups times columns, at most {_TASKS.most}"
+        raise InputError(f"must be {product}, got {count}", field="tasks")
 
 
 def check_extent(data: bytes, *, release: bool) -> None:

@@ -713,18 +713,13 @@ def _check_keys(round: Round) -> None:
     if set(round.keys) != set(round.agents):
         raise InputError("must be one for each agent, and nobody else", field="keys")
     for name, key in round.keys.items():
-        if _KEY.fullmatch(key) and _has_small_order(key):
-            raise InputError(
-                f"the public key of {name!r} is of small order: anyone can sign for it; "
-                "`fedwqcp keys new` makes one",
-                field="keys",
-            )
         if not _KEY.fullmatch(key):
-            raise InputError(
-                f"a public key has 64 hexadecimal digits, got {len(key)} characters for "
-                f"{name!r}; `fedwqcp keys new` makes one",
-                field="keys",
-            )
+            wrong = f"must have 64 hexadecimal digits, got {len(key)}"
+        elif _has_small_order(key):
+            wrong = "is of small order: anyone can sign for it"
+        else:
+            continue
+        raise InputError(f"that of {name!r} {wrong}; `fedwqcp keys new` makes one", field="keys")
     if len(set(round.keys.values())) != len(round.keys):
         raise InputError("each agent must have a key of its own", field="keys")
 
@@ -759,11 +754,8 @@ def _check_target(round: Round) -> None:
             force_setattr(round, "target", tuple(map(float, target)))
             return
     if not isinstance(target, str) or target not in TARGETS:
-        raise InputError(
-            "must be 'own' (people like those an agent calibrated on), 'mixture' (people of all "
-            f"agents) or finite numbers, got {shown(target)}",
-            field="target",
-        )
+        words = ", ".join(f"{word!r} ({meaning})" for word, meaning in TARGETS.items())
+        raise InputError(f"must be {words} or finite numbers, got {shown(target)}", field="target")
 
 
 class SharedThresholdWithin(SharedThreshold):
