@@ -47,7 +47,6 @@ METHODS: dict[str, dict[str, Any]] = {
 PRIVATE = {
     "epsilon": METHODS["private-fedwq-cp"]["epsilon"],
     "size_epsilon": 0.0,
-    "unit": "one calibration sample replaced; n is public",
 }
 CLASS_POINTS = (48, 5)
 """Settings `points` and `min_gap` of fedls-cp: how many scores of a class it has to send."""
