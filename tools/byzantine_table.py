@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import fedwqcp as fw
+from fedwqcp.errors import MalformedMessageError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.federation.predict import thresholds
@@ -65,8 +66,6 @@ def lowest(n: int) -> Raw:
                 fields: dict[str, Any] = {"threshold": 0.0, "n": n}
             case "private-quantile":
                 fields = {"threshold": 0.0, "n": n, **PRIVATE}
-            case "span":
-                fields = {"low": 0.0, "high": 0.0, "n": n}
             case "counts":
                 fields = {
                     "n": n,
@@ -167,7 +166,9 @@ def coverage(method: str, settings: dict[str, Any], byzantine: dict[str, Raw]) -
                         "version": envelope["version"],
                     }
                 ).encode()
-            server.receive(data, name)
+            refusal = server.receive(data, name)
+            if isinstance(refusal, MalformedMessageError):
+                raise refusal  # an attack in a form that is gone would attack nobody
         server.close_step()
     release = server.release()
     found = []
