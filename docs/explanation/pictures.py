@@ -94,9 +94,11 @@ def _private(panel, cals) -> None:
         noisy = mechanism(cal.n, ALPHA, epsilon=5.0, bins=100, gamma=0.1, failure=0.01)
         if noisy is None:
             continue
-        probabilities = noisy.probabilities(count_bins(cal.scores, edges))
+        weights = noisy.weights(count_bins(cal.scores, edges))
+        most = max(weights)
+        shares = [weight / most for weight in weights]  # whole numbers of many digits
         inside = [isfinite(edge) for edge in edges]
-        height = np.where(inside, probabilities, 0) / probabilities.max() * 0.8
+        height = np.where(inside, shares, 0) * 0.8
         panel.fill_between(edges, height, color=COLOUR[agent], alpha=0.35, linewidth=0, step="mid")
     panel.set_title("private-fedwq-cp: each agent draws its threshold, epsilon = 5", loc="left",
                     fontsize=8)  # fmt: skip
