@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import fedwqcp as fw
 from command_line import call
 from fedwqcp.errors import InputError
+from fedwqcp.monitor import calibration_slack
 
 
 def monitor(*words, code=0, stdin=None):
@@ -91,6 +92,18 @@ def test_a_predictor_knows_how_many_points_calibrated_it(tmp_path, monkeypatch):
     fw.calibrate({"a": cal}, alpha=0.2, score="lac").predictor("a").save("other.json")
     with pytest.raises(InputError):
         monitor("recalibrated", "m.json", "--predictor", "other.json")
+
+
+def test_a_class_of_few_points_has_a_tolerance_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cal = fw.Outputs(np.tile([0.7, 0.3], (230, 1)), [0] * 200 + [1] * 30)
+    release = fw.calibrate({"a": cal}, alpha=0.1, score="lac", by="label")
+    release.predictor("a", cal).save("a.json")
+    assert fw.load("a.json").calibrated_on == (230, 200, 30)
+    monitor("open", "m.json", "--predictor", "a.json")
+    floors = [one["floor"] for one in streams("m.json").values()]
+    slacks = [calibration_slack(n, 0.1, agents=3) for n in (230, 200, 30)]
+    assert floors == pytest.approx([0.9 - slack for slack in slacks])
 
 
 def test_of_several_agents_one_is_named_and_all_are_one_table(state):

@@ -83,7 +83,7 @@ def damaged():
         put("sites", "a", "inputs", "test", "wealth", value=[0.0] * 7),
         put("sites", "a", "inputs", "cells", value={"x": 1}),
         put("sites", "a", "inputs", "cells", value={"1.0": -1}),
-        put("sites", "a", "tolerance", value=0.95),
+        put("sites", "a", "tolerances", 0, value=0.95),
         put("sites", "a", "inputs", "seed", value=-1),
         put("sites", value={}),
         put("sites", value=[]),

@@ -103,7 +103,7 @@ def test_a_model_s_file_is_known_by_its_digest(tmp_path):
     with pytest.raises(InputError):
         own.predict_set(P, ids=["p1"], model=model)
     assert {"created", "software", "model", "calibration_points"} == set(own.provenance)
-    assert own.calibrated_on == 60
+    assert own.calibrated_on == (60,)
 
 
 def test_a_predictor_past_its_date_warns_and_still_predicts(bound):

@@ -256,7 +256,7 @@ def _sites(
 
 def _points(
     agents: Iterable[str], sites: Mapping[str, Predictor], given: int | None
-) -> dict[str, int]:
+) -> dict[str, int | tuple[int, ...]]:
     """Return the calibration points of each agent, as given, or as its predictor knows them."""
     if given is not None:
         return dict.fromkeys(agents, given)

@@ -227,7 +227,7 @@ def predictor_of(
     calibration: Calibration | None = None,
     *,
     proved: dict[float, float | None] | None = None,
-    points: int | None = None,
+    points: Sequence[int] = (),
     model: str | Path | None = None,
     data_period: str | None = None,
     valid_until: str | date | None = None,
@@ -280,10 +280,15 @@ def predictor_of(
         by=round.by,  # type: ignore[arg-type]  # a round checks it
         groups=round.groups,
         provenance=stamp()
-        | bound_to(
-            model, data_period, valid_until, points if calibration is None else calibration.n
-        ),
+        | bound_to(model, data_period, valid_until, _points(round, calibration, points)),
     )
+
+
+def _points(round: Round, cal: Calibration | None, known: Sequence[int]) -> Sequence[int]:
+    """Return how many points calibrated a site, and each label or group that has a threshold."""
+    if cal is None:
+        return known
+    return cal.n, *(part_of(round, cal, part).n for part in range(len(round.group_names)))
 
 
 def _columns(levels: list[Level], plan: Plan) -> int | None:

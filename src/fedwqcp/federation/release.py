@@ -326,7 +326,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
             check_own(self, agent, calibration)
         known = {} if agent is None else {a: self.proved(agent, a) for a in self.round.alphas}
         sent = (self.received.get(agent or "") or (None,))[0]
-        points = None if sent is None or self.round.by else sum(sent.sizes())
+        points = () if sent is None or self.round.by else (sum(sent.sizes()),)
         bound = {
             "points": points,
             "model": model,

@@ -170,8 +170,9 @@ class Monitor:
     ----------
     terms : MonitorTerms
         Whom to watch, for which coverage, and how seldom to alarm falsely.
-    calibrated_on : mapping of str to int, optional
-        Calibration points behind an agent's threshold: its tolerance is `calibration_slack`.
+    calibrated_on : mapping of str to int or sequence of int, optional
+        Calibration points behind an agent's threshold: its tolerance is `calibration_slack`. Where
+        each class or group has a threshold of its own: all points, then those of each.
 
     Notes
     -----
@@ -198,12 +199,15 @@ class Monitor:
     alarm week-1 0.0
     """
 
-    def __init__(self, terms: MonitorTerms, calibrated_on: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, terms: MonitorTerms, calibrated_on: Mapping[str, int | Sequence[int]] | None = None
+    ) -> None:
         self.terms = terms
-        fresh = AgentState((BettingTest.begin(),) * len(terms.streams))
+        streams = len(terms.streams)
+        fresh = AgentState((BettingTest.begin(),) * streams, (0.0,) * streams)
         self.sites = dict.fromkeys(terms.agents, fresh)
         for name, points in (calibrated_on or {}).items():
-            self.sites[name] = replace(self._site(name), tolerance=self._slack(points))
+            self.sites[name] = replace(self._site(name), tolerances=self._slack(points))
 
     def update(
         self,
@@ -279,7 +283,8 @@ class Monitor:
             if label is not None:
                 inside = (places == place).any(axis=1)
                 sizes, covered = batch.sizes[inside], batch.hits[inside]
-            bets = coverage_bets(sizes, covered, terms.limit(label) + site.tolerance)
+            limit = terms.limit(label) + site.tolerances[place + 1]
+            bets = coverage_bets(sizes, covered, limit)
             share = terms.share(label)
             tests.append(advance(test, bets, sizes, covered, delta=share, batch=entry.name))
         self.sites[agent] = replace(site, tests=tuple(tests))
@@ -341,14 +346,14 @@ class Monitor:
             self._keep(agent, replace(entry, inputs="baseline" if baseline else inputs.state))
         return self.standings(agent)[0]
 
-    def recalibrated(self, agent: str, *, calibrated_on: int | None = None) -> None:
+    def recalibrated(self, agent: str, *, calibrated_on: int | Sequence[int] | None = None) -> None:
         """Start anew for an agent that has a new threshold; its alarms end.
 
         Parameters
         ----------
         agent : str
             Which agent.
-        calibrated_on : int, optional
+        calibrated_on : int or sequence of int, optional
             Points behind the new threshold, as of the monitor.
 
         Raises
@@ -359,8 +364,8 @@ class Monitor:
         site = self._site(agent)
         self.sites[agent] = AgentState(
             (BettingTest.begin(),) * len(self.terms.streams),
+            site.tolerances if calibrated_on is None else self._slack(calibrated_on),
             calibration=site.calibration + 1,
-            tolerance=site.tolerance if calibrated_on is None else self._slack(calibrated_on),
             batches=site.batches,
         )
 
@@ -379,9 +384,9 @@ class Monitor:
         """
         names = self.terms.agents if agent is None else (agent,)
         return tuple(
-            self._standing(name, label, test)
+            self._standing(self._site(name), name, label, place)
             for name in names
-            for label, test in zip(self.terms.streams, self._site(name).tests, strict=True)
+            for place, label in enumerate(self.terms.streams)
         )
 
     @property
@@ -389,8 +394,10 @@ class Monitor:
         """The streams with an alarm: what must be calibrated again."""
         return tuple(standing for standing in self.standings() if standing.state == "alarm")
 
-    def _standing(self, agent: str, label: int | str | None, test: BettingTest) -> Standing:
-        site = self.sites[agent]
+    def _standing(
+        self, site: AgentState, agent: str, label: int | str | None, place: int
+    ) -> Standing:
+        test, tolerance = site.tests[place], site.tolerances[place]
         recent = [one for one in site.batches if one.n and one.calibration == site.calibration]
         recent = recent[-RECENT:] if label is None else []
         rates = [Rate(n=n, hits=hits) for n, hits in map(_counts, (recent, recent[-1:]))]
@@ -402,7 +409,7 @@ class Monitor:
             label=label,
             name=self._name(label),
             calibration=site.calibration,
-            floor=1.0 - self.terms.limit(label) - site.tolerance,
+            floor=1.0 - self.terms.limit(label) - tolerance,
             n=test.n,
             hits=test.hits,
             low=low,
@@ -426,12 +433,18 @@ class Monitor:
             return self.terms.classes[label]
         return "" if label is None else str(label)
 
-    def _slack(self, points: int) -> float:
-        """Return the tolerance of an agent that was calibrated on so many points."""
-        alpha, agents = self.terms.alpha, len(self.terms.agents)
-        tolerance = calibration_slack(points, alpha, agents=agents)
-        self.terms.check_tolerance(tolerance)
-        return tolerance
+    def _slack(self, points: int | Sequence[int]) -> tuple[float, ...]:
+        """Return the tolerance of each stream of an agent that was calibrated on so many points."""
+        terms, streams = self.terms, len(self.terms.streams)
+        counts = tuple(points) if isinstance(points, Sequence) else (points,)
+        if len(counts) not in (1, streams):
+            raise InputError("must be of all rows, then of each class or group", "calibrated_on")
+        agents = len(terms.agents) * len(
+            counts
+        )  # so many thresholds, each with a chance of its own
+        slacks = tuple(calibration_slack(n, terms.alpha, agents=agents) for n in counts)
+        terms.check_tolerance(max(slacks))
+        return slacks if len(slacks) == streams else slacks * streams
 
     def _places(self, batch: CoverageBatch) -> Labels:
         """Return where the class or groups of each step stand among the streams, shape (k, g)."""
@@ -599,13 +612,13 @@ class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of one agent, however many rows there were.
 
     The tests are of rows since its last calibration, one for each of the terms' ``streams``;
-    ``tolerance`` is how much less than 1 - alpha is still accepted.
+    ``tolerances`` how much less than 1 - alpha is still accepted of each.
     """
 
     tests: tuple[BettingTest, ...]
+    tolerances: tuple[Annotated[float, msgspec.Meta(ge=0, lt=1)], ...]
     inputs: InputState = InputState()
     calibration: Count = 1
-    tolerance: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
     batches: tuple[BatchCounts, ...] = ()
 
 

@@ -116,9 +116,10 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
         if set(self.sites) != set(self.terms.agents):
             raise ValueError("its agents are not those of its terms")
         for site in self.sites.values():
-            if len(site.tests) != len(self.terms.streams) or len(site.batches) > REMEMBERED:
+            lengths = {len(site.tests), len(site.tolerances), len(self.terms.streams)}
+            if len(lengths) > 1 or len(site.batches) > REMEMBERED:
                 raise ValueError("an agent has another number of classes than its terms")
-            self.terms.check_tolerance(site.tolerance)
+            self.terms.check_tolerance(max(site.tolerances))
             bets = [(site.inputs.test, SLOPES), *((test, ODDS) for test in site.tests)]
             if any(len(test.runs) != len(of) for test, of in bets):
                 raise ValueError("a test does not have its numbers")

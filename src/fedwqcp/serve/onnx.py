@@ -79,6 +79,7 @@ def _facts(predictor: Predictor, alpha: float | None) -> dict[str, str]:
         "promise": predictor.promise,
         "classes": "\n".join(predictor.classes),
         **predictor.provenance,
+        "calibration_points": "",  # of few people, perhaps: they stay at the site
     }
     return {name: text for name, text in facts.items() if text}
 

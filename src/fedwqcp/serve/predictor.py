@@ -364,10 +364,10 @@ class Predictor(
         return kind(name, sets, truth, level)
 
     @property
-    def calibrated_on(self) -> int | None:
-        """Number of the site's calibration points, where it is known."""
-        points = self.provenance.get("calibration_points", "")
-        return int(points) if points.isdecimal() else None
+    def calibrated_on(self) -> tuple[int, ...]:
+        """Number of the site's calibration points: all, then by label or group; perhaps unknown."""
+        points = self.provenance.get("calibration_points", "").split()
+        return tuple(map(int, points)) if all(map(str.isdecimal, points)) else ()
 
     def level(self, alpha: float | None = None) -> Level:
         """Return one level; it may be left out where there is one."""
@@ -750,16 +750,18 @@ def bound_to(
     model: str | Path | None,
     data_period: str | None,
     valid_until: str | date | None,
-    points: int | None,
+    points: Sequence[int],
 ) -> dict[str, str]:
     """Return what a site says of its predictor, as provenance."""
     given = {
         "model": model_digest(model) if isinstance(model, Path) else model,
         "data_period": data_period,
         "valid_until": valid_until.isoformat() if isinstance(valid_until, date) else valid_until,
-        "calibration_points": str(points) if points else None,
+        "calibration_points": " ".join(map(str, points)) or None,
     }
     facts = {name: text for name, text in given.items() if text is not None}
+    if len(facts.get("calibration_points", "")) > 64:  # of many labels the numbers are left out
+        del facts["calibration_points"]
     for name, text in facts.items():
         check_printable(text, name)
     return facts
