@@ -3,7 +3,7 @@
 Run: python benchmarks/compare.py ../old .      (paths of checkouts, each with an environment .venv)
 
 All compute the same cases alternately in processes of their own, on one thread, so that a change of
-load meets all. The least time of each case is kept; other work only makes it longer. Prints
+load meets all. The least time of the processor is kept; other work only makes it longer. Prints
 nanoseconds a row, and how many times as long as the old checkout and as fast as numpy alone the
 new one is.
 """
@@ -45,9 +45,9 @@ for line in sys.stdin:
     arguments = {"of": (p, y), "invert": (p, q), "measure": (p, y, q)}[call]
     least, end = float("inf"), time.perf_counter() + 0.1
     while time.perf_counter() < end:
-        start = time.perf_counter()
+        start = time.process_time()
         getattr(score, call)(*arguments, **given)
-        least = min(least, time.perf_counter() - start)
+        least = min(least, time.process_time() - start)
     print(least / n * 1e9, flush=True)
 """
 

@@ -3,7 +3,7 @@
 Run: python benchmarks/scale.py            (some minutes; --quick: at a tenth of the sizes)
 Every size is measured in a process of its own. Seconds are those of the processor, the making of
 the data not counted; memory is what the process grows by. By files, ``server close`` reads the
-answers in a folder. Writes the table in docs/performance.md unless --quick.
+answers in a folder. Writes the table in docs/many-agents.md unless --quick.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def main() -> None:
         lines.append(row(name, 10 if options.quick else 1))
         print(lines[-1], flush=True)
     if not options.quick:
-        put(ROOT / "docs" / "performance.md", "scale", "\n".join(lines) + "\n")
+        put(ROOT / "docs" / "many-agents.md", "scale", "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

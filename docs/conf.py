@@ -131,6 +131,7 @@ SECTIONS = {
         "reproduction",
         "beyond",
         "performance",
+        "many-agents",
     ),
     "docs/project": ("/SECURITY", "/CONTRIBUTING", "/RELEASING", "/CODE_OF_CONDUCT", "/CHANGELOG"),
 }

@@ -58,7 +58,7 @@ def test_buffers_that_do_not_fit_are_refused(wrong: str) -> None:
             loops.order_statistic(np.ones(3), 4)
         return
     with pytest.raises(ValueError, match=r"buffer|label"):
-        loops.sets(p, 4, 8, y, None, pens, False, 0, np.array(0.5), 0, sizes, covered, None)
+        loops.sets(p, 4, 8, y, None, pens, False, 0, 0, np.array(0.5), sizes, covered, None)
 
 
 def test_a_binary_of_another_source_is_not_used(monkeypatch, tmp_path, caplog) -> None:

@@ -26,6 +26,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -34,11 +35,13 @@
 #define SIMD __pragma(loop(ivdep))
 #define SIMD_SUM __pragma(loop(ivdep))
 #define RESTRICT __restrict
+#define PREFETCH(address)
 #define HOT __declspec(noinline)
 #else
 #define SIMD _Pragma("omp simd")
 #define SIMD_SUM _Pragma("omp simd reduction(+ : total)")
 #define RESTRICT __restrict__
+#define PREFETCH(address) __builtin_prefetch(address, 0, 2)
 #define HOT __attribute__((noinline)) // compilers vectorise these loops best on their own
 #endif
 
@@ -98,26 +101,54 @@ inline bool fits(const Formula &f, double before, double own, I rank, double top
     return f.rule == UNTIL && score(f, before, 0.0, rank - 1, top, 1.0) < q;
 }
 
-struct Thresholds { // u of each row, or null for 1; q for all rows (step 0) or for each (step 1)
-    const double *u, *q;
-    I q_step;
-    double of_u(I i) const { return u ? u[i] : 1.0; }
-};
-
-struct Out { // what is wanted; null where it is not
-    I *sizes;
-    bool *covered, *mask;
-};
-
-// Long rows ----------------------------------------------------------------------------------------
+// Blocks of rows ----------------------------------------------------------------------------------
 //
-// A row is checked and copied as multiples of 2^-52; behind its last label follow numbers below all
-// heights, so that loops over the copy have no rest. They keep a sum for each of some lanes.
+// Short rows are worked on side by side: number j of row i of a block lies at s[j * R + i]. One
+// instruction then treats the same label of a group of rows, however few labels there are.
+
+template <class T> constexpr int G = 64 / sizeof(T); // rows of a group: one register of AVX-512
+
+template <class T> T *aligned(std::vector<T> &memory) { // to 64 bytes
+    return reinterpret_cast<T *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+}
+
+template <class T, bool FIXED = true> struct Columns {
+    static constexpr int R = 4 * G<T>; // rows
+    const I C;
+    std::vector<T> memory;
+    T *const s; // before the first label of a row stands 2, after the last one -1
+
+    explicit Columns(I C) : C(C), memory((C + 2) * R + 64), s(aligned(memory) + R) {
+        std::fill_n(s - R, R, (T)2);
+        std::fill_n(s + C * R, R, (T)-1);
+    }
+
+    // Read R rows, as multiples of 2^-52 where FIXED. Returns whether all are surely probabilities.
+    HOT bool read(const T *RESTRICT p) {
+        T *RESTRICT to = s;
+        T total[R], least[R];
+        for (int i = 0; i < R; i++) total[i] = (T)-0.0, least[i] = 1;
+        for (I j = 0; j < C; j++) {
+            SIMD for (int i = 0; i < R; i++) {
+                const T x = p[i * C + j];
+                total[i] += x;
+                least[i] = x < least[i] ? x : least[i];
+                to[j * R + i] = FIXED ? fixed(x) : x;
+            }
+        }
+        int sure = 0;
+        for (int i = 0; i < R; i++) sure += std::fabs(total[i] - 1) < (T)SURE && least[i] >= 0;
+        return sure == R;
+    }
+};
+
+// Long rows are worked on one after the other. A row is copied as multiples of 2^-52; behind its last
+// label follow numbers below all heights, so that loops over the copy have no rest. They keep a sum
+// for each of some lanes.
 
 template <class T> constexpr int LANES = 64 / sizeof(T);
 // In which a lane counts: plain x86-64 has no int64 to add one by one where a comparison holds.
 template <class T> using Count = std::conditional_t<sizeof(T) == 4, int32_t, double>;
-template <class T> inline I padded(I C) { return (C + LANES<T> - 1) / LANES<T> * LANES<T>; }
 
 // Join N lanes by halves, which waits for fewer steps than one after the other.
 template <int N, class T, class Join> inline T joined(T *lanes, Join join) {
@@ -157,10 +188,6 @@ template <class T, class Each> inline bool weigh(const T *RESTRICT r, I C, T &la
     largest = largest_of(top);
     return std::fabs(total - 1.0) < SURE && least_of(least) >= 0;
 }
-template <class T> HOT bool check_row(const T *RESTRICT r, I C) {
-    T top;
-    return weigh(r, C, top, [](I, int, T, bool) {});
-}
 template <class T> HOT bool copy_row(const T *RESTRICT r, I C, T *RESTRICT x, T &largest) {
     return weigh(r, C, largest, [x](I j, int l, T one, bool) { x[j + l] = fixed(one); });
 }
@@ -179,7 +206,7 @@ template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height
     for (I j = 0; j < C; j += LANES<T>)
         SIMD for (int l = 0; l < LANES<T>; l++) {
             const T one = x[j + l], in = one > height ? one : (T)0;
-            const T above = one > height ? one : (T)2, under = one > height ? (T)-1 : one;
+            const T above = one > height ? one : (T)2, under = one - in;
             n[l] += one > height;
             mass[l] += in;
             last[l] = above < last[l] ? above : last[l];
@@ -188,60 +215,45 @@ template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height
     return {(I)sum_of(n), (double)sum_of(mass), (double)least_of(last), (double)largest_of(next)};
 }
 
-// Short rows ---------------------------------------------------------------------------------------
+template <class T> struct Copies {
+    static constexpr int R = 32; // rows
+    const I C, width = (C + LANES<T> - 1) / LANES<T> * LANES<T>;
+    std::vector<T> memory;
+    T *const x;
+    T largest[R];
 
-template <class T> constexpr int G = 64 / sizeof(T); // rows of a group: one register of AVX-512
-
-template <class T> T *aligned(std::vector<T> &memory) { // to 64 bytes
-    return reinterpret_cast<T *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
-}
-
-template <class T> struct Block { // short rows side by side
-    static constexpr int R = 256 / sizeof(T); // rows; 256 bytes are four AVX-512 registers
-    const T *row = nullptr;                   // the first
-    std::vector<T> memory, tail;
-    T *s; // number j of row i at s[j * R + i]; there is room before the first label and after the last
-    explicit Block(I C) : memory((C + 2) * R + 64), tail(C * R), s(aligned(memory) + R) {}
+    explicit Copies(I C) : C(C), memory(R * width + 64, -1), x(aligned(memory)) {}
+    const T *row(I i) const { return x + i * width; }
+    bool read(const T *p) {
+        bool sure = true;
+        for (int i = 0; i < R && sure; i++) sure = copy_row(p + i * C, C, x + i * width, largest[i]);
+        return sure;
+    }
 };
 
-// Read R rows into columns. Returns whether all are surely probabilities.
-template <bool FIXED, class T> HOT bool read_columns(const T *RESTRICT p, I C, T *RESTRICT s) {
-    constexpr int R = Block<T>::R;
-    T total[R], least[R];
-    for (int i = 0; i < R; i++) total[i] = (T)-0.0, least[i] = 1;
-    for (I j = 0; j < C; j++) {
-        SIMD for (int i = 0; i < R; i++) {
-            const T x = p[i * C + j];
-            total[i] += x;
-            least[i] = x < least[i] ? x : least[i];
-            s[j * R + i] = FIXED ? fixed(x) : x;
-        }
-    }
-    int sure = 0;
-    for (int i = 0; i < R; i++) sure += std::fabs(total[i] - 1) < (T)SURE && least[i] >= 0;
-    return sure == R;
-}
-
-// Call work(first row, rows) for each block, the last row again where there are too few; stop where
-// rows may not be probabilities.
-template <bool FIXED, class T, class Work> bool for_blocks(const T *p, I n, I C, Block<T> &b, Work work) {
-    constexpr int R = Block<T>::R;
+// Call work(rows, number of the first one, how many) for each block of rows that was read, the last
+// row again where there are too few; stop where rows may not be probabilities.
+template <class Block, class T, class Work> bool for_blocks(const T *p, I n, Block &block, Work work) {
+    constexpr int R = Block::R;
+    const I C = block.C;
+    std::vector<T> tail(n % R ? C * R : 0);
     for (I at = 0; at < n; at += R) {
-        const I rows = std::min<I>(R, n - at);
-        b.row = p + at * C;
-        for (I i = 0; rows < R && i < R; i++)
-            std::copy_n(b.row + std::min(i, rows - 1) * C, C, b.tail.data() + i * C);
-        if (rows < R) b.row = b.tail.data();
-        if (!read_columns<FIXED>(b.row, C, b.s)) return false;
-        work(at, rows);
+        const I many = std::min<I>(R, n - at);
+        const T *rows = p + at * C;
+        if (many < R) {
+            for (I i = 0; i < R; i++) std::copy_n(rows + std::min(i, many - 1) * C, C, tail.data() + i * C);
+            rows = tail.data();
+        }
+        if (!block.read(rows)) return false;
+        work(rows, at, many);
     }
     return true;
 }
 
 // What some rows of a block are given, that of the last row again where there are too few.
-template <int R, class T, class S> void take(const S *RESTRICT given, I rows, T *RESTRICT taken) {
-    for (I i = 0; i < rows; i++) taken[i] = (T)given[i];
-    for (I i = rows; i < R; i++) taken[i] = taken[rows - 1];
+template <int R, class T, class S> void take(const S *RESTRICT given, I many, T *RESTRICT taken) {
+    for (I i = 0; i < many; i++) taken[i] = (T)given[i];
+    for (I i = many; i < R; i++) taken[i] = taken[many - 1];
 }
 
 // Scores of one label of each row -----------------------------------------------------------------
@@ -258,7 +270,7 @@ HOT void places(const T *RESTRICT s, I C, const T *RESTRICT own, const Bits<T> *
     Bits<T> ahead[G<T>];
     for (int i = 0; i < G<T>; i++) lower[i] = below(own[i]), top[i] = 0, mass[i] = 0, ahead[i] = 0;
     for (I j = 0; j < C; j++) {
-        const T *r = s + j * Block<T>::R;
+        const T *r = s + j * Columns<T>::R;
         const Bits<T> index = (Bits<T>)j;
         SIMD for (int i = 0; i < G<T>; i++) {
             const T x = r[i], height = index < y[i] ? lower[i] : own[i], in = x > height ? x : (T)0;
@@ -290,78 +302,45 @@ template <class T> HOT bool place(const T *RESTRICT r, I C, I y, double &before,
 
 template <class T>
 bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const double *u, double *out) {
-    constexpr int R = Block<T>::R;
     const I C = f.C;
-    if (C > SHORT) {
-        for (I i = 0; i < n; i++) {
-            const T *r = p + i * C;
-            double before;
-            I rank;
-            T top;
-            if (!place(r, C, y[i], before, rank, top)) return false;
-            out[i] = score(f, before, fixed(r[y[i]]), rank, capped(fixed(top)), u ? u[i] : 1.0);
-        }
-        return true;
+    for (I i = 0; C > SHORT && i < n; i++) {
+        double before;
+        I rank;
+        T top;
+        if (!place(p + i * C, C, y[i], before, rank, top)) return false;
+        out[i] = score(f, before, fixed(p[i * C + y[i]]), rank, capped(fixed(top)), u ? u[i] : 1.0);
     }
-    Block<T> b(C);
+    if (C > SHORT) return true;
+    constexpr int R = Columns<T>::R;
+    Columns<T> block(f.C);
     double v[R];
     std::fill_n(v, R, 1.0);
-    return for_blocks<true>(p, n, C, b, [&](I at, I rows) {
+    return for_blocks(p, n, block, [&](const T *, I at, I many) {
+        const T *RESTRICT s = block.s;
         T own[R];
         Bits<T> label[R];
         double mass[R], rank[R], top[R], found[R];
-        if (u) take<R>(u + at, rows, v);
-        take<R>(y + at, rows, label);
-        const T *RESTRICT s = b.s;
+        if (u) take<R>(u + at, many, v);
+        take<R>(y + at, many, label);
         SIMD for (int i = 0; i < R; i++) own[i] = s[(I)label[i] * R + i];
-        for (int g = 0; g < R; g += G<T>) places(b.s + g, C, own + g, label + g, mass + g, rank + g, top + g);
+        for (int g = 0; g < R; g += G<T>) places(s + g, f.C, own + g, label + g, mass + g, rank + g, top + g);
         SIMD for (int i = 0; i < R; i++) found[i] = score(f, mass[i], own[i], (I)rank[i], top[i], v[i]);
-        std::copy_n(found, rows, out + at);
+        std::copy_n(found, many, out + at);
     });
 }
 
-// Sets with one threshold for all labels of a row -------------------------------------------------
+// Ends of sets with one threshold for all labels of a row -----------------------------------------
+//
+// A set is the first few labels: it is told by how many, by the value of the last of them and by that
+// of the next label. Where both are equal, smaller indices are in. Two ways find it.
 
-// Fill in a row of which the size is known and the value of its last label: equals of that value
-// belong to the set by smaller index.
-template <class T> void write_tied(const T *r, I C, I size, T last, I i, I y, const Out &out) {
-    I left = size;
-    for (I j = 0; j < C; j++) left -= fixed(r[j]) > last;
-    for (I j = 0; j < C; j++) {
-        const T x = fixed(r[j]);
-        const bool in = x > last || (x == last && left-- > 0);
-        if (out.mask) out.mask[i * C + j] = in;
-        if (out.covered && j == y) out.covered[i] = in;
-    }
-}
+template <class T, int R> struct Ends {
+    double u[R], q[R]; // what the rows are given
+    I size[R];
+    T last[R], next[R];
+};
 
-// Decide a row exactly, from any first guess of a height between its set and the rest. Return the
-// size of the set and the value of its last label.
-template <class T>
-I search_row(const T *r, const Formula &f, double top, double u, double q, T height, T &value) {
-    const I C = f.C;
-    T low = 0, high = 2; // a height that separates lies from low on and below high
-    for (int step = 0;; step++) {
-        height = height >= low && height < high ? height : low;
-        const Cut cut = cut_at<true>(r, C, height);
-        const I n = cut.n;
-        if (n && !fits(f, cut.mass - cut.last, cut.last, n, top, u, q)) {
-            low = height = (T)cut.last; // too low: the label of this value is out
-        } else {
-            I equal = 0, more = 0;
-            double mass = cut.mass, next = cut.next;
-            for (I j = 0; j < C; j++) equal += fixed(r[j]) == next;
-            while (more < equal && fits(f, mass, next, n + more + 1, top, u, q)) mass += next, more++;
-            if (more < equal || n + more == C) {
-                value = (T)(more ? next : cut.last);
-                return n + more;
-            }
-            high = (T)next; // too high: all labels of this value are in
-            height = below(high);
-        }
-        if (step > 3) height = cast<T>((Bits<T>)((cast<Bits<T>>(low) + cast<Bits<T>>(high)) / 2)); // bits are in order
-    }
-}
+// Short rows are sorted by a network and scored rank by rank.
 
 typedef std::pair<int32_t, int32_t> Pair;
 
@@ -376,8 +355,7 @@ std::vector<Pair> network(I n) {
     return pairs;
 }
 
-
-template <class T, int R> HOT void sort_columns(T *s, const std::vector<Pair> &pairs) {
+template <int R, class T> HOT void sort_columns(T *s, const std::vector<Pair> &pairs) {
     for (const Pair &pair : pairs) {
         T *RESTRICT a = s + (I)pair.first * R;
         T *RESTRICT b = s + (I)pair.second * R;
@@ -400,28 +378,24 @@ template <int R> struct Scan {
     template <class Value> void start(Value value) { // with the values of rank 1
         for (int i = 0; i < R; i++) top[i] = capped(value(i)), mass[i] = upto[i] = u[i] - u[i]; // no call of memset
     }
-    template <bool BY_TOP, class Value> void read(const Formula &f, I k, Value value) {
-        const bool until = f.rule == UNTIL && k > 1;
-        const double pen = f.penalty[k], pen_before = until ? f.penalty[k - 1] : INF;
-        const double step = f.penalty[2], steps = (double)(k - 2), steps_before = until ? steps : INF;
-        const double least = k == f.C ? 1.0 : 0.0; // the mass up to the last label is 1
+    template <bool BY_TOP, bool UNTIL_TOO, class Value> void read(const Formula &f, I k, Value value) {
+        const double pen = f.penalty[k], pen_before = f.penalty[k - 1], step = f.penalty[2], steps = (double)(k - 2);
         SIMD for (int i = 0; i < R; i++) {
             const double before = upto[i];
             mass[i] += value(i);
-            upto[i] = mass[i] < 1.0 ? mass[i] : 1.0;
-            upto[i] = upto[i] > least ? upto[i] : least;
+            upto[i] = k == f.C ? 1.0 : capped(mass[i]);
             score[i] = (before + u[i] * (upto[i] - before)) + pen;
-            bare[i] = before + pen_before;
+            if (UNTIL_TOO) bare[i] = k > 1 ? before + pen_before : INF;
             if (BY_TOP) {
                 score[i] = k == 1 ? u[i] * top[i] : top[i] + (steps + u[i]) * step;
-                bare[i] = top[i] + steps_before * step;
+                if (UNTIL_TOO) bare[i] = k > 1 ? top[i] + steps * step : INF;
             }
         }
     }
 };
 
 // How many labels of some sorted columns fit. They are the first ones, whatever the rule.
-template <bool BY_TOP, class T>
+template <bool BY_TOP, bool UNTIL_TOO, class T>
 HOT void count_fitting(const T *RESTRICT s, const Formula &f, const double *u, const double *RESTRICT q,
                        double *RESTRICT fitting) {
     Scan<G<T>> scan;
@@ -429,13 +403,167 @@ HOT void count_fitting(const T *RESTRICT s, const Formula &f, const double *u, c
     for (int i = 0; i < G<T>; i++) scan.u[i] = u[i], n[i] = u[i] - u[i];
     scan.start([s](int i) { return (double)s[i]; });
     for (I k = 1; k <= f.C; k++) {
-        const T *r = s + (k - 1) * Block<T>::R;
-        scan.template read<BY_TOP>(f, k, [r](int i) { return (double)r[i]; });
-        SIMD for (int i = 0; i < G<T>; i++) n[i] += (scan.score[i] <= q[i]) | (scan.bare[i] < q[i]) ? 1.0 : 0.0;
+        const T *r = s + (k - 1) * Columns<T>::R;
+        scan.template read<BY_TOP, UNTIL_TOO>(f, k, [r](int i) { return (double)r[i]; });
+        SIMD for (int i = 0; i < G<T>; i++) {
+            bool in = scan.score[i] <= q[i];
+            if (UNTIL_TOO) in |= scan.bare[i] < q[i];
+            n[i] += in ? 1.0 : 0.0;
+        }
     }
     const double least = f.rule == LEQ ? 0.0 : 1.0;
     SIMD for (int i = 0; i < G<T>; i++) fitting[i] = n[i] > least ? n[i] : least;
 }
+
+template <class T> struct Sorted {
+    static constexpr int R = Columns<T>::R;
+    const Formula &f;
+    Columns<T> block;
+    const std::vector<Pair> pairs;
+    explicit Sorted(const Formula &f) : f(f), block(f.C), pairs(network(f.C)) {}
+
+    void find(const T *, Ends<T, R> &ends) {
+        T *RESTRICT s = block.s;
+        double fitting[R];
+        sort_columns<R>(s, pairs);
+        const bool until = f.rule == UNTIL;
+        const auto count = f.by_top ? (until ? count_fitting<true, true, T> : count_fitting<true, false, T>)
+                                    : (until ? count_fitting<false, true, T> : count_fitting<false, false, T>);
+        for (int g = 0; g < R; g += G<T>) count(s + g, f, ends.u + g, ends.q + g, fitting + g);
+        SIMD for (int i = 0; i < R; i++) {
+            ends.size[i] = (I)fitting[i];
+            ends.last[i] = s[(ends.size[i] - 1) * R + i];
+            ends.next[i] = s[ends.size[i] * R + i];
+        }
+    }
+};
+
+// Of long rows a height is guessed, such that the labels above it are the set. A pass counts and
+// weighs the labels above a height, with rounded sums. If the last of them passes the threshold, the
+// end of the set lies at that label or above; if the next label fits too, it lies below that one. The
+// next height is interpolated between both (regula falsi); as long as one of them is missing, it is a
+// step as wide as earlier rows took. Where the scores around the end come so close to the threshold
+// that rounding may matter, or the guess was not tried, an exact pass verifies it.
+
+template <class T> struct Guessed {
+    static constexpr int R = Copies<T>::R;
+    const Formula &f;
+    Copies<T> block;
+    T start, slope = 8;  // the height where rows end, and how much of it an excess of 1 moves it
+    std::vector<T> kept; // the labels of a row that is decided exactly
+    T u[R], base[R], height[R];
+    T n[R], mass[R], last[R], next[R];         // what the last pass saw
+    T low[R], high[R], over[R], under[R];      // both ends, and by how much they miss the threshold
+    T open[R], landed[R];                      // 1 for rows that need another pass; whose last pass was right
+    explicit Guessed(const Formula &f) : f(f), block(f.C), start(1 / (T)f.C) {}
+
+    // Move the ends to labels that were seen, and choose the next height of rows that need one.
+    HOT bool narrow(T step) {
+        const T share = f.by_top ? 0 : 1, labels = (T)f.C, least = f.rule == LEQ ? 0 : 1;
+        // Penalties rise by a rate from the first rank on that is not free; only the guess needs that.
+        const T rate = (T)(f.penalty[f.C] - f.penalty[f.C - 1]);
+        const T free = (rate > 0 ? labels - (T)f.penalty[f.C] / rate : 0) + (f.rule == UNTIL && !f.by_top);
+        SIMD for (int i = 0; i < R; i++) {
+            // By how much a label passes the threshold, with what weighs up to it and its rank.
+            const auto excess = [&](T upto, T own, T rank) {
+                const T counted = rank - free;
+                return share * (upto - (1 - u[i]) * own) + base[i] + rate * (counted > 0 ? counted : 0);
+            };
+            const T passed = excess(mass[i], last[i], n[i]), after = excess(mass[i] + next[i], next[i], n[i] + 1);
+            const T before = excess(mass[i] - last[i], last[i], n[i] - 1);
+            const bool in = (passed <= 0) | (n[i] <= least), more = (n[i] < labels) & ((after <= 0) | (n[i] < least));
+            const bool live = open[i] > 0, too_low = live & !in, too_high = live & in & more;
+            const T h = too_high ? next[i] : high[i], l = too_low ? last[i] : low[i];
+            const T d = too_high ? -after : under[i], o = too_low ? passed : over[i];
+            const T outside = l < 0 ? h / (1 + step * d) : l * (1 + step * o), inside = h - (h - l) * (d / (d + o));
+            T to = (l < 0) | (h > 1) ? outside : inside;
+            to = to < h ? to : h * (T)0.999999;
+            to = (to > l) & (to < h) ? to : l;
+            const bool found = too_low & (before <= 0); // without the last label it fits
+            landed[i] = live ? (in & !more ? 1 : 0) : landed[i];
+            height[i] = found ? last[i] : too_low | too_high ? to : height[i];
+            high[i] = h, low[i] = l, under[i] = d, over[i] = o;
+            open[i] = (too_high | too_low) & !found & (l < h) ? 1 : 0;
+        }
+        T rest = 0;
+        for (int i = 0; i < R; i++) rest += open[i];
+        return rest > 0;
+    }
+
+    // Decide a row exactly: sort what may belong to its set, and read it rank by rank.
+    I decide(const T *r, double top, double u, double q, T above, T &end) {
+        for (;; above = -1) {
+            kept.clear();
+            for (I j = 0; j < f.C; j++)
+                if (r[j] > above) kept.push_back(r[j]);
+            std::sort(kept.begin(), kept.end(), std::greater<T>());
+            double upto = 0;
+            I size = 0;
+            while (size < (I)kept.size() && fits(f, upto, kept[size], size + 1, top, u, q)) upto += kept[size++];
+            end = size ? kept[size - 1] : (T)2;
+            if (size < (I)kept.size() || size == f.C) return size;
+        }
+    }
+
+    void find(const T *coming, Ends<T, R> &ends) {
+        double top[R];
+        for (int i = 0; i < R; i++) {
+            top[i] = capped(fixed(block.largest[i]));
+            u[i] = f.rule == UNTIL ? 0 : (T)ends.u[i];
+            base[i] = (T)((f.by_top ? top[i] - (1 - u[i]) * f.penalty[2] : 0) - std::max(ends.q[i], -1.0));
+            height[i] = ends.q[i] >= 1 + f.penalty[f.C] ? (T)-1 : start; // no score is larger
+            low[i] = -1, high[i] = 2, over[i] = under[i] = 0, open[i] = 1;
+        }
+        // A rounded sum of m numbers of at least 0 errs by at most m times the unit of rounding and their
+        // sum, here less than 1.01. A lane adds width / LANES numbers, and joining the lanes takes a few
+        // steps. A score moves by no more than the masses in it; its own rounding is within the rest.
+        const double unit = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
+        const double rounding = 2 * unit * (double)(block.width / LANES<T> + 8);
+        T missed = 0, moved = 0;
+        Bits<T> middle = 0; // bits of numbers have nearly the distances of logarithms
+        for (int pass = 0; pass < 12; pass++) {
+            for (int i = 0; i < R; i++) {
+                if (!open[i]) continue;
+                const Cut cut = cut_at<false>(block.row(i), f.C, height[i]);
+                n[i] = (T)cut.n, mass[i] = (T)cut.mass, last[i] = (T)cut.last, next[i] = (T)cut.next;
+            }
+            const bool rest = narrow(slope * (T)(1 << pass));
+            for (int i = 0; i < R && pass == 0; i++) missed += over[i] + under[i];
+            if (!rest) break;
+        }
+        for (int i = 0; i < R; i++) {
+            const T *r = block.row(i);
+            for (I j = 0; coming && j < f.C; j += LANES<T>) PREFETCH(coming + i * f.C + j);
+            const auto ends_there = [&](const Cut &cut, double slack) {
+                const double u = ends.u[i], q = ends.q[i];
+                return (cut.n == 0 || fits(f, cut.mass - cut.last, cut.last, cut.n, top[i], u, q - slack)) &&
+                       (cut.n == f.C || !fits(f, cut.mass, cut.next, cut.n + 1, top[i], u, q + slack));
+            };
+            Cut cut{(I)n[i], mass[i], last[i], next[i]};
+            bool right = landed[i] > 0 && ends_there(cut, rounding * (2 + std::fabs(ends.q[i])));
+            if (!right) cut = cut_at<true>(r, f.C, height[i]), right = ends_there(cut, 0);
+            ends.size[i] = cut.n, ends.last[i] = (T)cut.last, ends.next[i] = (T)cut.next;
+            if (!right) {
+                ends.size[i] = decide(r, top[i], ends.u[i], ends.q[i], height[i] / 2, ends.last[i]);
+                ends.next[i] = ends.last[i]; // equals may be in and out
+            }
+            middle += cast<Bits<T>>(height[i] > 0 ? height[i] : start) / R;
+            moved += std::fabs(height[i] - start) / start;
+        }
+        if (missed > 0) slope += (T)0.25 * ((T)0.8 * std::min(moved / missed, (T)1e4) - slope);
+        start = cast<T>(middle);
+    }
+};
+
+struct Thresholds { // u of each row, or null for 1; q for all rows (step 0) or for each (step 1)
+    const double *u, *q;
+    I q_step;
+};
+
+struct Out { // what is wanted; null where it is not
+    I *sizes;
+    bool *covered, *mask;
+};
 
 // Mark the labels of a row that are at least `least`. A whole vector is written where there is room:
 // what it writes beyond the row is overwritten by the next one.
@@ -448,196 +576,42 @@ template <class T> void write_row(const T *r, I C, T least, bool *RESTRICT mask,
     }
 }
 
-template <class T>
-bool short_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *y, const Out &out) {
-    constexpr int R = Block<T>::R;
+// Fill in a row of which the size is known and the value of its last label: equals of that value
+// belong to the set by smaller index.
+template <class T> void write_tied(const T *r, I C, I size, T last, I i, I y, const Out &out) {
+    I left = size;
+    for (I j = 0; j < C; j++) left -= fixed(r[j]) > last;
+    for (I j = 0; j < C; j++) {
+        const T x = fixed(r[j]);
+        const bool in = x > last || (x == last && left-- > 0);
+        if (out.mask) out.mask[i * C + j] = in;
+        if (out.covered && j == y) out.covered[i] = in;
+    }
+}
+
+template <template <class> class How, class T>
+bool shared_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *y, const Out &out) {
+    constexpr int R = How<T>::R;
     const I C = f.C;
-    const std::vector<Pair> pairs = network(C);
-    Block<T> b(C);
-    double u[R], q[R];
-    for (int i = 0; i < R; i++) b.s[i - R] = 2, b.s[C * R + i] = -1; // before and after all labels
-    for (int i = 0; i < R && n; i++) u[i] = 1, q[i] = t.q[0];
-    return for_blocks<true>(p, n, C, b, [&](I at, I rows) {
-        double fitting[R];
-        T last[R], next[R];
-        if (t.u) take<R>(t.u + at, rows, u);
-        if (t.q_step) take<R>(t.q + at, rows, q);
-        sort_columns<T, R>(b.s, pairs);
-        const auto count = f.by_top ? count_fitting<true, T> : count_fitting<false, T>;
-        for (int g = 0; g < R; g += G<T>) count(b.s + g, f, u + g, q + g, fitting + g);
-        const T *RESTRICT s = b.s, *RESTRICT row = b.row;
-        I sizes[R];
-        SIMD for (int i = 0; i < R; i++) {
-            sizes[i] = (I)fitting[i];
-            last[i] = s[(sizes[i] - 1) * R + i], next[i] = s[sizes[i] * R + i];
-        }
-        std::copy_n(sizes, rows, out.sizes + at);
+    How<T> how(f);
+    Ends<T, R> ends;
+    std::fill_n(ends.u, R, 1.0);
+    std::fill_n(ends.q, R, n ? t.q[0] : 0.0);
+    return for_blocks(p, n, how.block, [&](const T *RESTRICT rows, I at, I many) {
+        if (t.u) take<R>(t.u + at, many, ends.u);
+        if (t.q_step) take<R>(t.q + at, many, ends.q);
+        how.find(at + 2 * R <= n ? rows + R * C : nullptr, ends);
+        std::copy_n(ends.size, many, out.sizes + at);
         if (out.covered)
-            SIMD for (I i = 0; i < rows; i++) out.covered[at + i] = fixed(row[i * C + y[at + i]]) >= last[i];
-        for (I i = 0; out.mask && i < rows; i++)
-            write_row(row + i * C, C, last[i], out.mask + (at + i) * C, row != b.tail.data() && (at + i) * C + 16 <= n * C);
+            SIMD for (I i = 0; i < many; i++) out.covered[at + i] = fixed(rows[i * C + y[at + i]]) >= ends.last[i];
+        for (I i = 0; out.mask && i < many; i++)
+            write_row(rows + i * C, C, ends.last[i], out.mask + (at + i) * C, (at + i) * C + 16 <= n * C);
         int ties = 0;
-        for (int i = 0; i < R; i++) ties |= last[i] == next[i];
-        for (I i = 0; ties && i < rows; i++)
-            if (last[i] == next[i]) write_tied(row + i * C, C, sizes[i], last[i], at + i, y ? y[at + i] : 0, out);
+        for (int i = 0; i < R; i++) ties |= ends.last[i] == ends.next[i];
+        for (I i = 0; ties && i < many; i++)
+            if (ends.last[i] == ends.next[i])
+                write_tied(rows + i * C, C, ends.size[i], ends.last[i], at + i, y ? y[at + i] : 0, out);
     });
-}
-
-// Guess a height for each row of a block, such that the labels above it are the set -----------------
-//
-// A height is a float32, held as its bits: their order is that of the numbers, and their distance is
-// about that of logarithms. A pass counts and weighs the labels above a height with rounded sums;
-// `excess` tells by how much the last of them passes the threshold. Two heights enclose the end of a
-// set: at `high` the labels fit, at `low` they do not. The next height is interpolated (regula falsi,
-// Illinois variant); before both ends were tried, it is a step as wide as earlier rows took.
-
-struct Learned {
-    float start, slope; // bits of the first height; how far it moves for each unit of excess
-};
-
-template <class T> struct Guess {
-    static constexpr int R = 32;
-    float height[R], u[R], q[R], base[R], excess[R];
-    // Of the labels above a height: number, mass, least; and the largest of the others.
-    float n[R], mass[R], last[R], next[R];
-    // Both ends, what lies above them and, as bits, by how much they miss the threshold. A pass moves
-    // an end inwards, so that each of these numbers is replaced by a maximum or minimum.
-    int32_t tried[R], low[R], high[R], n_low[R], n_high[R], over[R], under[R], open[R];
-};
-
-constexpr float OPEN = 1e30f; // by how much an end that was not tried misses
-
-// Move the ends to the height that was tried, or one label beyond, and choose the next height. Return
-// how many rows need another pass.
-template <class T> HOT int choose(const Formula &f, Guess<T> &g, float slope) {
-    constexpr int R = Guess<T>::R;
-    const float rate = (float)(f.by_top ? f.penalty[2] : f.penalty[f.C] - f.penalty[f.C - 1]);
-    const float free = f.by_top || rate <= 0 ? 0.0f : (float)((double)f.C - f.penalty[f.C] / rate);
-    const float share = f.by_top ? 0.0f : 1.0f;
-    const int32_t open = cast<int32_t>(OPEN), most = std::numeric_limits<int32_t>::max();
-    const int32_t coarse = sizeof(T) == 8 ? 1 : 0; // a float32 may lie below the float64 it is made of
-    SIMD for (int i = 0; i < R; i++) {
-        const float u = g.u[i], base = g.base[i] - g.q[i], last = g.last[i], next = g.next[i];
-        const float count = g.n[i] - free, mass = g.mass[i];
-        const float free_n = count > 0 ? count : 0.0f, free_more = count > -1 ? count + 1 : 0.0f;
-        const float free_less = count > 1 ? count - 1 : 0.0f;
-        const float excess = share * (mass - (1.0f - u) * last) + base + rate * free_n;
-        const float one_more = share * (mass + u * next) + base + rate * free_more;
-        const float one_less = share * (mass - (2.0f - u) * last) + base + rate * free_less;
-        g.excess[i] = excess;
-        // Either end moves to a height next to a label that was seen.
-        const int32_t n = (int32_t)g.n[i], tried = g.tried[i];
-        const int32_t at_last = cast<int32_t>(last) + coarse, at_next = cast<int32_t>(next) - 1;
-        int32_t low = excess > 0 ? (one_less > 0 ? at_last : at_last - 1) : (one_more > 0 ? tried - 1 : -1);
-        int32_t high = excess > 0 ? (one_less > 0 ? most : at_last) : (one_more > 0 ? tried : at_next);
-        int32_t n_low = excess > 0 ? n - 1 : (one_more > 0 ? n + 1 : most);
-        int32_t n_high = excess > 0 ? (one_less > 0 ? 0 : n - 1) : (one_more > 0 ? n : n + 1);
-        float miss = excess > 0 ? one_less : one_more;
-        int32_t size = cast<int32_t>(miss < 0 ? -miss : miss);
-        int32_t over = excess > 0 ? size : open, under = excess > 0 ? open : size;
-        over = over < g.over[i] ? over : g.over[i];
-        under = under < g.under[i] ? under : g.under[i];
-        low = low > g.low[i] ? low : g.low[i];
-        high = high < g.high[i] ? high : g.high[i];
-        n_low = n_low < g.n_low[i] ? n_low : g.n_low[i];
-        n_high = n_high > g.n_high[i] ? n_high : g.n_high[i];
-        g.over[i] = over, g.under[i] = under, g.low[i] = low, g.high[i] = high;
-        g.n_low[i] = n_low, g.n_high[i] = n_high;
-        // The label at which both ends would meet.
-        float up = cast<float>(under), down = cast<float>(over);
-        float wide = (float)(high - low), between = (float)(n_low - n_high);
-        float label = between * (up / (up + down));
-        label = label > 0.3f ? label : 0.3f;
-        label = label < between - 0.3f ? label : between - 0.3f;
-        float inside = wide * (label / between), outside = (float)(high - tried) - slope * excess;
-        float step = over < open ? inside : outside;
-        step = under < open ? step : outside;
-        step = step > 1 ? step : 1;
-        step = step < wide - 1 ? step : wide - 1;
-        float more = wide > 1 ? between : 0; // equals, or nothing, may lie between neighbours
-        int32_t next_tried = high - (int32_t)step;
-        g.tried[i] = more > 1 ? next_tried : high;
-        g.open[i] = more > 1 ? 1 : 0;
-    }
-    int rest = 0;
-    for (int i = 0; i < R; i++) rest += g.open[i];
-    return rest;
-}
-
-// Guess heights for the rows of which p holds the addresses, and the largest number of each.
-template <class T> void guess(const T *const *p, const T *top, const Formula &f, Guess<T> &g, Learned &learned) {
-    constexpr int R = Guess<T>::R;
-    float passed = 0, start = 0, moved = 0;
-    for (int i = 0; i < R; i++) {
-        g.low[i] = -1, g.high[i] = cast<int32_t>((float)top[i]) + 1;
-        g.n_low[i] = (int32_t)f.C, g.n_high[i] = 0;
-        g.over[i] = g.under[i] = cast<int32_t>(OPEN);
-        g.tried[i] = std::min((int32_t)learned.start, g.high[i] - 1);
-        g.open[i] = 1;
-    }
-    for (int pass = 0; pass < 16; pass++) {
-        for (int i = 0; i < R; i++) {
-            if (!g.open[i]) continue;
-            const Cut cut = cut_at<false>(p[i], f.C, (T)(g.tried[i] < 0 ? -1.0f : cast<float>(g.tried[i])));
-            g.n[i] = (float)cut.n, g.mass[i] = (float)cut.mass;
-            g.last[i] = (float)cut.last, g.next[i] = (float)cut.next;
-        }
-        int rest = choose(f, g, learned.slope * (float)(1 << pass));
-        for (int i = 0; i < R && pass == 0; i++) passed += std::fabs(g.excess[i]);
-        if (rest <= 0) break;
-    }
-    for (int i = 0; i < R; i++) {
-        g.height[i] = g.high[i] < 0 ? -1.0f : cast<float>(g.high[i]);
-        start += (float)g.high[i] / R;
-        moved += std::fabs((float)g.high[i] - learned.start);
-    }
-    float seen = passed > 0 ? std::min(moved / passed, 4e9f) : learned.slope;
-    learned.start = start;
-    learned.slope += 0.25f * (1.25f * seen - learned.slope);
-}
-
-// Find the sets of rows; whoever is not sure of a guess decides exactly.
-template <class T>
-bool long_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *y, const Out &out) {
-    constexpr int R = Guess<T>::R;
-    const I C = f.C;
-    std::vector<T> x(R * padded<T>(C), -1);
-    Guess<T> g;
-    Learned learned{(float)cast<int32_t>(1.0f / (float)C), 4.0f * (1 << 23)};
-    const double most = 1.0 + f.penalty[C]; // no score is larger
-    for (I at = 0; at < n; at += R) {
-        const T *row[R];
-        T largest[R];
-        double u[R], q[R];
-        for (int i = 0; i < R; i++) {
-            const I k = std::min(at + i, n - 1);
-            row[i] = x.data() + i * padded<T>(C);
-            if (!copy_row(p + k * C, C, x.data() + i * padded<T>(C), largest[i])) return false;
-            u[i] = t.of_u(k), q[i] = t.q[k * t.q_step];
-            // A threshold that no score passes needs no search: any other one guides it.
-            g.u[i] = (float)u[i], g.q[i] = q[i] >= most ? 0.5f : (float)std::max(q[i], -1e9);
-            g.base[i] = f.by_top ? (float)(largest[i] - (2 - u[i]) * f.penalty[2]) : 0.0f;
-        }
-        guess(row, largest, f, g, learned);
-        for (int i = 0; i < std::min<I>(R, n - at); i++) {
-            const T *r = row[i], height = (T)g.height[i];
-            const I k = at + i;
-            const Cut cut = cut_at<true>(r, C, height);
-            const double top = capped(fixed(largest[i]));
-            bool right = cut.n == 0 || fits(f, cut.mass - cut.last, cut.last, cut.n, top, u[i], q[i]);
-            right = right && (cut.n == C || !fits(f, cut.mass, cut.next, cut.n + 1, top, u[i], q[i]));
-            if (right) {
-                out.sizes[k] = cut.n;
-                if (out.covered) out.covered[k] = r[y[k]] > height;
-                for (I j = 0; out.mask && j < C; j++) out.mask[k * C + j] = r[j] > height;
-            } else {
-                T value;
-                out.sizes[k] = search_row(r, f, top, u[i], q[i], height, value);
-                write_tied(r, C, out.sizes[k], value, k, y ? y[k] : 0, out);
-            }
-        }
-    }
-    return true;
 }
 
 // Sets where each label has a threshold of its own ------------------------------------------------
@@ -655,20 +629,20 @@ bool label_sets(const T *p, I n, const Formula &f, const double *u, const double
     const I C = f.C;
     const int64_t one = cast<int64_t>(1.0);
     const std::vector<Pair> pairs = network(C);
-    Block<T> b(C);
+    Columns<T> block(C);
     std::vector<double> keys(C * R + 8);
     double *RESTRICT s = aligned(keys);
-    return for_blocks<true>(p, n, C, b, [&](I at, I rows) {
-        for (I part = 0; part < rows; part += R) {
-            const I some = std::min<I>(R, rows - part);
+    return for_blocks(p, n, block, [&](const T *, I at, I many) {
+        for (I part = 0; part < many; part += R) {
+            const I some = std::min<I>(R, many - part);
             for (I j = 0; j < C; j++) {
-                const T *r = b.s + j * Block<T>::R + part;
+                const T *r = block.s + j * Columns<T>::R + part;
                 SIMD for (int i = 0; i < R; i++) {
                     int64_t units = cast<int64_t>(capped(r[i]) + 1.0) - one;
                     s[j * R + i] = cast<double>(units * PACKED + (PACKED - 1 - j) + OFFSET);
                 }
             }
-            sort_columns<double, R>(s, pairs);
+            sort_columns<R>(s, pairs);
             Scan<R> scan;
             I sizes[R] = {};
             for (I i = 0; i < R; i++) scan.u[i] = u ? u[at + part + std::min(i, some - 1)] : 1.0;
@@ -677,7 +651,7 @@ bool label_sets(const T *p, I n, const Formula &f, const double *u, const double
                     return cast<double>((cast<int64_t>(r[i]) - OFFSET) / PACKED + one) - 1.0;
                 };
                 if (k == 1) scan.start(value);
-                f.by_top ? scan.template read<true>(f, k, value) : scan.template read<false>(f, k, value);
+                f.by_top ? scan.template read<true, false>(f, k, value) : scan.template read<false, false>(f, k, value);
                 for (I i = 0; i < some; i++) {
                     const I j = PACKED - 1 - (cast<int64_t>(s[(k - 1) * R + i]) & (PACKED - 1)), row = at + part + i;
                     const bool in = scan.score[i] <= q[j];
@@ -691,65 +665,61 @@ bool label_sets(const T *p, I n, const Formula &f, const double *u, const double
     });
 }
 
-// LAC: whether rows are surely probabilities and, if asked, which are at least some number -----------
-//
-// All that is wanted of a row, or of a block of short rows, is done while it is in the cache.
+// LAC: which probabilities are at least some number ------------------------------------------------
 
-// Mark the labels of some rows with at least their number: one for all, one a row, or one a label,
-// of which there are then `n` times `C`: all rows are one long row.
-template <class T>
-void mark(const T *RESTRICT p, I n, I C, const T *RESTRICT least, int per, bool *RESTRICT mask) {
-    if (per == 0)
-        for (I j = 0; j < n * C; j++) mask[j] = p[j] >= *least;
-    else if (per == 2)
-        for (I j = 0; j < n * C; j++) mask[j] = p[j] >= least[j];
-    else
-        for (I i = 0; i < n; i++)
-            for (I j = 0; j < C; j++) mask[i * C + j] = p[i * C + j] >= least[i];
+template <class T> struct Checked { // a long row that stays where it is
+    static constexpr int R = 1;
+    const I C;
+    explicit Checked(I C) : C(C) {}
+    HOT bool read(const T *p) {
+        T largest;
+        return weigh(p, C, largest, [](I, int, T, bool) {});
+    }
+};
+
+// How many labels are marked: the top byte of the product is the sum of eight bytes.
+inline I count(const bool *mask, I C) {
+    I n = 0, j = 0;
+    for (; j + 8 <= C; j += 8) {
+        uint64_t eight;
+        std::memcpy(&eight, mask + j, 8);
+        n += (I)(eight * 0x0101010101010101 >> 56);
+    }
+    for (; j < C; j++) n += mask[j];
+    return n;
 }
 
-template <class T>
-bool lac(const T *p, I n, I C, const T *least, int per, const I *y, const Out &out) {
-    constexpr int R = Block<T>::R;
-    std::vector<T> each; // the numbers of the labels of a block
-    for (I i = 0; per == 2 && i < (C > SHORT ? 1 : R); i++) each.insert(each.end(), least, least + C);
-    const auto rest = [&](const T *rows, I at, I many) { // but for counting
-        const T *from = per == 1 ? least + at : least;
-        if (out.mask) mark(rows, many, C, per == 2 ? each.data() : from, per, out.mask + at * C);
-        for (I i = 0; out.covered && i < many; i++) {
-            const I j = y[at + i];
-            out.covered[at + i] = rows[i * C + j] >= from[per == 1 ? i : per == 2 ? j : 0];
-        }
-    };
-    if (C > SHORT) {
-        for (I i = 0; i < n; i++) {
-            const T *RESTRICT r = p + i * C, one = least ? least[per == 1 ? i : 0] : 0;
-            if (!check_row(r, C)) return false;
-            rest(r, i, 1);
-            if (!out.sizes) continue;
-            Bits<T> count = 0;
-            if (per == 2)
-                for (I j = 0; j < C; j++) count += r[j] >= least[j];
-            else
-                for (I j = 0; j < C; j++) count += r[j] >= one;
-            out.sizes[i] = count;
-        }
-        return true;
-    }
-    Block<T> b(C);
-    return for_blocks<false>(p, n, C, b, [&](I at, I rows) {
-        rest(p + at * C, at, rows);
+template <class T> HOT void mark(const T *RESTRICT p, const T *RESTRICT least, I n, bool *RESTRICT mask) {
+    SIMD for (I j = 0; j < n; j++) mask[j] = p[j] >= least[j];
+}
+
+// Check rows and, unless `least` is null, mark labels by one number for all (per 0), one a row (1) or
+// one a label (2). A block of rows is treated as one long row.
+template <class Block, class T>
+bool lac(const T *p, I n, I C, const T *least, I per, const I *y, const Out &out) {
+    constexpr int R = Block::R;
+    Block block(C);
+    std::vector<T> each(least ? R * C : 0);
+    std::vector<char> memory(R * C);
+    for (I i = 0; least && i < R * C; i++) each[i] = least[per == 2 ? i % C : 0];
+    return for_blocks(p, n, block, [&](const T *rows, I at, I many) {
+        if (!least) return;
+        for (I i = 0; per == 1 && i < many; i++) std::fill_n(each.data() + i * C, C, least[at + i]);
+        bool *mask = out.mask ? out.mask + at * C : reinterpret_cast<bool *>(memory.data());
+        mark(rows, each.data(), many * C, mask);
+        for (I i = 0; out.covered && i < many; i++) out.covered[at + i] = mask[i * C + y[at + i]];
         if (!out.sizes) return;
-        T own[R];
-        Bits<T> count[R] = {};
-        for (int i = 0; i < R; i++) own[i] = least[per == 1 ? at + std::min<I>(i, rows - 1) : 0];
-        for (I j = 0; j < C; j++) {
-            const T *r = b.s + j * R;
-            if (per == 2)
-                for (int i = 0; i < R; i++) own[i] = least[j];
-            SIMD for (int i = 0; i < R; i++) count[i] += r[i] >= own[i];
+        Bits<T> size[R] = {};
+        if constexpr (R == 1) size[0] = (Bits<T>)count(mask, C);
+        else {
+            T own[R];
+            for (int i = 0; i < R; i++) own[i] = each[i * C];
+            for (I j = 0; j < C; j++) {
+                if (per == 2) std::fill_n(own, R, each[j]);
+                SIMD for (int i = 0; i < R; i++) size[i] += block.s[j * R + i] >= own[i];
+            }
         }
-        for (I i = 0; i < rows; i++) out.sizes[at + i] = (I)count[i];
+        std::copy_n(size, many, out.sizes + at);
     });
 }
 
@@ -900,48 +870,37 @@ template <class Message> void hash_all(I n, const Hashes &start, I before, Messa
     }
 }
 
-// Write code points as UTF-8, without zeros at the end. Return the number of bytes, -1 if invalid.
+// Write code points as UTF-8, without zeros at the end. Return the number of bytes, or -1 where Python
+// has to: for no text, and for what takes more than two bytes.
 I write_utf8(const uint32_t *text, I width, uint8_t *out) {
     while (width && !text[width - 1]) width--;
-    uint8_t *to = out;
+    I n = 0;
     for (I i = 0; i < width; i++) {
         const uint32_t c = text[i];
-        if (c < 0x80) *to++ = (uint8_t)c;
-        else if (c < 0x800) *to++ = (uint8_t)(0xc0 | c >> 6), *to++ = (uint8_t)(0x80 | (c & 63));
-        else if (c < 0x10000) {
-            if (c >= 0xd800 && c < 0xe000) return -1;
-            *to++ = (uint8_t)(0xe0 | c >> 12), *to++ = (uint8_t)(0x80 | (c >> 6 & 63)), *to++ = (uint8_t)(0x80 | (c & 63));
-        } else if (c < 0x110000) {
-            *to++ = (uint8_t)(0xf0 | c >> 18), *to++ = (uint8_t)(0x80 | (c >> 12 & 63));
-            *to++ = (uint8_t)(0x80 | (c >> 6 & 63)), *to++ = (uint8_t)(0x80 | (c & 63));
-        } else return -1;
+        if (c >= 0x800) return -1;
+        if (c >= 0x80) out[n++] = (uint8_t)(0xc0 | c >> 6);
+        out[n++] = (uint8_t)(c < 0x80 ? c : 0x80 | (c & 63));
     }
-    return to - out;
+    return n ? n : -1;
 }
 
-// Keyed hashes of texts; false where one cannot be written as UTF-8.
+// Keyed hashes of texts; false where one is left to Python.
 bool hash_texts(const uint32_t *texts, I n, I width, const uint8_t *key, uint64_t *out) {
-    uint8_t padded[128] = {};
-    std::memcpy(padded, key, 16);
+    uint8_t block[128] = {};
+    std::memcpy(block, key, 16);
     const uint8_t *keys[W];
-    I full[W];
-    for (int i = 0; i < W; i++) keys[i] = padded, full[i] = 256; // not the last block
-    Hashes start(16), empty(16);
-    start.take(keys, full, 0, 0);
-    for (int i = 0; i < W; i++) full[i] = 128; // of no text the key is the last block
-    empty.take(keys, full, 0, 0);
-    std::vector<I> empties;
-    std::vector<uint8_t> memory(W * (4 * width + 1));
+    I lengths[W];
+    for (int i = 0; i < W; i++) keys[i] = block, lengths[i] = 256; // not the last block
+    Hashes start(16);
+    start.take(keys, lengths, 0, 0);
+    std::vector<uint8_t> memory(W * (2 * width + 1));
     bool valid = true;
     hash_all(n, start, 128, [&](I k, int i, I &length) {
-        uint8_t *bytes = memory.data() + i * (4 * width + 1);
+        uint8_t *bytes = memory.data() + i * (2 * width + 1);
         length = write_utf8(texts + k * width, width, bytes);
         valid &= length >= 0;
-        length = std::max<I>(length, 0);
-        if (!length) empties.push_back(k);
         return bytes;
     }, out);
-    for (I k : empties) out[k] = empty.h[0][0];
     return valid;
 }
 
@@ -969,201 +928,187 @@ void hash_rows(const uint8_t *rows, I n, I bytes, uint64_t *out) {
 
 struct Error {};
 
-class Array {
+[[noreturn]] void fail(PyObject *kind, const char *why) {
+    PyErr_SetString(kind, why);
+    throw Error();
+}
+
+class Call { // the arguments of a call, read one after the other; arrays are held until it ends
   public:
-    Array(PyObject *object, I bytes, bool writable = false) {
-        view.buf = nullptr, view.obj = nullptr;
-        if (object == Py_None) return;
-        if (PyObject_GetBuffer(object, &view, writable ? PyBUF_CONTIG : PyBUF_CONTIG_RO)) throw Error();
-        if (bytes >= 0 && view.len != bytes) {
-            PyErr_Format(PyExc_ValueError, "a buffer must have %zd bytes, got %zd", (Py_ssize_t)bytes, view.len);
-            PyBuffer_Release(&view);
-            throw Error();
-        }
+    Call(PyObject *const *args, Py_ssize_t n) : next(args) { views.reserve((size_t)n); }
+    ~Call() {
+        for (Py_buffer &view : views) PyBuffer_Release(&view);
     }
-    ~Array() {
-        if (view.obj) PyBuffer_Release(&view);
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
+
+    I integer() { return checked((I)PyLong_AsLongLong(*next++)); }
+    double real() { return checked(PyFloat_AsDouble(*next++)); }
+    // An array of so many numbers, or of any if that is -1; null for None.
+    template <class T> T *array(I numbers) {
+        PyObject *object = *next++;
+        if (object == Py_None) return nullptr;
+        Py_buffer view;
+        if (PyObject_GetBuffer(object, &view, std::is_const_v<T> ? PyBUF_CONTIG_RO : PyBUF_CONTIG)) throw Error();
+        views.push_back(view);
+        length = (I)view.len / (I)sizeof(T);
+        if (numbers >= 0 && numbers != length) fail(PyExc_ValueError, "a buffer has another length than is needed");
+        return static_cast<T *>(view.buf);
     }
-    Array(const Array &) = delete;
-    Array &operator=(const Array &) = delete;
-    template <class T> T *as() const { return static_cast<T *>(view.buf); }
-    I bytes() const { return (I)view.len; }
+    I length = 0; // of the last array
 
   private:
-    Py_buffer view;
+    template <class T> T checked(T value) {
+        if (value == -1 && PyErr_Occurred()) throw Error();
+        return value;
+    }
+    PyObject *const *next;
+    std::vector<Py_buffer> views;
 };
 
-struct Unlocked { // the interpreter's lock, released as long as this lives
-    PyThreadState *state = PyEval_SaveThread();
-    ~Unlocked() { PyEval_RestoreThread(state); }
-};
-
-I integer(PyObject *object) {
-    I value = (I)PyLong_AsLongLong(object);
-    if (value == -1 && PyErr_Occurred()) throw Error();
-    return value;
-}
-double real(PyObject *object) {
-    double value = PyFloat_AsDouble(object);
-    if (value == -1 && PyErr_Occurred()) throw Error();
-    return value;
-}
-
-typedef PyObject *const *Args;
-template <PyObject *work(Args), int COUNT> PyObject *call(PyObject *, Args args, Py_ssize_t n) {
+template <PyObject *work(Call &), int COUNT> PyObject *call(PyObject *, PyObject *const *args, Py_ssize_t n) {
     try {
-        if (n == COUNT) return work(args);
-        PyErr_Format(PyExc_TypeError, "%d arguments are needed, got %zd", COUNT, n);
+        if (n != COUNT) fail(PyExc_TypeError, "another number of arguments is needed");
+        Call arguments(args, n);
+        return work(arguments);
     } catch (const Error &) {
     } catch (const std::bad_alloc &) {
         PyErr_NoMemory();
     }
     return nullptr;
 }
-template <class Work> PyObject *truth(Work work) {
-    bool found;
-    {
-        Unlocked unlocked;
-        found = work();
-    }
-    return PyBool_FromLong(found);
+
+struct Unlocked { // the interpreter's lock, released as long as this lives
+    PyThreadState *state = PyEval_SaveThread();
+    ~Unlocked() { PyEval_RestoreThread(state); }
+};
+template <class Work> auto unlocked(Work work) {
+    const Unlocked lock;
+    return work();
 }
 
 struct Rows { // the first three arguments: probabilities, how many labels, bytes of each
-    Array p;
-    I C, n;
-    bool single;
-    explicit Rows(Args args) : p(args[0], -1), C(integer(args[1])), n(0), single(integer(args[2]) == 4) {
-        const I size = single ? 4 : 8;
-        if (C < 2 || p.bytes() % (C * size)) {
-            PyErr_SetString(PyExc_ValueError, "rows must have at least two labels, all of them");
-            throw Error();
-        }
-        n = p.bytes() / (C * size);
+    const char *p;
+    I bytes, C, size, n;
+    explicit Rows(Call &c) : p(c.array<const char>(-1)), bytes(c.length), C(c.integer()), size(c.integer()) {
+        if (C < 2 || bytes % (C * size)) fail(PyExc_ValueError, "rows must have at least two labels, all of them");
+        n = bytes / (C * size);
     }
     template <class Work> PyObject *run(Work work) const {
-        return truth([&] { return single ? work(p.as<const float>()) : work(p.as<const double>()); });
+        return PyBool_FromLong(unlocked([&] {
+            return size == 4 ? work(reinterpret_cast<const float *>(p)) : work(reinterpret_cast<const double *>(p));
+        }));
+    }
+    const I *labels(Call &c) const {
+        const I *y = c.array<const I>(n);
+        for (I i = 0; y && i < n; i++)
+            if (y[i] < 0 || y[i] >= C) fail(PyExc_ValueError, "a label is outside the classes");
+        return y;
+    }
+    I thresholds(I per) const { return per == 0 ? 1 : per == 1 ? n : C; }
+    Out out(Call &c) const {
+        I *sizes = c.array<I>(n);
+        bool *covered = c.array<bool>(n);
+        return {sizes, covered, c.array<bool>(n * C)};
     }
 };
 
-void check_labels(const I *y, I n, I C) {
-    for (I i = 0; i < (y ? n : 0); i++)
-        if (y[i] < 0 || y[i] >= C) {
-            PyErr_SetString(PyExc_ValueError, "a label is outside the classes");
-            throw Error();
-        }
-}
-
 // probabilities, C, size, labels, u, penalties, by_top, scores
-PyObject *py_scores(Args args) {
-    Rows rows(args);
-    Array labels(args[3], 8 * rows.n), u(args[4], 8 * rows.n), penalties(args[5], 8 * (rows.C + 1));
-    Array scores(args[7], 8 * rows.n, true);
-    Formula f{rows.C, penalties.as<double>(), integer(args[6]) != 0, LEQ};
-    check_labels(labels.as<I>(), rows.n, rows.C);
+PyObject *py_scores(Call &c) {
+    const Rows rows(c);
+    const I *y = rows.labels(c);
+    const double *u = c.array<const double>(rows.n), *penalties = c.array<const double>(rows.C + 1);
+    const Formula f{rows.C, penalties, c.integer() != 0, LEQ};
+    double *scores = c.array<double>(rows.n);
+    return rows.run([&](auto *p) { return scores_of_labels(p, rows.n, f, y, u, scores); });
+}
+
+// probabilities, C, size, labels, u, penalties, by_top, rule, per, q, sizes, covered, mask
+PyObject *py_sets(Call &c) {
+    const Rows rows(c);
+    const I *y = rows.labels(c), n = rows.n, C = rows.C;
+    const double *u = c.array<const double>(n), *penalties = c.array<const double>(C + 1);
+    const bool by_top = c.integer() != 0;
+    const Formula f{C, penalties, by_top, (Rule)c.integer()};
+    const I per = c.integer();
+    const Thresholds t{u, c.array<const double>(rows.thresholds(per)), per};
+    const Out out = rows.out(c);
+    if (!out.sizes || !penalties || !t.q || (out.covered && !y) || (per == 2 && C > PACKED))
+        fail(PyExc_ValueError, "an array is missing, or there are too many labels");
     return rows.run([&](auto *p) {
-        return scores_of_labels(p, rows.n, f, labels.as<I>(), u.as<double>(), scores.as<double>());
+        if (per == 2) return label_sets(p, n, f, t.u, t.q, y, out);
+        return C <= SHORT ? shared_sets<Sorted>(p, n, f, t, y, out) : shared_sets<Guessed>(p, n, f, t, y, out);
     });
 }
 
-// probabilities, C, size, labels, u, penalties, by_top, rule, q, per, sizes, covered, mask
-PyObject *py_sets(Args args) {
-    Rows rows(args);
-    const I n = rows.n, C = rows.C, per = integer(args[9]);
-    Array labels(args[3], 8 * n), u(args[4], 8 * n), penalties(args[5], 8 * (C + 1));
-    Array q(args[8], 8 * (per == 0 ? 1 : per == 1 ? n : C)), sizes(args[10], 8 * n, true);
-    Array covered(args[11], n, true), mask(args[12], n * C, true);
-    Formula f{C, penalties.as<double>(), integer(args[6]) != 0, (Rule)integer(args[7])};
-    const I *y = labels.as<I>();
-    check_labels(y, n, C);
-    Out out{sizes.as<I>(), covered.as<bool>(), mask.as<bool>()};
-    if (!out.sizes || !f.penalty || !q.as<double>() || (out.covered && !y) || (per == 2 && C > PACKED)) {
-        PyErr_SetString(PyExc_ValueError, "an array is missing, or there are too many labels");
-        return nullptr;
-    }
+// probabilities, C, size, labels, per, least, sizes, covered, mask; from labels on all may be left out
+PyObject *py_lac(Call &c) {
+    const Rows rows(c);
+    const I *y = rows.labels(c), per = c.integer();
+    const char *least = c.array<const char>(-1);
+    if (least && c.length != rows.size * rows.thresholds(per)) fail(PyExc_ValueError, "thresholds have another length");
+    const Out out = rows.out(c);
+    if (out.covered && !y) fail(PyExc_ValueError, "labels are missing");
     return rows.run([&](auto *p) {
-        if (per == 2) return label_sets(p, n, f, u.as<double>(), q.as<double>(), y, out);
-        Thresholds t{u.as<double>(), q.as<double>(), per};
-        return C <= SHORT ? short_sets(p, n, f, t, y, out) : long_sets(p, n, f, t, y, out);
+        using T = std::remove_cv_t<std::remove_pointer_t<decltype(p)>>;
+        const T *from = reinterpret_cast<const T *>(least);
+        return rows.C <= SHORT ? lac<Columns<T, false>>(p, rows.n, rows.C, from, per, y, out)
+                               : lac<Checked<T>>(p, rows.n, rows.C, from, per, y, out);
     });
 }
 
-// probabilities, C, size, labels, least, per, sizes, covered, mask; all but the first three may be left out
-PyObject *py_lac(Args args) {
-    Rows rows(args);
-    const I n = rows.n, C = rows.C, per = integer(args[5]);
-    Array labels(args[3], 8 * n), least(args[4], (rows.single ? 4 : 8) * (per == 0 ? 1 : per == 1 ? n : C));
-    Array sizes(args[6], 8 * n, true), covered(args[7], n, true), mask(args[8], n * C, true);
-    check_labels(labels.as<I>(), n, C);
-    Out out{sizes.as<I>(), covered.as<bool>(), mask.as<bool>()};
-    if (((out.sizes || out.covered || out.mask) && !least.as<char>()) || (out.covered && !labels.as<I>())) {
-        PyErr_SetString(PyExc_ValueError, "an array is missing");
-        return nullptr;
-    }
-    return rows.run([&](auto *p) {
-        const auto *from = least.as<std::remove_pointer_t<decltype(p)>>();
-        return lac(p, n, C, from, (int)per, labels.as<I>(), out);
-    });
+// y, outputs (one or two of each row), scores
+PyObject *py_interval_scores(Call &c) {
+    const double *y = c.array<const double>(-1);
+    const I n = c.length;
+    const double *outputs = c.array<const double>(-1);
+    const bool pair = c.length == 2 * n;
+    double *scores = c.array<double>(n);
+    const auto work = pair ? interval_scores<2> : interval_scores<1>;
+    return PyBool_FromLong(unlocked([&] { return work(outputs, n, y, scores); }));
 }
 
-// outputs, width, y, scores
-PyObject *py_interval_scores(Args args) {
-    const I width = integer(args[1]);
-    Array y(args[2], -1), out(args[0], y.bytes() * width), scores(args[3], y.bytes(), true);
-    return truth([&] {
-        const auto work = width == 1 ? interval_scores<1> : interval_scores<2>;
-        return work(out.as<double>(), y.bytes() / 8, y.as<double>(), scores.as<double>());
-    });
-}
-
-// outputs, width, q_low, q_high, low, high
-PyObject *py_interval_ends(Args args) {
-    const I width = integer(args[1]);
-    const double q_low = real(args[2]), q_high = real(args[3]);
-    Array low(args[4], -1, true), out(args[0], low.bytes() * width), high(args[5], low.bytes(), true);
-    return truth([&] {
-        const auto work = width == 1 ? interval_ends<1> : interval_ends<2>;
-        return work(out.as<double>(), low.bytes() / 8, q_low, q_high, low.as<double>(), high.as<double>());
-    });
+// low, high, outputs, q_low, q_high
+PyObject *py_interval_ends(Call &c) {
+    double *low = c.array<double>(-1);
+    const I n = c.length;
+    double *high = c.array<double>(n);
+    const double *outputs = c.array<const double>(-1);
+    const auto work = c.length == 2 * n ? interval_ends<2> : interval_ends<1>;
+    const double q_low = c.real(), q_high = c.real();
+    return PyBool_FromLong(unlocked([&] { return work(outputs, n, q_low, q_high, low, high); }));
 }
 
 // values, rank
-PyObject *py_order_statistic(Args args) {
-    Array values(args[0], -1);
-    const I n = values.bytes() / 8, rank = integer(args[1]);
-    if (rank < 1 || rank > n) {
-        PyErr_SetString(PyExc_ValueError, "the rank must lie within the sample");
-        return nullptr;
-    }
-    double found;
-    {
-        Unlocked unlocked;
-        found = order_statistic(values.as<double>(), n, rank);
-    }
-    return PyFloat_FromDouble(found);
+PyObject *py_order_statistic(Call &c) {
+    const double *values = c.array<const double>(-1);
+    const I n = c.length, rank = c.integer();
+    if (rank < 1 || rank > n) fail(PyExc_ValueError, "the rank must lie within the sample");
+    return PyFloat_FromDouble(unlocked([&] { return order_statistic(values, n, rank); }));
 }
 
-// code points, width, key, hashes
-PyObject *py_hash_texts(Args args) {
-    const I width = integer(args[1]);
-    Array hashes(args[3], -1, true), texts(args[0], hashes.bytes() / 8 * width * 4), key(args[2], 16);
-    return truth([&] {
-        return hash_texts(texts.as<uint32_t>(), hashes.bytes() / 8, width, key.as<uint8_t>(), hashes.as<uint64_t>());
-    });
+// hashes, width, code points, key
+PyObject *py_hash_texts(Call &c) {
+    uint64_t *hashes = c.array<uint64_t>(-1);
+    const I n = c.length;
+    const I width = c.integer();
+    const uint32_t *texts = c.array<const uint32_t>(n * width);
+    const uint8_t *key = c.array<const uint8_t>(16);
+    return PyBool_FromLong(unlocked([&] { return hash_texts(texts, n, width, key, hashes); }));
 }
 
-// rows, bytes of each, hashes
-PyObject *py_hash_rows(Args args) {
-    const I bytes = integer(args[1]);
-    Array hashes(args[2], -1, true), rows(args[0], hashes.bytes() / 8 * bytes);
-    return truth([&] {
-        hash_rows(rows.as<uint8_t>(), hashes.bytes() / 8, bytes, hashes.as<uint64_t>());
-        return true;
-    });
+// hashes, bytes of each row, rows
+PyObject *py_hash_rows(Call &c) {
+    uint64_t *hashes = c.array<uint64_t>(-1);
+    const I n = c.length;
+    const I bytes = c.integer();
+    const uint8_t *rows = c.array<const uint8_t>(n * bytes);
+    unlocked([&] { return hash_rows(rows, n, bytes, hashes); });
+    return PyBool_FromLong(1);
 }
 
 // Of which version of x86-64 this processor has the instructions: 4, 3, or 0 for neither.
-PyObject *py_level(Args) {
+PyObject *py_level(Call &) {
 #if defined(__x86_64__) && defined(__GNUC__)
     const auto v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("fma");
     const auto v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
@@ -1176,7 +1121,7 @@ PyObject *py_level(Args) {
 
 #define METHOD(name, count) {#name, (PyCFunction)(void (*)(void))call<py_##name, count>, METH_FASTCALL, nullptr}
 PyMethodDef methods[] = {METHOD(scores, 8), METHOD(sets, 13), METHOD(lac, 9),
-                         METHOD(interval_scores, 4), METHOD(interval_ends, 6), METHOD(order_statistic, 2),
+                         METHOD(interval_scores, 3), METHOD(interval_ends, 5), METHOD(order_statistic, 2),
                          METHOD(hash_texts, 4), METHOD(hash_rows, 3), METHOD(level, 0), {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, TEXT(FAST_MODULE), nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 

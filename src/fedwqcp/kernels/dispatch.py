@@ -136,7 +136,7 @@ def _over_probabilities(
 def check(probs: Probabilities) -> None:
     """Refuse rows that are not probabilities, as `as_probabilities` words it."""
     loops = backend().loops
-    nothing = None, None, 0, None, None, None
+    nothing = None, 0, None, None, None, None
     if loops is not None and _over_probabilities(probs, lambda p, _: loops.lac(*p, *nothing)):
         return
     if not surely_probabilities(probs):
@@ -187,7 +187,7 @@ def find_sets(
 
     def work(p: tuple[Any, int, int], rows: slice) -> bool:
         uniforms = None if v is None else v[rows]
-        formed = uniforms, formula.penalties, formula.by_top, rule, q[rows] if per == 1 else q, per
+        formed = uniforms, formula.penalties, formula.by_top, rule, per, q[rows] if per == 1 else q
         if labels is None:
             return bool(loops.sets(*p, None, *formed, out.sizes[rows], None, out.mask[rows]))
         return bool(loops.sets(*p, labels[rows], *formed, out.sizes[rows], out.covered[rows], None))
@@ -221,9 +221,9 @@ def lac_sets(
         assert loops is not None
         levels = flat[rows] if per == 1 else flat
         if labels is None:
-            return bool(loops.lac(*p, None, levels, per, None, None, out.mask[rows]))
+            return bool(loops.lac(*p, None, per, levels, None, None, out.mask[rows]))
         wanted = out.sizes[rows], out.covered[rows], None
-        return bool(loops.lac(*p, labels[rows], levels, per, *wanted))
+        return bool(loops.lac(*p, labels[rows], per, levels, *wanted))
 
     if loops is not None and _over_probabilities(probs, work):
         return out
@@ -249,13 +249,13 @@ def interval_scores(out: Floats, y: Floats) -> Floats | None:
 
     None where numpy has to check and score.
     """
-    loops, width = backend().loops, out.size // max(len(out), 1)
+    loops = backend().loops
     if loops is None or not (out.flags.c_contiguous and y.flags.c_contiguous and len(y)):
         return None
     scores = np.empty(len(y))
 
     def work(rows: slice) -> bool:
-        return bool(loops.interval_scores(out[rows], width, y[rows], scores[rows]))
+        return bool(loops.interval_scores(y[rows], out[rows], scores[rows]))
 
     return scores if over_rows(len(y), 2 * out.size, work) else None
 
@@ -265,13 +265,13 @@ def interval_ends(out: Floats, q: tuple[float, float]) -> tuple[Floats, Floats] 
 
     Estimates as in `interval_scores`. None where numpy has to check and build.
     """
-    loops, width = backend().loops, out.size // max(len(out), 1)
+    loops = backend().loops
     if loops is None or not (out.flags.c_contiguous and len(out)):
         return None
     low, high = np.empty(len(out)), np.empty(len(out))
 
     def work(rows: slice) -> bool:
-        return bool(loops.interval_ends(out[rows], width, *q, low[rows], high[rows]))
+        return bool(loops.interval_ends(low[rows], high[rows], out[rows], *q))
 
     return (low, high) if over_rows(len(out), 2 * out.size, work) else None
 
@@ -286,7 +286,7 @@ def hash_texts(texts: npt.NDArray[np.str_], key: bytes) -> npt.NDArray[np.uint64
         return None
     points = np.ascontiguousarray(texts).view(np.uint32)
     hashes = np.empty(len(texts), np.uint64)
-    return hashes if loops.hash_texts(points, width, key, hashes) else None
+    return hashes if loops.hash_texts(hashes, width, points, key) else None
 
 
 def hash_rows(rows: Floats) -> npt.NDArray[np.uint64] | None:
@@ -294,5 +294,5 @@ def hash_rows(rows: Floats) -> npt.NDArray[np.uint64] | None:
     loops, hashes = backend().loops, np.empty(len(rows), np.uint64)
     if loops is None:
         return None
-    loops.hash_rows(rows, rows.itemsize * rows.shape[1], hashes)
+    loops.hash_rows(hashes, rows.itemsize * rows.shape[1], rows)
     return hashes
