@@ -46,12 +46,6 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
     check_names(tuple(agents))
     if not hosts:
         raise InputError("hosts: name at least one host or address of the server")
-    public_files = {f"{name}.pub".casefold() for name in agents}  # some disks know no case
-    if taken := [name for name in agents if name.casefold() in public_files]:
-        raise InputError(
-            f"agents: {taken[0]!r} must not be another agent's name with '.pub' behind it, which "
-            "names the file of that agent's public key; rename one of them"
-        )
     names = [_host(host) for host in hosts]
     server = generate_private_key(SECP384R1())
     private = {"server.key": _private(server, PrivateFormat.PKCS8)}
@@ -61,6 +55,8 @@ def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tup
         line = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         private[f"keys/{name}"] = _private(key, PrivateFormat.OpenSSH)  # the form of SuperNodes
         public[f"keys/{name}.pub"] = line + b"\n"
+    if set(map(str.casefold, private)) & set(map(str.casefold, public)):  # some disks know no case
+        raise InputError("agents: no name must be another one with '.pub' behind it: rename one")
     files = {**private, **public}
     for name in files:  # all are written, or none
         if exists(folder / name):

@@ -109,10 +109,8 @@ def write_reply(message: Message, fields: Mapping[str, str | bytes]) -> Message:
 
 def _error_name(code: int) -> str:
     """Return Flower's name of an error; its text stays unread, since it may quote data."""
-    names: dict[int, str] = {
-        value: name for name, value in vars(ErrorCode).items() if isinstance(value, int)
-    }
-    return names.get(code, f"code {code:d}")
+    names = (name for name, value in vars(ErrorCode).items() if value == code)
+    return next(names, f"code {code:d}")
 
 
 def read_reply(message: Message, node: NodeId, nonce: str, *, alone: bool = True) -> Reply:

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from functools import partial
 from math import ceil
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from msgspec.structs import replace
-from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
@@ -105,18 +104,6 @@ class CalibrationController(Controller):
         """Say in the log who has the release; it is in the record already."""
         self.log_info(fl_ctx, f"fedwqcp: {result}")
 
-    def process_result_of_unknown_task(
-        self,
-        client: Client,
-        task_name: str,
-        client_task_id: str,
-        result: Shareable,
-        fl_ctx: FLContext,
-    ) -> None:
-        """Drop an answer that comes after its step was closed."""
-        del task_name, client_task_id, result
-        self.log_info(fl_ctx, f"fedwqcp: a late answer of {client.name} was dropped unread")
-
 
 class TaskCarrier(Carrier):
     """Carries requests as tasks of a controller, one for each site."""
@@ -153,11 +140,8 @@ class TaskCarrier(Carrier):
         if self._abort.triggered:
             raise RoundError(f"the job was stopped: {self._reported() or 'FLARE names no site'}")
         replies = []
-        while True:
-            try:
-                nonce, result = self._results.get_nowait()
-            except Empty:
-                break
+        while not self._results.empty():
+            nonce, result = self._results.get()
             asked = self._open.pop(nonce, None)
             if asked is not None:
                 replies.append(read_reply(result, asked[0], nonce))
