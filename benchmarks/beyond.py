@@ -14,7 +14,6 @@ from fedwqcp_lab.studies.stress import StressResult, journal_of
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results" / "beyond"
-TUNING = ROOT / "results" / "tuning"
 LABELS = ("mnist", "fashionmnist", "cifar10", "dermamnist", "bloodmnist", "tissuemnist")
 RECIPE = ("paper", "fedwq-cp")
 LEAD = ("randomised APS", "fedls-cp")
@@ -26,17 +25,6 @@ def tables() -> Iterator[tuple[str, str]]:
     results = read_results(RESULTS)
     stressed = journal_of(ROOT / "results" / "stress").read()
     yield "summary", markdown_table(_summary(results, stressed))
-    yield "tuning", markdown_table(_tuning())
-
-
-def _tuning() -> Iterator[list[str]]:
-    """Show what was measured on held-out training rows of seeds 0 to 4."""
-    results = read_results(TUNING)
-    yield ["score", "method", "gap", "worst agent", "size ratio"]
-    for row in dict.fromkeys((r.preset, r.method) for r in results):
-        if row[0] in ("randomised APS", "LAC") and "n0" not in row[1]:
-            gaps, _, least, ratio = summary(results, row)
-            yield [*row, f"{gaps:.4f}", f"{least:.3f}", f"{ratio:.3f}"]
 
 
 def gap(rows: Sequence[Result]) -> float:
