@@ -36,7 +36,7 @@ def test_a_verdict_is_as_grave_as_its_gravest_agent(found, tone, word):
     said = coverage_verdict("fcp", [measured(*one) for one in found])
     assert (said.tone, said.word) == (tone, word)
     assert "0.9" in said.text
-    assert "exact 95 % interval" in said.text
+    assert "95 %" in said.text
     assert ("by chance" in said.text) == word.startswith("Above")
 
 

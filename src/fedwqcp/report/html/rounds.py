@@ -72,12 +72,13 @@ _STATUS: dict[str, Tone] = {
 
 
 _TONES: dict[str, Tone] = {
-    "too low": "bad",
-    "watch": "caution",
-    "above nominal": "caution",
-    "not yet shown": "plain",
     "on target": "good",
+    "not yet shown": "plain",
+    "above nominal": "plain",
+    "watch": "caution",
+    "too low": "bad",
 }
+"""The words of a coverage, the gravest last."""
 _AVERAGING: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "good"}
 
 
@@ -108,33 +109,20 @@ class Coverage:
         return _TONES[word], word
 
 
-_JUDGED: tuple[tuple[str, Tone], ...] = (
-    ("not yet shown", "plain"),
-    ("above nominal", "plain"),
-    ("watch", "caution"),
-    ("too low", "bad"),
-)
-"""The words that a verdict names, the gravest last, and its tones."""
-
-
 def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
     """Judge a method by the coverages that were measured at its agents."""
     worst, several = min(agents, key=lambda one: one.rate.coverage), len(agents) > 1
     mean = fmean(one.rate.coverage for one in agents) if several else None
-    verdict = ViewVerdict("good", "On target", words.measured(method, worst, mean))
-    for word, tone in _JUDGED:
-        names = [one.agent for one in agents if one.judged[1] == word]
-        if not names:
-            continue
-        text = verdict.text
-        if several:
-            text += f" {word.capitalize()}: {named(names)}."
-        if word == "above nominal":
-            infinite = [one.agent for one in agents if one.agent in names and one.infinite]
-            text += f" {words.above(infinite)}"
-        where = f" at {len(names)} of {counted(len(agents), 'agent')}" if several else ""
-        verdict = ViewVerdict(tone, word.capitalize() + where, text)
-    return verdict
+    word = max((one.judged[1] for one in agents), key=[*_TONES].index)
+    names = [one.agent for one in agents if one.judged[1] == word]
+    text, where = words.measured(method, worst, mean), ""
+    if several and word != "on target":
+        text += f" {word.capitalize()}: {named(names)}."
+        where = f" at {len(names)} of {counted(len(agents), 'agent')}"
+    if word == "above nominal":
+        infinite = [one.agent for one in agents if one.agent in names and one.infinite]
+        text += f" {words.above(infinite)}"
+    return ViewVerdict(_TONES[word], word.capitalize() + where, text)
 
 
 def _cards(agents: Sequence[Coverage], cases: int) -> Section:
