@@ -24,7 +24,7 @@ EXAMPLES = [
     Finding.of("spent-for-nothing"),
     Finding.of("labels-mismatch", "a", right=0.1, n=60, no_zero=True),
     Finding.of("unnamed-classes"),
-    Finding.of("unchecked-classes", classes=("flu", "cold")),
+    *(Finding.of("unchecked-classes", classes=("flu", "cold"), right=r) for r in (None, 0.5)),
     Finding.of("no-ids", score="aps"),
     *(Finding.of("calibration-rows", "a", rows=5, n=9, how=how) for how in ("ids", "outputs")),
     Finding.of("other-data", "a", sent=938, bytes=941),

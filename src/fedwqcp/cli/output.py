@@ -31,6 +31,7 @@ from fedwqcp.errors import (
 )
 from fedwqcp.findings import Finding
 from fedwqcp.registry import Setting, parse_setting
+from fedwqcp.words.commands import wrapped
 from fedwqcp.words.findings import lines
 
 VERSION = 1
@@ -67,7 +68,7 @@ class Output:
     def tell(self, findings: Iterable[Finding]) -> None:
         """Print findings as notes."""
         for line in lines(findings):
-            self.say(f"note: {line}", style="yellow")
+            self.say(wrapped(f"note: {line}"), style="yellow")
 
     def done(self, text: Callable[..., str] | None = None, /, **facts: Any) -> None:
         """End with the facts for scripts, or with the text that `words` makes of them.
@@ -117,7 +118,7 @@ def run(app: typer.Typer) -> None:
 
     def _show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, ExpiredPredictorWarning | FindingWarning):
-            errors.print(f"note: {message}", style="yellow", markup=False)
+            errors.print(wrapped(f"note: {message}"), style="yellow", markup=False)
         else:
             others(message, category, *where, **more)
 

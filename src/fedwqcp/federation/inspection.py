@@ -120,9 +120,18 @@ def of_columns(plan: Plan, outputs: Outputs) -> Iterator[Finding]:
     if outputs.classes and not round.classes:
         yield Finding.of("unnamed-classes")
     if round.classes and not outputs.classes:
-        yield Finding.of("unchecked-classes", classes=round.classes)
+        right = _right(outputs.in_classes(round.classes))
+        yield Finding.of("unchecked-classes", classes=round.classes, right=right)
     if outputs.ids is None and plan.score.randomized:
         yield Finding.of("no-ids", score=round.score.name)
+
+
+def _right(outputs: Outputs) -> float | None:
+    """Return the share of rows where the most probable class is the label; None without labels."""
+    values, labels = outputs.values, outputs.labels
+    if labels is None or not len(values) or (values.ndim, labels.ndim) != (2, 1):
+        return None
+    return float(np.mean(values.argmax(axis=1) == labels))
 
 
 def of_answer(plan: Plan, answer: bytes) -> Iterator[Finding]:

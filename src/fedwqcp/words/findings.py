@@ -207,14 +207,15 @@ _TEXTS: dict[str, tuple[str | Wording, str | Wording]] = {
     ),
     "unchecked-classes": (
         lambda f: (
-            f"the outputs name no classes: columns are taken to be {listed(f['classes'])}, in this "
+            f"the outputs name no classes: columns are taken to be {listed(f['classes'])} in this "
             "order"
+            + ("" if f["right"] is None else f", with the most probable right in {f['right']:.1%}")
         ),
         "",
     ),
     "no-ids": (
-        "the rows have no ids (a column id, or an array ids), so the random part of score "
-        "{score!r} depends on their outputs, and equal rows get equal sets",
+        "the rows have no ids (a column id, or an array ids): under score {score!r} equal outputs "
+        "get equal sets",
         "Calibration and test files must both have ids, or both none.",
     ),
     "other-data": (
@@ -234,7 +235,7 @@ _TEXTS: dict[str, tuple[str | Wording, str | Wording]] = {
     ),
     "useless": ("closed, but no threshold is finite: no set of {file} excludes anything", ""),
     "empty-sets": (
-        "some sets are empty: an empty set misses the true label",
+        "some sets are empty, and miss the true label",
         "With --no-allow-empty the most probable label is in every set.",
     ),
     "coverage-low": (
