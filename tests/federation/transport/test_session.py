@@ -202,7 +202,7 @@ def test_refused_and_offline_sites_have_lines_with_their_nodes(tmp_path, nodes, 
 def test_a_round_without_a_quorum_names_nodes_and_reasons(tmp_path):
     engine = carrier(tmp_path, "ab")
     engine.sites["node-1"][0].folder.joinpath("site.json").unlink()
-    with pytest.raises(QuorumError, match=r"b \(node node-1\): folder"):
+    with pytest.raises(QuorumError, match=r"node-1.*folder"):
         Session(engine, terms(quorum=3), QUICK, None, tmp_path / "record").run()
     said = [(line["event"], line.get("agent")) for line in lines(tmp_path / "record")]
     assert said[-3:] == [("accepted", "a"), ("refused", "b"), ("failed", None)]
