@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import fedwqcp as fw
+from fedwqcp.errors import FedwqcpError, InputError, WrongRoundError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.methods import Calibration, Method
@@ -89,13 +90,13 @@ def ask_agent(
     return agent.answer(encode(Ask("r", step, (question,))))
 
 
-def refusal_of(method: Method[Any], question: Question, n_classes: int | None = None) -> str:
-    """What an agent says where the method never asks such a question, or where it asks for less."""
+def refusal_of(
+    method: Method[Any], question: Question, n_classes: int | None = None
+) -> type[FedwqcpError]:
+    """The error of an agent where the method never asks such a question, or asks for less."""
     kinds = [kind for kind, _ in method.schedule(2, n_classes)]
-    if type(question) in kinds:
-        return "the server must ask"
-    name = fw.methods.name_of(method)
-    return f"{name} with these settings {'sends nothing' if question.kind == 'begin' else 'asks'}"
+    asked = type(question) in kinds or question.kind == "begin"
+    return InputError if asked else WrongRoundError
 
 
 def samples(

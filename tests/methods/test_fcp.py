@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedwqcp as fw
-from fedwqcp.errors import FedwqcpError
 from fedwqcp.methods.fcp import FCP, CountAt, Counts
 from strategies import alphas
 from worked import (
@@ -87,7 +86,7 @@ def _shapes(agents: dict, points: int, gap: int) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("method", [FCP(probes=2), FCP(sketch="order")])
 def test_an_agent_answers_no_more_than_the_round_says(method: FCP) -> None:
     question = CountAt((0.1, 0.2, 0.3))
-    with pytest.raises(FedwqcpError, match=refusal_of(method, question)):
+    with pytest.raises(refusal_of(method, question)):
         ask_agent(method, fw.Calibration(B), question)
 
 
