@@ -178,6 +178,15 @@ def test_gauges_follow_the_streams_and_tell_nothing_of_fewer_than_ten(state):
     assert found["fedwqcp_alarm", "b", ""] == 0
 
 
+def test_labels_that_come_late_are_said_of_their_own_batch(state):
+    for week in ("week-1", "week-2"):
+        said = monitor("inputs", state, "-", "--agent", "a", "--batch", week, stdin="size\n1\n2\n")
+        assert week in said
+    said = monitor("update", state, "-", "--agent", "a", "--batch", "week-1", stdin=GOOD)
+    assert "week-1" in said
+    assert "week-2" not in said
+
+
 def test_a_repeated_batch_is_refused_whole(state, tmp_path):
     (tmp_path / "rows.csv").write_text("agent,covered\na,1\nb,0\n")
     monitor("update", state, "rows.csv", "--batch", "monday")

@@ -135,7 +135,7 @@ def update(
         output.say(f"{rows}: no rows, so nothing was added")
     concerned = {*batches, *(alarm.agent for alarm in monitor.alarms)}  # an alarm stands
     names = [name for name in monitor.sites if name in concerned]
-    of_one = _lines(monitor, names[0], str(state)) if len(names) == 1 else ()
+    of_one = _lines(monitor, names[0], str(state), batch) if len(names) == 1 else ()
     for line in of_one or _agent_table(monitor, names, str(state)):
         output.say(line)
     _end(output, monitor, names, check)
@@ -165,7 +165,7 @@ def inputs(
     if baseline:
         output.say(f"{name}: {len(values):,} rows kept as the baseline of its inputs")
     else:
-        output.say(words.state([whole], monitor.sites[name].batches[-1].name))
+        output.say(words.state([whole], batch or monitor.sites[name].batches[-1].name))
         if whole.inputs == "alarm":
             output.say(f"  {words.inputs_changed(whole)}")
     _end(output, monitor, [name], check)
@@ -278,10 +278,11 @@ def _end(output: Output, monitor: Monitor, agents: Sequence[str], check: bool) -
         raise typer.Exit(ALARMED)
 
 
-def _lines(monitor: Monitor, agent: str, file: str) -> Iterator[str]:
+def _lines(monitor: Monitor, agent: str, file: str, batch: str | None) -> Iterator[str]:
     """Say in at most five lines how an agent stands, and what to do."""
-    streams, batches = monitor.standings(agent), monitor.sites[agent].batches
-    yield words.state(streams, batches[-1].name if batches else "no rows")
+    streams = monitor.standings(agent)
+    known = [one.name for one in monitor.sites[agent].batches]
+    yield words.state(streams, batch if batch in known else known[-1])
     if streams[0].coverage is not None:
         yield f"  {words.coverage(streams[0])}"
     yield from _concerns(streams, file)
