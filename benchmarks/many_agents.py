@@ -28,8 +28,9 @@ import fedwqcp as fw
 from fedwqcp.federation.plan import new_id
 from fedwqcp.federation.server import Server
 from fedwqcp.methods._averages import weighted_mean
-from fedwqcp.wire.codec import encode, terms
+from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Answer, Choice, LocalQuantile, Round
+from fedwqcp.wire.terms import terms
 
 sys.path[:0] = [str(Path(__file__).parents[1] / part) for part in ("tests/flower", "tools")]
 

@@ -24,8 +24,9 @@ from fedwqcp.federation.server import Server
 from fedwqcp.methods import Calibration
 from fedwqcp.methods.auto import sent_ranks
 from fedwqcp.methods.fedls_cp import ranks_of
-from fedwqcp.wire.codec import encode, terms
+from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import Choice, Round
+from fedwqcp.wire.terms import terms
 
 ALPHA, N, LARGE, SEED = 0.1, 200, 10_000, 0
 NAMES = ("a", "b", "c", "d", "e", "f")

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from fedwqcp import methods, scores
 from fedwqcp._validation import Floats, as_array, as_floats, checked, plain
 from fedwqcp.errors import InputError
-from fedwqcp.federation.fingerprints import keep_fingerprints
 from fedwqcp.federation.plan import as_alphas, new_id
 from fedwqcp.federation.release import Release, keep_findings
+from fedwqcp.federation.row_fingerprints import keep_fingerprints
 from fedwqcp.federation.transport.local import (
     SeedLike,
     agreed_classes,

@@ -27,8 +27,9 @@ from fedwqcp.methods.fcp import CountAt, Counts
 from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
 from fedwqcp.quantile import conformal_rank
-from fedwqcp.wire.codec import decode, encode, terms
+from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Ask, Begin, Choice, LocalQuantile, Round
+from fedwqcp.wire.terms import terms
 
 HONEST = ("a", "b", "c")
 

@@ -31,13 +31,14 @@ from fedwqcp.federation.secure import (
 )
 from fedwqcp.methods import FixedPoint
 from fedwqcp.methods.fcp import CountAt
-from fedwqcp.wire.codec import encode, terms
+from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import (
     Ask,
     Begin,
     Round,
     SharedThresholdWithin,
 )
+from fedwqcp.wire.terms import terms
 from refusals import raises
 
 CAL = fw.Calibration(np.linspace(0.1, 0.6, 40), n_classes=2)

@@ -27,7 +27,7 @@ from fedwqcp.methods import Calibration, Exchange, Method, PerAgentQuestions
 from fedwqcp.methods.cphet import FittedDensity, density_of
 from fedwqcp.methods.dp_fedcp import LabelCounts, Step, Sums
 from fedwqcp.methods.fcp import Counts, order_sketch
-from fedwqcp.wire.codec import encode, terms
+from fedwqcp.wire.codec import encode
 from fedwqcp.wire.messages import (
     Answer,
     Ask,
@@ -41,6 +41,7 @@ from fedwqcp.wire.messages import (
     Summary,
 )
 from fedwqcp.wire.release import NO_GUARANTEE
+from fedwqcp.wire.terms import terms
 from worked import unlike
 
 ROUND = Round(

@@ -13,8 +13,8 @@ from fedwqcp.errors import InputError, OutOfRangeError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.plan import choose_method
 from fedwqcp.methods import Calibration, FixedPoint, Terms
+from fedwqcp.methods._masked_sums import Total
 from fedwqcp.methods._noise import count_bins, edges_of, mechanism
-from fedwqcp.methods._sums import Total
 from fedwqcp.methods.private_fedwq_cp import PrivateFedWQCP, PrivateQuantile
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, Begin, Choice, Round, SharedThreshold

@@ -13,7 +13,7 @@ from changed import replace
 from fedwqcp.errors import InputError, MalformedMessageError, MessageError
 from fedwqcp.federation.agent import Agent
 from fedwqcp.methods import Calibration
-from fedwqcp.wire.codec import MAX_BYTES, decode, encode, terms
+from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.messages import (
     Answer,
     Ask,
@@ -27,6 +27,7 @@ from fedwqcp.wire.messages import (
     Summary,
 )
 from fedwqcp.wire.release import NO_GUARANTEE, AgentRecord, ReleaseRecord
+from fedwqcp.wire.terms import terms
 from refusals import raises
 
 KINDS = (LocalQuantile, Begin, SharedThreshold, PerAgentThresholds, Local)

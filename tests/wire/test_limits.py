@@ -15,8 +15,9 @@ from fedwqcp.federation.plan import kinds_of
 from fedwqcp.federation.record import load
 from fedwqcp.federation.server import Server
 from fedwqcp.wire import limits
-from fedwqcp.wire.codec import decode, encode, terms
+from fedwqcp.wire.codec import decode, encode
 from fedwqcp.wire.messages import Answer, Choice, Round
+from fedwqcp.wire.terms import terms
 
 SMALL = 2**20
 """Bytes that a refusal may allocate, whatever the size of what it refuses."""

@@ -26,7 +26,7 @@ from fedwqcp.methods.fed_crc import LossCurve
 from fedwqcp.methods.fedcp_qq import QuantileOfQuantiles
 from fedwqcp.methods.fedls_cp import ClassSketches
 from fedwqcp.methods.private_fedwq_cp import PrivateQuantile
-from fedwqcp.wire.codec import brief, decode, encode, terms
+from fedwqcp.wire.codec import brief, decode, encode
 from fedwqcp.wire.messages import (
     LONG_ROSTER,
     Census,
@@ -41,6 +41,7 @@ from fedwqcp.wire.messages import (
     ascii_name,
     check_names,
 )
+from fedwqcp.wire.terms import terms
 from refusals import raises
 
 

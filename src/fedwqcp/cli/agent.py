@@ -25,12 +25,12 @@ from fedwqcp.federation.agent import Agent
 from fedwqcp.federation.batches import calibration_in_batches
 from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.disclosure_limit import USUAL_LIMIT, DisclosureLimit
-from fedwqcp.federation.fingerprints import calibration_rows
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import predictor_of
 from fedwqcp.federation.privacy_budget import Budget
 from fedwqcp.federation.record import load_release
 from fedwqcp.federation.release import Release, promise
+from fedwqcp.federation.row_fingerprints import calibration_rows
 from fedwqcp.federation.signing import SigningKey
 from fedwqcp.federation.site_folder import make_site_folder
 from fedwqcp.federation.transport import folder

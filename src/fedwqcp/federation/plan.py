@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +34,6 @@ from fedwqcp.registry import Setting, settings_of
 from fedwqcp.scores import IntervalScore, LabelScore, Rule, Score
 from fedwqcp.scores.aps import APS
 from fedwqcp.scores.custom import Custom
-from fedwqcp.wire.codec import encode, terms
 from fedwqcp.wire.limits import check_tasks
 from fedwqcp.wire.messages import (
     TARGETS,
@@ -49,6 +47,7 @@ from fedwqcp.wire.messages import (
     Summary,
     Target,
 )
+from fedwqcp.wire.terms import full_digest, terms
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ class Plan:
     @cached_property
     def digest(self) -> bytes:
         """The full digest of the round's terms, which signatures cover."""
-        return sha256(encode(self.round.brief())).digest()
+        return full_digest(self.round)
 
     @cached_property
     def first_ask(self) -> Ask:

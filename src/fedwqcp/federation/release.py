@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from fedwqcp._validation import Bools, check_type, checked
 from fedwqcp.errors import InputError
-from fedwqcp.federation.fingerprints import check_own, known_rows
 from fedwqcp.federation.inspection import of_outcomes, of_release
 from fedwqcp.federation.plan import Plan
 from fedwqcp.federation.predict import calibration_of, guaranteed, predictor_of
+from fedwqcp.federation.row_fingerprints import check_own, known_rows
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs, check_ids

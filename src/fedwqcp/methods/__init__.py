@@ -19,7 +19,7 @@ from fedwqcp.methods._base import (
     Traits,
 )
 from fedwqcp.methods._calibration import Calibration, Disclosure
-from fedwqcp.methods._sums import MODULUS, FixedPoint, Summed, Total
+from fedwqcp.methods._masked_sums import MODULUS, FixedPoint, Summed, Total
 from fedwqcp.methods.auto import Borrowed
 from fedwqcp.methods.guarded_median_cp import Proposal
 from fedwqcp.registry import Registry, Setting

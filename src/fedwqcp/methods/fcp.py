@@ -15,6 +15,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import of_kind, stacked
 from fedwqcp.methods._base import MIXTURE, Exchange, Method, Schedule, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure
+from fedwqcp.methods._masked_sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.methods._search import CountAt, Counts, check_counts, count_steps, search_counts
 from fedwqcp.methods._sketches import (
     WeightedPoints,
@@ -23,7 +24,6 @@ from fedwqcp.methods._sketches import (
     pooled_quantile,
     sketch_ranks,
 )
-from fedwqcp.methods._sums import FixedPoint, Summed, Total, random_words
 from fedwqcp.quantile import conformal_rank
 from fedwqcp.wire.limits import POINTS
 from fedwqcp.wire.messages import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fedwqcp.methods._averages import counted, weighted_mean
 from fedwqcp.methods._base import LocalThresholds
-from fedwqcp.methods._sums import SummedMean
+from fedwqcp.methods._masked_sums import SummedMean
 from fedwqcp.quantile import Overflow
 from fedwqcp.wire.messages import LocalQuantile, SharedThreshold
 

@@ -10,7 +10,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._averages import counted, weighted_mean
 from fedwqcp.methods._base import OneShot, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure, one_score
-from fedwqcp.methods._sums import SummedMean
+from fedwqcp.methods._masked_sums import SummedMean
 from fedwqcp.quantile import (
     Overflow,
     conformal_quantile,

@@ -14,8 +14,8 @@ from fedwqcp.errors import InputError
 from fedwqcp.methods._answers import expect
 from fedwqcp.methods._base import Exchange, Method, Terms, Traits
 from fedwqcp.methods._calibration import Calibration, Disclosure
+from fedwqcp.methods._masked_sums import SummedMean
 from fedwqcp.methods._noise import count_bins, edges_of, mechanism, noised_size, size_margin
-from fedwqcp.methods._sums import SummedMean
 from fedwqcp.methods.fedwq_cp import FedWQCP
 from fedwqcp.quantile import Overflow
 from fedwqcp.wire.limits import BINS, EPSILON

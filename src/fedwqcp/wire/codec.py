@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import lru_cache
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, Union
@@ -118,15 +118,6 @@ def decode(data: bytes, cls: type[M], kinds: Kinds = (), source: str | Path = "u
         # the parsers' own texts would quote what was sent
         raise MalformedMessageError(source, "message", "must be one JSON object in UTF-8") from None
     return message
-
-
-def terms(round: Round) -> str:
-    """Return the digest that binds an answer to the terms of its round.
-
-    Sixteen hexadecimal digits: another score setting, level or roster gives others. They are the
-    same for a round and for what its agents are sent of it.
-    """
-    return blake2b(encode(round.brief()), digest_size=8).hexdigest()
 
 
 def brief(release: R) -> R:

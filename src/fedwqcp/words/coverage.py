@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil
 from typing import Any
 
 from fedwqcp.words import counted
@@ -73,32 +72,6 @@ _INTERVAL = (
 )
 
 
-def judged(rate: Any, nominal: float, explained: float) -> str:
-    """Judge a coverage by its interval, and by what chance of the calibration points explains.
-
-    On target means that the interval excludes a miss of alpha/2 beyond alpha, which is also what
-    `fedwqcp.theory.diagnose` calls safe.
-    """
-    if rate.high < nominal:
-        return "too low" if rate.coverage < explained else "watch"
-    if rate.low > nominal:
-        return "above nominal"
-    if rate.low < least_shown(nominal) - 1e-9:
-        return "not yet shown"
-    return "on target"
-
-
-def least_shown(nominal: float) -> float:
-    """Return what an interval on target does not reach below: 0.85 for 0.9."""
-    return 1.5 * nominal - 0.5
-
-
-def enough(rate: Any, nominal: float) -> int | None:
-    """Return about how many cases of this coverage are on target; None where no number is."""
-    room = rate.coverage - least_shown(nominal)
-    return ceil(rate.n * ((rate.coverage - rate.low) / room) ** 2) if room > 0 else None
-
-
 def measured(method: str, worst: Any, mean: float | None) -> str:
     """Say what the sets covered where least, and on average over several agents."""
     least = worst.rate.coverage
@@ -114,16 +87,16 @@ def interval(rate: Any) -> str:
     return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
 
 
-def cards(cases: int, nominal: float, verdicts: Iterable[str]) -> str:
+def cards(cases: int, nominal: float, least: float, verdicts: Iterable[str]) -> str:
     """Say how the cards of agents are read."""
-    rules = [rule(word, nominal) for word in verdicts]
+    rules = [rule(word, nominal, least) for word in verdicts]
     lead = f"Sets on {cases:,} labelled test cases. The band is the interval, the mark the "
     return " ".join([f"{lead}{nominal:g} that was asked for.", *rules])
 
 
-def rule(word: str, nominal: float) -> str:
-    """Say what a verdict on coverage means."""
-    return _RULES[word].format(nominal, least_shown(nominal))
+def rule(word: str, nominal: float, least: float) -> str:
+    """Say what a verdict on coverage means; an interval on target reaches down to ``least``."""
+    return _RULES[word].format(nominal, least)
 
 
 def next_steps(verdict: str) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 import fedwqcp as fw
 from fedwqcp.metrics import explained
 from fedwqcp.report.html.rounds import Coverage, coverage_verdict
-from fedwqcp.words.coverage import judged
+from fedwqcp.report.verdicts import judged
 
 
 def measured(agent, hits, n):

@@ -1,7 +1,8 @@
 import pytest
 
 from fedwqcp.metrics import Rate
-from fedwqcp.words.coverage import enough, judged, rule
+from fedwqcp.report.verdicts import enough_cases, judged, least_shown
+from fedwqcp.words.coverage import rule
 
 
 @pytest.mark.parametrize(
@@ -19,12 +20,12 @@ from fedwqcp.words.coverage import enough, judged, rule
 )
 def test_coverages_are_judged(hits, n, nominal, word):
     assert judged(Rate(n=n, hits=hits), nominal, 0.82) == word
-    assert word in rule(word, nominal).lower()
+    assert word in rule(word, nominal, least_shown(nominal)).lower()
 
 
 @pytest.mark.parametrize(("n", "hits"), [(60, 56), (500, 437), (100, 84)])
 def test_so_many_cases_of_the_same_coverage_decide(n, hits):
-    more = enough(Rate(n=n, hits=hits), 0.9)
+    more = enough_cases(Rate(n=n, hits=hits), 0.9)
     if hits / n <= 0.85:
         assert more is None
     else:

@@ -89,7 +89,7 @@ def test_an_agents_own_report_adds_coverage_and_no_person(rounds):
     assert re.search(r"truth for 0\.\d{3}", said)
     assert "aps" not in said[: said.index("calibration cases 300")]
     assert "patient" not in said
-    assert any(rule(word, 0.9) in said for word in ("too low", "watch", "on target"))
+    assert any(rule(word, 0.9, 0.85) in said for word in ("too low", "watch", "on target"))
 
 
 def test_the_sizes_of_sets_and_how_often_each_is_right_stand_in_lines_of_ten(tmp_path):

@@ -17,7 +17,6 @@ from fedwqcp import metrics
 from fedwqcp._validation import Floats, named
 from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on, promised_to_new_site
-from fedwqcp.federation.fingerprints import known_rows, points_of
 from fedwqcp.federation.inspection import (
     of_agent,
     of_data,
@@ -27,6 +26,7 @@ from fedwqcp.federation.inspection import (
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.federation.predict import calibration_of, predictor_of, proved_at
 from fedwqcp.federation.release import Release, agent_table, borrowing, promise, statuses
+from fedwqcp.federation.row_fingerprints import known_rows, points_of
 from fedwqcp.findings import Finding
 from fedwqcp.methods import Calibration
 from fedwqcp.metrics import MIN_COUNT, Rate, explained
@@ -47,6 +47,7 @@ from fedwqcp.report.html.page import (
     section,
     threshold_range,
 )
+from fedwqcp.report.verdicts import enough_cases, judged, least_shown
 from fedwqcp.serve import Predictor
 from fedwqcp.sets import Intervals, LabelSets
 from fedwqcp.theory.diagnosis import VERDICTS, Diagnosis, diagnose_release
@@ -105,7 +106,7 @@ class Coverage:
     @property
     def judged(self) -> tuple[Tone, str]:
         """The tone and the word of the coverage."""
-        word = words.judged(self.rate, self.nominal, self.explained)
+        word = judged(self.rate, self.nominal, self.explained)
         return _TONES[word], word
 
 
@@ -140,7 +141,9 @@ def _cards(agents: Sequence[Coverage], cases: int) -> Section:
         )
         for one in agents
     ]
-    return section("agents", [Cards(cards)], words.cards(cases, nominal, kinds))
+    return section(
+        "agents", [Cards(cards)], words.cards(cases, nominal, least_shown(nominal), kinds)
+    )
 
 
 # The page of a round ------------------------------------------------------------------------------
@@ -432,8 +435,8 @@ def _coverage(case: _Case) -> Coverage:
     facts["status"] = release.status(case.agent)
     infinite = thresholds == [inf] if by else inf in thresholds
     coverage = _of_rate(case, rate, points, facts, infinite=infinite)
-    if coverage.judged[1] == "not yet shown" and (enough := words.enough(rate, 1 - case.alpha)):
-        facts["test cases that decide"] = f"about {enough:,}"
+    if coverage.judged[1] == "not yet shown" and (decide := enough_cases(rate, 1 - case.alpha)):
+        facts["test cases that decide"] = f"about {decide:,}"
     return coverage
 
 
