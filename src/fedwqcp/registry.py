@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import inspect
 import pkgutil
 from collections.abc import Mapping
 from functools import cached_property
@@ -88,16 +87,13 @@ class Registry(Generic[T]):
                     f"{self._kind} {name!r} of {registered[name].value} cannot be loaded "
                     f"({type(error).__name__}: {error}); repair or remove the package that has it"
                 ) from error
-            if not (
-                dataclasses.is_dataclass(loaded)
-                and isinstance(loaded, type)
-                and issubclass(loaded, self._base)
-                and not inspect.isabstract(loaded)
-            ):
-                raise InputError(
-                    f"{self._kind} {name!r} of {registered[name].value} must be a dataclass that "
-                    f"derives from {self._base.__name__} and defines all of its abstract members"
-                )
+            whose = f"{self._kind} {name!r} of {registered[name].value}"
+            if not (isinstance(loaded, type) and issubclass(loaded, self._base)):
+                raise InputError(f"{whose} must derive from {self._base.__name__}")
+            if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
+                raise InputError(f"{whose} must define {', '.join(missing)}")
+            if not hasattr(loaded, "__dataclass_fields__"):
+                raise InputError(f"{whose} must be a dataclass: decorate it with @dataclass")
             return loaded
         raise InputError(f"unknown {self._kind} {shown(name)}{known_hint(name, self.available())}")
 

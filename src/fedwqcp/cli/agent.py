@@ -465,7 +465,8 @@ def _other_data(release: Release, agent: str, cal: Calibration) -> Iterator[Find
 
 
 def _required(round: Round, method: str | None) -> Round:
-    """Return the terms, if they are of the method that the site requires."""
+    """Return the terms, if the site knows what they name, and requires no other method."""
+    Plan.of(round)
     if method not in (None, round.method.name):
         raise InputError(
             f"is {method}, the round's method is {round.method.name}", field="--require"

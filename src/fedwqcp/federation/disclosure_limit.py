@@ -71,7 +71,8 @@ class DisclosureLimit(CheckedSettings):
             if account != EVERYBODY and size < self.min_class:
                 raise _too_much(
                     f"{name} with these settings sends scores of a class or group of which this "
-                    f"agent has {size} points; it reveals none of fewer than {self.min_class}"
+                    f"agent has {size} points; it reveals none of fewer than {self.min_class}",
+                    renew=False,
                 )
             if total[account] > self.scores_of(size):
                 told_before = (before or {}).get(account, 0)
@@ -79,7 +80,8 @@ class DisclosureLimit(CheckedSettings):
                 more = f" beside {told_before} told before" if told_before else ""
                 raise _too_much(
                     f"{name} with these settings can reveal {now} of {size} people's scores{more}; "
-                    f"this agent reveals at most {self.scores_of(size)}, a share of {self.share:g}"
+                    f"this agent reveals at most {self.scores_of(size)}, a share of {self.share:g}",
+                    renew=told_before > 0,
                 )
 
 
@@ -92,18 +94,20 @@ USUAL_LIMIT = DisclosureLimit()
 """Holds unless a site says otherwise; benchmarks/disclosure.py measures what it costs."""
 
 
-def _too_much(what: str) -> DisclosureError:
+def _too_much(what: str, *, renew: bool) -> DisclosureError:
     """Say that a round would learn too much, and what to do."""
+    anew = (
+        "only if no answer from these data ever left this site, `fedwqcp agent ledger OUTPUTS "
+        "--renew` counts anew; else "
+    )
+    less = "that reveals less (SECURITY.md has a table), or, if this site may, widen its limit with"
     return DisclosureError(
         what,
         cure=(
-            "choose settings that reveal less (SECURITY.md has a table), or, if this site may, "
-            "widen its limit with "
-            "limit=DisclosureLimit(share, min_class), or lift it with allow_samples=True",
-            "only if no answer from these data ever left this site, `fedwqcp agent ledger OUTPUTS "
-            "--renew` counts anew; else ask the server for a method or --setting that reveals less "
-            "(SECURITY.md has a table), or, if this site may, widen its limit with --max-share and "
-            "--min-class or lift it with --allow-samples",
+            f"choose a method or settings {less} limit=DisclosureLimit(share, min_class), or lift "
+            "it with allow_samples=True",
+            f"{anew if renew else ''}ask the server for a method or --setting {less} --max-share "
+            "and --min-class or lift it with --allow-samples",
         ),
     )
 
