@@ -11,9 +11,9 @@
 // sorted by a network and scored rank by rank. Long rows are read one after the other.
 //
 // In long rows a height is *guessed* with rounded sums, such that the labels above it are the set;
-// one exact pass then *verifies* it: the last label above fits, the first one below does not. A
-// guess that fails costs time and never a wrong set: `search_row` decides such a row exactly. So no
-// bound on rounding is needed.
+// what that pass saw then *verifies* it, by more than rounding may matter, or one exact pass does: the
+// last label above fits, the first one below does not. A guess that fails costs time and never a wrong
+// set: `decide` sorts such a row.
 //
 // Compile with -ffp-contract=off and without -ffast-math: (x + 1) - 1 must round twice.
 
@@ -188,9 +188,6 @@ template <class T, class Each> inline bool weigh(const T *RESTRICT r, I C, T &la
     largest = largest_of(top);
     return std::fabs(total - 1.0) < SURE && least_of(least) >= 0;
 }
-template <class T> HOT bool copy_row(const T *RESTRICT r, I C, T *RESTRICT x, T &largest) {
-    return weigh(r, C, largest, [x](I j, int l, T one, bool) { x[j + l] = fixed(one); });
-}
 
 // What lies above a height and next to it on either side; the sum is rounded unless it is EXACT.
 struct Cut {
@@ -198,38 +195,42 @@ struct Cut {
     double mass, last, next;
 };
 
-template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height) {
+template <bool EXACT, class T> struct Lanes {
     std::conditional_t<EXACT, double, T> mass[LANES<T>];
     Count<T> n[LANES<T>];
     T last[LANES<T>], next[LANES<T>];
-    for (int l = 0; l < LANES<T>; l++) n[l] = 0, mass[l] = 0, last[l] = 2, next[l] = -1;
+    Lanes() {
+        for (int l = 0; l < LANES<T>; l++) n[l] = 0, mass[l] = 0, last[l] = 2, next[l] = -1;
+    }
+    void take(int l, T one, T height) {
+        const T in = one > height ? one : (T)0;
+        const T above = one > height ? one : (T)2, under = one > height ? (T)-1 : one;
+        n[l] += one > height;
+        mass[l] += in;
+        last[l] = above < last[l] ? above : last[l];
+        next[l] = under > next[l] ? under : next[l];
+    }
+    Cut cut() { return {(I)sum_of(n), (double)sum_of(mass), (double)least_of(last), (double)largest_of(next)}; }
+};
+
+template <bool EXACT, class T> HOT Cut cut_at(const T *RESTRICT x, I C, T height) {
+    Lanes<EXACT, T> lanes;
     for (I j = 0; j < C; j += LANES<T>)
-        SIMD for (int l = 0; l < LANES<T>; l++) {
-            const T one = x[j + l], in = one > height ? one : (T)0;
-            const T above = one > height ? one : (T)2, under = one - in;
-            n[l] += one > height;
-            mass[l] += in;
-            last[l] = above < last[l] ? above : last[l];
-            next[l] = under > next[l] ? under : next[l];
-        }
-    return {(I)sum_of(n), (double)sum_of(mass), (double)least_of(last), (double)largest_of(next)};
+        SIMD for (int l = 0; l < LANES<T>; l++) lanes.take(l, x[j + l], height);
+    return lanes.cut();
 }
 
-template <class T> struct Copies {
-    static constexpr int R = 32; // rows
-    const I C, width = (C + LANES<T> - 1) / LANES<T> * LANES<T>;
-    std::vector<T> memory;
-    T *const x;
-    T largest[R];
-
-    explicit Copies(I C) : C(C), memory(R * width + 64, -1), x(aligned(memory)) {}
-    const T *row(I i) const { return x + i * width; }
-    bool read(const T *p) {
-        bool sure = true;
-        for (int i = 0; i < R && sure; i++) sure = copy_row(p + i * C, C, x + i * width, largest[i]);
-        return sure;
-    }
-};
+// Copy a row, check it and cut it.
+template <class T> HOT bool copy_row(const T *RESTRICT r, I C, T *RESTRICT x, T &largest, T height, Cut &cut) {
+    Lanes<false, T> lanes;
+    const bool sure = weigh(r, C, largest, [&](I j, int l, T one, bool seen) {
+        const T rounded = fixed(one);
+        x[j + l] = rounded;
+        lanes.take(l, seen ? (T)-1 : rounded, height);
+    });
+    cut = lanes.cut();
+    return sure;
+}
 
 // Call work(rows, number of the first one, how many) for each block of rows that was read, the last
 // row again where there are too few; stop where rows may not be probabilities.
@@ -331,13 +332,14 @@ bool scores_of_labels(const T *p, I n, const Formula &f, const I *y, const doubl
 
 // Ends of sets with one threshold for all labels of a row -----------------------------------------
 //
-// A set is the first few labels: it is told by how many, by the value of the last of them and by that
-// of the next label. Where both are equal, smaller indices are in. Two ways find it.
+// A set is the first few labels: it is told by how many and by the value of the next label. Labels
+// above it are in, and where these are too few, equals of smaller index. Two ways find it.
 
 template <class T, int R> struct Ends {
     double u[R], q[R]; // what the rows are given
     I size[R];
-    T last[R], next[R];
+    T next[R];
+    bool tied[R]; // whether some labels in the set may equal the next one
 };
 
 // Short rows are sorted by a network and scored rank by rank.
@@ -415,15 +417,13 @@ HOT void count_fitting(const T *RESTRICT s, const Formula &f, const double *u, c
     SIMD for (int i = 0; i < G<T>; i++) fitting[i] = n[i] > least ? n[i] : least;
 }
 
-template <class T> struct Sorted {
-    static constexpr int R = Columns<T>::R;
+template <class T> struct Sorted : Columns<T> {
+    using Columns<T>::R, Columns<T>::s;
     const Formula &f;
-    Columns<T> block;
     const std::vector<Pair> pairs;
-    explicit Sorted(const Formula &f) : f(f), block(f.C), pairs(network(f.C)) {}
+    explicit Sorted(const Formula &f) : Columns<T>(f.C), f(f), pairs(network(f.C)) {}
 
     void find(const T *, Ends<T, R> &ends) {
-        T *RESTRICT s = block.s;
         double fitting[R];
         sort_columns<R>(s, pairs);
         const bool until = f.rule == UNTIL;
@@ -432,8 +432,8 @@ template <class T> struct Sorted {
         for (int g = 0; g < R; g += G<T>) count(s + g, f, ends.u + g, ends.q + g, fitting + g);
         SIMD for (int i = 0; i < R; i++) {
             ends.size[i] = (I)fitting[i];
-            ends.last[i] = s[(ends.size[i] - 1) * R + i];
             ends.next[i] = s[ends.size[i] * R + i];
+            ends.tied[i] = s[(ends.size[i] - 1) * R + i] == ends.next[i];
         }
     }
 };
@@ -442,27 +442,48 @@ template <class T> struct Sorted {
 // weighs the labels above a height, with rounded sums. If the last of them passes the threshold, the
 // end of the set lies at that label or above; if the next label fits too, it lies below that one. The
 // next height is interpolated between both (regula falsi); as long as one of them is missing, it is a
-// step as wide as earlier rows took. Where the scores around the end come so close to the threshold
-// that rounding may matter, or the guess was not tried, an exact pass verifies it.
+// step as wide as earlier rows took. If all fit but the last label, it is taken out without another
+// pass. Where the scores around the end come so close to the threshold that rounding may matter, or
+// the guess was not tried, an exact pass verifies it.
 
 template <class T> struct Guessed {
-    static constexpr int R = Copies<T>::R;
+    static constexpr int R = 32; // rows
     const Formula &f;
-    Copies<T> block;
+    const I C, width = (C + LANES<T> - 1) / LANES<T> * LANES<T>;
+    std::vector<T> memory;
+    T *const copies;
     T start, slope = 8;  // the height where rows end, and how much of it an excess of 1 moves it
-    std::vector<T> kept; // the labels of a row that is decided exactly
-    T u[R], base[R], height[R];
-    T n[R], mass[R], last[R], next[R];         // what the last pass saw
-    T low[R], high[R], over[R], under[R];      // both ends, and by how much they miss the threshold
-    T open[R], landed[R];                      // 1 for rows that need another pass; whose last pass was right
-    explicit Guessed(const Formula &f) : f(f), block(f.C), start(1 / (T)f.C) {}
+    T top[R], u[R], base[R], height[R];
+    T n[R], mass[R], last[R], next[R];    // what the last pass saw
+    T low[R], high[R], over[R], under[R]; // both ends, and by how much they miss the threshold
+    T open[R];                            // 1 for rows that need another pass
+    T landed[R]; // 1 where the last pass found the end, 2 where it lies before the last label of that pass
+    int rows[R];                          // that need another pass
+    explicit Guessed(const Formula &f)
+        : f(f), C(f.C), memory(R * width + 64, -1), copies(aligned(memory)), start(1 / (T)C) {}
 
-    // Move the ends to labels that were seen, and choose the next height of rows that need one.
-    HOT bool narrow(T step) {
-        const T share = f.by_top ? 0 : 1, labels = (T)f.C, least = f.rule == LEQ ? 0 : 1;
+    const T *row(I i) const { return copies + i * width; }
+    void keep(int i, const Cut &cut) {
+        n[i] = (T)cut.n, mass[i] = (T)cut.mass, last[i] = (T)cut.last, next[i] = (T)cut.next;
+    }
+    bool read(const T *p) { // with a first pass, at the height where earlier rows ended
+        Cut cut;
+        bool sure = true;
+        for (int i = 0; i < R && sure; i++) {
+            sure = copy_row(p + i * C, C, copies + i * width, top[i], start, cut);
+            top[i] = std::min(fixed(top[i]), (T)1);
+            keep(i, cut);
+        }
+        return sure;
+    }
+
+    // Move the ends to labels that were seen, and choose the next height of rows that need one; return
+    // how many do.
+    HOT int narrow(T step) {
+        const T share = f.by_top ? 0 : 1, labels = (T)C, least = f.rule == LEQ ? 0 : 1;
         // Penalties rise by a rate from the first rank on that is not free; only the guess needs that.
-        const T rate = (T)(f.penalty[f.C] - f.penalty[f.C - 1]);
-        const T free = (rate > 0 ? labels - (T)f.penalty[f.C] / rate : 0) + (f.rule == UNTIL && !f.by_top);
+        const T rate = (T)(f.penalty[C] - f.penalty[C - 1]);
+        const T free = (rate > 0 ? labels - (T)f.penalty[C] / rate : 0) + (f.rule == UNTIL && !f.by_top);
         SIMD for (int i = 0; i < R; i++) {
             // By how much a label passes the threshold, with what weighs up to it and its rank.
             const auto excess = [&](T upto, T own, T rank) {
@@ -480,73 +501,70 @@ template <class T> struct Guessed {
             to = to < h ? to : h * (T)0.999999;
             to = (to > l) & (to < h) ? to : l;
             const bool found = too_low & (before <= 0); // without the last label it fits
-            landed[i] = live ? (in & !more ? 1 : 0) : landed[i];
             height[i] = found ? last[i] : too_low | too_high ? to : height[i];
             high[i] = h, low[i] = l, under[i] = d, over[i] = o;
+            landed[i] = found ? 2 : live ? (in & !more ? 1 : 0) : landed[i];
             open[i] = (too_high | too_low) & !found & (l < h) ? 1 : 0;
+            // The label before it is not known, but is no smaller: with `last` in its place, its score counts
+            // as no less than it is.
+            n[i] -= found ? 1 : 0, mass[i] -= found ? last[i] : 0, next[i] = found ? last[i] : next[i];
         }
-        T rest = 0;
-        for (int i = 0; i < R; i++) rest += open[i];
-        return rest > 0;
+        int rest = 0;
+        for (int i = 0; i < R; i++) rows[rest] = i, rest += open[i] > 0;
+        return rest;
     }
 
     // Decide a row exactly: sort what may belong to its set, and read it rank by rank.
-    I decide(const T *r, double top, double u, double q, T above, T &end) {
+    I decide(const T *r, double top, double u, double q, T above, T &after) {
         for (;; above = -1) {
-            kept.clear();
-            for (I j = 0; j < f.C; j++)
+            std::vector<T> kept;
+            for (I j = 0; j < C; j++)
                 if (r[j] > above) kept.push_back(r[j]);
             std::sort(kept.begin(), kept.end(), std::greater<T>());
             double upto = 0;
             I size = 0;
             while (size < (I)kept.size() && fits(f, upto, kept[size], size + 1, top, u, q)) upto += kept[size++];
-            end = size ? kept[size - 1] : (T)2;
-            if (size < (I)kept.size() || size == f.C) return size;
+            after = size < (I)kept.size() ? kept[size] : (T)-1;
+            if (after >= 0 || size == C) return size;
         }
     }
 
     void find(const T *coming, Ends<T, R> &ends) {
-        double top[R];
+        int rest = 0;
         for (int i = 0; i < R; i++) {
-            top[i] = capped(fixed(block.largest[i]));
             u[i] = f.rule == UNTIL ? 0 : (T)ends.u[i];
             base[i] = (T)((f.by_top ? top[i] - (1 - u[i]) * f.penalty[2] : 0) - std::max(ends.q[i], -1.0));
-            height[i] = ends.q[i] >= 1 + f.penalty[f.C] ? (T)-1 : start; // no score is larger
+            height[i] = ends.q[i] >= 1 + f.penalty[C] ? (T)-1 : start; // no score is larger
             low[i] = -1, high[i] = 2, over[i] = under[i] = 0, open[i] = 1;
+            rows[rest] = i, rest += height[i] != start;
         }
         // A rounded sum of m numbers of at least 0 errs by at most m times the unit of rounding and their
         // sum, here less than 1.01. A lane adds width / LANES numbers, and joining the lanes takes a few
-        // steps. A score moves by no more than the masses in it; its own rounding is within the rest.
+        // steps, as taking out a label does. A score moves by no more than the masses in it; its own
+        // rounding is within the rest.
         const double unit = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
-        const double rounding = 2 * unit * (double)(block.width / LANES<T> + 8);
+        const double rounding = 2 * unit * (double)(width / LANES<T> + 8);
         T missed = 0, moved = 0;
         Bits<T> middle = 0; // bits of numbers have nearly the distances of logarithms
         for (int pass = 0; pass < 12; pass++) {
-            for (int i = 0; i < R; i++) {
-                if (!open[i]) continue;
-                const Cut cut = cut_at<false>(block.row(i), f.C, height[i]);
-                n[i] = (T)cut.n, mass[i] = (T)cut.mass, last[i] = (T)cut.last, next[i] = (T)cut.next;
-            }
-            const bool rest = narrow(slope * (T)(1 << pass));
+            for (int k = 0; k < rest; k++) keep(rows[k], cut_at<false>(row(rows[k]), C, height[rows[k]]));
+            rest = narrow(slope * (T)(1 << pass));
             for (int i = 0; i < R && pass == 0; i++) missed += over[i] + under[i];
             if (!rest) break;
         }
         for (int i = 0; i < R; i++) {
-            const T *r = block.row(i);
-            for (I j = 0; coming && j < f.C; j += LANES<T>) PREFETCH(coming + i * f.C + j);
+            const T *r = row(i);
+            for (I j = 0; coming && j < C; j += LANES<T>) PREFETCH(coming + i * C + j);
             const auto ends_there = [&](const Cut &cut, double slack) {
                 const double u = ends.u[i], q = ends.q[i];
                 return (cut.n == 0 || fits(f, cut.mass - cut.last, cut.last, cut.n, top[i], u, q - slack)) &&
-                       (cut.n == f.C || !fits(f, cut.mass, cut.next, cut.n + 1, top[i], u, q + slack));
+                       (cut.n == C || !fits(f, cut.mass, cut.next, cut.n + 1, top[i], u, q + slack));
             };
             Cut cut{(I)n[i], mass[i], last[i], next[i]};
             bool right = landed[i] > 0 && ends_there(cut, rounding * (2 + std::fabs(ends.q[i])));
-            if (!right) cut = cut_at<true>(r, f.C, height[i]), right = ends_there(cut, 0);
-            ends.size[i] = cut.n, ends.last[i] = (T)cut.last, ends.next[i] = (T)cut.next;
-            if (!right) {
-                ends.size[i] = decide(r, top[i], ends.u[i], ends.q[i], height[i] / 2, ends.last[i]);
-                ends.next[i] = ends.last[i]; // equals may be in and out
-            }
+            if (!right) cut = cut_at<true>(r, C, height[i]), right = ends_there(cut, 0);
+            ends.size[i] = cut.n, ends.next[i] = (T)cut.next, ends.tied[i] = !right || landed[i] > 1;
+            if (!right) ends.size[i] = decide(r, top[i], ends.u[i], ends.q[i], height[i] / 2, ends.next[i]);
             middle += cast<Bits<T>>(height[i] > 0 ? height[i] : start) / R;
             moved += std::fabs(height[i] - start) / start;
         }
@@ -555,62 +573,73 @@ template <class T> struct Guessed {
     }
 };
 
-struct Thresholds { // u of each row, or null for 1; q for all rows (step 0) or for each (step 1)
-    const double *u, *q;
-    I q_step;
-};
-
 struct Out { // what is wanted; null where it is not
     I *sizes;
     bool *covered, *mask;
 };
 
-// Mark the labels of a row that are at least `least`. A whole vector is written where there is room:
-// what it writes beyond the row is overwritten by the next one.
-template <class T> void write_row(const T *r, I C, T least, bool *RESTRICT mask, bool room) {
+// Mark the labels of a row above a height. A whole vector is written where there is room: what it
+// writes beyond the row is overwritten by the next one.
+template <class T> void write_row(const T *r, I C, T height, bool *RESTRICT mask, bool room) {
     constexpr int WIDTH = 16;
     if (room && C <= WIDTH) {
-        SIMD for (int j = 0; j < WIDTH; j++) mask[j] = fixed(r[j]) >= least;
+        SIMD for (int j = 0; j < WIDTH; j++) mask[j] = fixed(r[j]) > height;
     } else {
-        SIMD for (I j = 0; j < C; j++) mask[j] = fixed(r[j]) >= least;
+        SIMD for (I j = 0; j < C; j++) mask[j] = fixed(r[j]) > height;
     }
 }
 
-// Fill in a row of which the size is known and the value of its last label: equals of that value
+// How many labels are marked: the top byte of the product is the sum of eight bytes.
+inline I count(const bool *mask, I C) {
+    I n = 0, j = 0;
+    for (; j + 8 <= C; j += 8) {
+        uint64_t eight;
+        std::memcpy(&eight, mask + j, 8);
+        n += (I)(eight * 0x0101010101010101 >> 56);
+    }
+    for (; j < C; j++) n += mask[j];
+    return n;
+}
+
+// Fill in a row of which the size is known and the value of the next label: equals of that value
 // belong to the set by smaller index.
-template <class T> void write_tied(const T *r, I C, I size, T last, I i, I y, const Out &out) {
+template <class T> void write_tied(const T *r, I C, I size, T next, I i, I y, const Out &out) {
     I left = size;
-    for (I j = 0; j < C; j++) left -= fixed(r[j]) > last;
+    for (I j = 0; j < C; j++) left -= fixed(r[j]) > next;
     for (I j = 0; j < C; j++) {
         const T x = fixed(r[j]);
-        const bool in = x > last || (x == last && left-- > 0);
+        const bool in = x > next || (x == next && left-- > 0);
         if (out.mask) out.mask[i * C + j] = in;
         if (out.covered && j == y) out.covered[i] = in;
     }
 }
 
 template <template <class> class How, class T>
-bool shared_sets(const T *p, I n, const Formula &f, const Thresholds &t, const I *y, const Out &out) {
+bool shared_sets(const T *p, I n, const Formula &f, const double *u, const double *q, bool by_row, const I *y,
+                 const Out &out) {
     constexpr int R = How<T>::R;
     const I C = f.C;
     How<T> how(f);
     Ends<T, R> ends;
     std::fill_n(ends.u, R, 1.0);
-    std::fill_n(ends.q, R, n ? t.q[0] : 0.0);
-    return for_blocks(p, n, how.block, [&](const T *RESTRICT rows, I at, I many) {
-        if (t.u) take<R>(t.u + at, many, ends.u);
-        if (t.q_step) take<R>(t.q + at, many, ends.q);
+    std::fill_n(ends.q, R, n ? q[0] : 0.0);
+    return for_blocks(p, n, how, [&](const T *RESTRICT rows, I at, I many) {
+        if (u) take<R>(u + at, many, ends.u);
+        if (by_row) take<R>(q + at, many, ends.q);
         how.find(at + 2 * R <= n ? rows + R * C : nullptr, ends);
         std::copy_n(ends.size, many, out.sizes + at);
-        if (out.covered)
-            SIMD for (I i = 0; i < many; i++) out.covered[at + i] = fixed(rows[i * C + y[at + i]]) >= ends.last[i];
-        for (I i = 0; out.mask && i < many; i++)
-            write_row(rows + i * C, C, ends.last[i], out.mask + (at + i) * C, (at + i) * C + 16 <= n * C);
-        int ties = 0;
-        for (int i = 0; i < R; i++) ties |= ends.last[i] == ends.next[i];
-        for (I i = 0; ties && i < many; i++)
-            if (ends.last[i] == ends.next[i])
-                write_tied(rows + i * C, C, ends.size[i], ends.last[i], at + i, y ? y[at + i] : 0, out);
+        for (I i = 0; out.covered && i < many; i++) {
+            const T own = fixed(rows[i * C + y[at + i]]);
+            out.covered[at + i] = own > ends.next[i];
+            ends.tied[i] &= out.mask || own == ends.next[i];
+        }
+        for (I i = 0; out.mask && i < many; i++) {
+            bool *mask = out.mask + (at + i) * C;
+            write_row(rows + i * C, C, ends.next[i], mask, (at + i) * C + 16 <= n * C);
+            ends.tied[i] = ends.tied[i] && count(mask, C) < ends.size[i];
+        }
+        for (I i = 0; i < many; i++)
+            if (ends.tied[i]) write_tied(rows + i * C, C, ends.size[i], ends.next[i], at + i, y ? y[at + i] : 0, out);
     });
 }
 
@@ -676,18 +705,6 @@ template <class T> struct Checked { // a long row that stays where it is
         return weigh(p, C, largest, [](I, int, T, bool) {});
     }
 };
-
-// How many labels are marked: the top byte of the product is the sum of eight bytes.
-inline I count(const bool *mask, I C) {
-    I n = 0, j = 0;
-    for (; j + 8 <= C; j += 8) {
-        uint64_t eight;
-        std::memcpy(&eight, mask + j, 8);
-        n += (I)(eight * 0x0101010101010101 >> 56);
-    }
-    for (; j < C; j++) n += mask[j];
-    return n;
-}
 
 template <bool ONE, class T> HOT void mark(const T *RESTRICT p, const T *RESTRICT least, I n, bool *RESTRICT mask) {
     const T one = *least;
@@ -1033,13 +1050,14 @@ PyObject *py_sets(Call &c) {
     const bool by_top = c.integer() != 0;
     const Formula f{C, penalties, by_top, (Rule)c.integer()};
     const I per = c.integer();
-    const Thresholds t{u, c.array<const double>(rows.thresholds(per)), per};
+    const double *q = c.array<const double>(rows.thresholds(per));
     const Out out = rows.out(c);
-    if (!out.sizes || !penalties || !t.q || (out.covered && !y) || (per == 2 && C > PACKED))
+    if (!out.sizes || !penalties || !q || (out.covered && !y) || (per == 2 && C > PACKED))
         fail(PyExc_ValueError, "an array is missing, or there are too many labels");
     return rows.run([&](auto *p) {
-        if (per == 2) return label_sets(p, n, f, t.u, t.q, y, out);
-        return C <= SHORT ? shared_sets<Sorted>(p, n, f, t, y, out) : shared_sets<Guessed>(p, n, f, t, y, out);
+        if (per == 2) return label_sets(p, n, f, u, q, y, out);
+        return C <= SHORT ? shared_sets<Sorted>(p, n, f, u, q, per == 1, y, out)
+                          : shared_sets<Guessed>(p, n, f, u, q, per == 1, y, out);
     });
 }
 
