@@ -339,7 +339,7 @@ template <class T, int R> struct Ends {
     double u[R], q[R]; // what the rows are given
     I size[R];
     T next[R];
-    bool tied[R]; // whether some labels in the set may equal the next one
+    T tied[R]; // 1 where some labels in the set may equal the next one
 };
 
 // Short rows are sorted by a network and scored rank by rank.
@@ -418,12 +418,13 @@ HOT void count_fitting(const T *RESTRICT s, const Formula &f, const double *u, c
 }
 
 template <class T> struct Sorted : Columns<T> {
-    using Columns<T>::R, Columns<T>::s;
+    using Columns<T>::R;
     const Formula &f;
     const std::vector<Pair> pairs;
     explicit Sorted(const Formula &f) : Columns<T>(f.C), f(f), pairs(network(f.C)) {}
 
     void find(const T *, Ends<T, R> &ends) {
+        T *RESTRICT s = Columns<T>::s;
         double fitting[R];
         sort_columns<R>(s, pairs);
         const bool until = f.rule == UNTIL;
@@ -433,7 +434,7 @@ template <class T> struct Sorted : Columns<T> {
         SIMD for (int i = 0; i < R; i++) {
             ends.size[i] = (I)fitting[i];
             ends.next[i] = s[ends.size[i] * R + i];
-            ends.tied[i] = s[(ends.size[i] - 1) * R + i] == ends.next[i];
+            ends.tied[i] = s[(ends.size[i] - 1) * R + i] == ends.next[i] ? 1 : 0;
         }
     }
 };
@@ -563,7 +564,7 @@ template <class T> struct Guessed {
             Cut cut{(I)n[i], mass[i], last[i], next[i]};
             bool right = landed[i] > 0 && ends_there(cut, rounding * (2 + std::fabs(ends.q[i])));
             if (!right) cut = cut_at<true>(r, C, height[i]), right = ends_there(cut, 0);
-            ends.size[i] = cut.n, ends.next[i] = (T)cut.next, ends.tied[i] = !right || landed[i] > 1;
+            ends.size[i] = cut.n, ends.next[i] = (T)cut.next, ends.tied[i] = !right || landed[i] > 1 ? 1 : 0;
             if (!right) ends.size[i] = decide(r, top[i], ends.u[i], ends.q[i], height[i] / 2, ends.next[i]);
             middle += cast<Bits<T>>(height[i] > 0 ? height[i] : start) / R;
             moved += std::fabs(height[i] - start) / start;
@@ -628,18 +629,19 @@ bool shared_sets(const T *p, I n, const Formula &f, const double *u, const doubl
         if (by_row) take<R>(q + at, many, ends.q);
         how.find(at + 2 * R <= n ? rows + R * C : nullptr, ends);
         std::copy_n(ends.size, many, out.sizes + at);
-        for (I i = 0; out.covered && i < many; i++) {
-            const T own = fixed(rows[i * C + y[at + i]]);
-            out.covered[at + i] = own > ends.next[i];
-            ends.tied[i] &= out.mask || own == ends.next[i];
+        if (out.covered)
+            SIMD for (I i = 0; i < many; i++) out.covered[at + i] = fixed(rows[i * C + y[at + i]]) > ends.next[i];
+        for (I i = 0; out.mask && i < many; i++)
+            write_row(rows + i * C, C, ends.next[i], out.mask + (at + i) * C, (at + i) * C + 16 <= n * C);
+        int ties = 0;
+        for (int i = 0; i < R; i++) ties |= ends.tied[i] > 0;
+        for (I i = 0; ties && i < many; i++) {
+            if (!(ends.tied[i] > 0)) continue;
+            const T *r = rows + i * C;
+            const I label = y ? y[at + i] : 0;
+            if (out.mask ? count(out.mask + (at + i) * C, C) < ends.size[i] : fixed(r[label]) == ends.next[i])
+                write_tied(r, C, ends.size[i], ends.next[i], at + i, label, out);
         }
-        for (I i = 0; out.mask && i < many; i++) {
-            bool *mask = out.mask + (at + i) * C;
-            write_row(rows + i * C, C, ends.next[i], mask, (at + i) * C + 16 <= n * C);
-            ends.tied[i] = ends.tied[i] && count(mask, C) < ends.size[i];
-        }
-        for (I i = 0; i < many; i++)
-            if (ends.tied[i]) write_tied(rows + i * C, C, ends.size[i], ends.next[i], at + i, y ? y[at + i] : 0, out);
     });
 }
 
