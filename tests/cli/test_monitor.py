@@ -86,7 +86,13 @@ def test_a_predictor_knows_how_many_points_calibrated_it(tmp_path, monkeypatch):
     floor = streams("m.json")["a", None]["floor"]
     assert floor == streams("by-hand.json")["a", None]["floor"] < 0.9
     monitor("update", "m.json", "-", "--check", code=5, stdin="covered\n" + "0\n" * 60)
+    for nothing_new in ([], ["--predictor", "60.json"]):
+        with pytest.raises(InputError):
+            monitor("recalibrated", "m.json", *nothing_new)
+    assert streams("m.json")["a", None]["state"] == "alarm"
     monitor("recalibrated", "m.json", "--predictor", "300.json")
+    with pytest.raises(InputError):  # of two classes
+        monitor("update", "m.json", "-", stdin="covered,label\n1,1\n1,2\n")
     (found,) = streams("m.json", "--check").values()
     assert (found["n"], found["floor"] > floor) == (0, True)
     fw.calibrate({"a": cal}, alpha=0.2, score="lac").predictor("a").save("other.json")
@@ -149,7 +155,7 @@ def test_predictors_of_other_classes_or_levels_take_a_monitor_of_their_own(tmp_p
 def test_inputs_that_change_exit_with_the_code_of_an_alarm(state):
     words = ("inputs", state, "-", "--agent", "a")
     same = "size\n" + "1\n2\n1\n" * 60
-    assert "baseline" in monitor(*words, "--baseline", stdin=same)
+    monitor(*words, "--baseline", stdin=same)
     assert "inputs ok" in monitor(*words, "--check", "--batch", "week-1", stdin=same)
     facts = json.loads(
         monitor(
@@ -157,7 +163,8 @@ def test_inputs_that_change_exit_with_the_code_of_an_alarm(state):
         )
     )
     assert (facts["alarms"], facts["input_alarms"]) == (0, 1)
-    assert facts["streams"][0]["inputs_since"] in {"week-1", "week-2"}
+    assert facts["streams"][0]["inputs_since"] == "week-2"
+    monitor("show", state, "--openmetrics", "--check", code=5)
     assert Path(state).stat().st_mode & 0o777 == 0o600
 
 
@@ -209,3 +216,16 @@ def test_an_alarm_stands_whoever_brings_rows(state, tmp_path):
         assert alarmed == ["a"]
     monitor("recalibrated", state, "--agent", "a")
     monitor("update", state, "none.csv", "--agent", "b", "--check")
+    for batch in ([], ["--batch", "batch 1"]):  # no rows, of no batch
+        said = monitor("update", state, "-", "--agent", "a", *batch, stdin="n,hits\n0,0\n")
+        assert "batch 1" not in said
+
+
+def test_a_batch_has_one_interval_in_all_commands(state):
+    words = ("update", state, "-", "--agent", "a")
+    monitor(*words, "--batch", "week-1", stdin=GOOD)
+    said = monitor(*words, "--batch", "week-2", stdin=GOOD + "0,0\n" * 4)
+    table = monitor("show", state, "--agent", "a").splitlines()
+    (row,) = (line.split() for line in table if line.startswith("week-2"))
+    assert row[2] in said
+    assert " ".join(row[3:6]) in said

@@ -6,6 +6,7 @@ from math import exp, fsum
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from fedwqcp.errors import InputError
 from fedwqcp.monitor import (
@@ -72,6 +73,65 @@ def test_it_tells_which_of_several_overlapping_groups(tmp_path):
         with raises(InputError, field="groups") if wrong is None else raises(InputError):
             watch.update("north", covered, groups=wrong)
     assert watch.sites == before
+
+
+def test_each_class_alarms_below_its_own_limit():
+    watch = Monitor(MonitorTerms(0.1, ("a",), 2), {"a": (2000, 2000, 20)})
+    _, exact, tolerant = (one.floor for one in watch.standings())
+    assert tolerant < 0.76 < exact - 0.05
+    covered = [1, 1, 1, 0] * 150  # 0.75 in each class
+    watch.update("a", np.repeat(covered, 2), [0, 1] * 600)
+    assert [one.label for one in watch.alarms] == [None, 0]
+
+
+def test_classes_at_their_limits_alarm_at_most_as_seldom_as_promised():
+    terms = MonitorTerms(0.1, ("a",), 3, delta=0.8)
+    points, rng, alarms = {"a": (500, 300, 100, 30)}, np.random.default_rng(3), [0, 0, 0]
+    for _ in range(200):
+        watch = Monitor(terms, points)
+        limits = np.array([one.floor for one in watch.standings()[1:]])
+        labels = rng.integers(3, size=600)
+        found = watch.update("a", rng.uniform(size=600) < limits[labels], labels)
+        for one in found[1:]:
+            alarms[one.label] += one.state == "alarm"
+    most = binom(200, 0.8 / 2 / 3).ppf(0.999)
+    assert 0 < max(alarms) <= most
+
+
+def test_a_label_beyond_the_classes_is_refused_where_none_is_watched():
+    watch = monitor(n_labels=3)
+    watch.update("north", [1, 1, 1], [0, 1, 2])
+    before = dict(watch.sites)
+    for labels in ([0, 3], [1, 3]):
+        with raises(InputError, field="labels"):
+            watch.update("north", [1, 1], labels)
+    assert watch.sites == before
+
+
+def test_the_threshold_that_is_watched_is_no_new_calibration():
+    watch = Monitor(MonitorTerms(0.1, AGENTS), rounds={"north": "r1"})
+    watch.update("north", [0] * 30)
+    with raises(InputError):
+        watch.recalibrated("north", of_round="r1")
+    assert watch.alarms
+    watch.recalibrated("north", of_round="r2")
+    watch.recalibrated("north", calibrated_on=600)  # by hand, of a round that is not known
+    with raises(InputError):
+        watch.recalibrated("north", of_round="r2")
+    assert watch.standings("north")[0].calibration == 3
+
+
+@pytest.mark.parametrize("points", [[100], 100, {"north": 10**400}, {"north": 2**60}])
+def test_points_that_cannot_be_are_refused(points):
+    with raises(InputError):
+        Monitor(MonitorTerms(0.1, AGENTS), points)
+
+
+def test_the_first_inputs_are_the_baseline_of_later_ones():
+    watch = monitor()
+    assert watch.update_inputs("north", [1] * 60 + [9] * 60, batch="w1").inputs == ""
+    assert watch.update_inputs("north", [1] * 5, batch="w2").inputs == "ok"
+    assert [one.inputs for one in watch.sites["north"].batches] == ["baseline", "ok"]
 
 
 def test_a_drop_after_a_long_good_time_is_found_though_the_mean_is_fine():

@@ -83,7 +83,7 @@ def test_a_column_tells_the_agents_apart_in_order():
     assert found["b"].hits.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("text", [b"covered\n", b"n,hits\n", b"", b"\n"])
+@pytest.mark.parametrize("text", [b"covered\n", b"n,hits\n", b"n,hits\n0,0\n", b"", b"\n"])
 def test_no_rows_are_no_batches(text):
     assert read_batches(text, "a") == {}
 
@@ -147,6 +147,21 @@ def test_what_is_refused_tells_no_value(text, sets):
 def test_a_row_of_several_agents_is_named_by_its_place_in_the_file(text, row):
     with raises(InputError, row=row):
         read_batches(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "sets", "where"),
+    [
+        (b"\xff", None, "labels.csv"),
+        (b"covered\n7\n", None, "labels.csv"),
+        (b"id,label\nn8,1\n", SETS.encode(), "labels.csv"),
+        (b"id,label\nn7,1\n", b"\xff", "sets.csv"),
+    ],
+)
+def test_errors_name_the_file(text, sets, where):
+    with pytest.raises(InputError) as caught:
+        read_batches(text, "a", sets, ("labels.csv", "sets.csv"))
+    assert caught.value.where == where
 
 
 @given(st.binary(max_size=80))

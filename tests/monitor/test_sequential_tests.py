@@ -164,6 +164,10 @@ def test_an_alarm_names_its_row_its_batch_and_the_beginning_of_the_drop():
     assert (later.drop, later.since) == ((500, 25, 5), "w3")
     within = after([1] * 30 + [0] * 20, alpha=0.05, test=good, batch="w3")
     assert (within.drop[0], within.since) == (530, "w3")
+    after_it = after([0] * 2, alpha=0.05, test=within, batch="w4")
+    assert (after_it.drop[0], after_it.since) == (530, "w4")  # 30 of 50 rows of w3 were before
+    halfway = after([1] * 30 + [0] * 30, alpha=0.05, test=good, batch="w3")
+    assert after([0] * 2, alpha=0.05, test=halfway, batch="w4").since == "w3"
 
 
 # Inputs -------------------------------------------------------------------------------------------

@@ -98,8 +98,10 @@ def open_state(
         classes = first.n_classes or 0
     labels = first.classes if first is not None and len(first.classes) == classes else ()
     groups = () if first is None else first.groups
-    terms = MonitorTerms(alpha, names, classes, class_alpha, delta, groups, labels)
-    monitor = Monitor(terms, _points(names, sites, calibrated_on))
+    n_labels = 0 if first is None else first.n_classes or 0
+    terms = MonitorTerms(alpha, names, classes, class_alpha, delta, groups, labels, n_labels)
+    rounds = {name: site.round for name, site in sites.items() if name in names}
+    monitor = Monitor(terms, _points(names, sites, calibrated_on), rounds)
     save_monitor(monitor, state, replace=False)
     whole = [one for one in monitor.standings() if one.label is None]
     output = Output(as_json)
@@ -124,19 +126,21 @@ def update(
     """Add rows whose labels have arrived, in order of arrival."""
     data, beside = _read(rows), None if sets is None else read(sets)
     with changing(state) as monitor:
-        batches = read_batches(data, agent or _only(monitor), beside)
+        files = (_called(rows), str(sets))
+        batches = read_batches(data, agent or _only(monitor), beside, files)
         for name, rows_of in batches.items():
             try:
                 monitor.absorb(name, rows_of, batch)
             except InputError as error:
-                raise error if len(batches) > 1 else error.at_line(2) from None
+                named = error if len(batches) > 1 else error.at_line(2)
+                raise named.within(files[0]) from None
     output = Output(as_json)
     if not batches:
         output.say(f"{rows}: no rows, so nothing was added")
     concerned = {*batches, *(alarm.agent for alarm in monitor.alarms)}  # an alarm stands
     names = [name for name in monitor.sites if name in concerned]
     of_one = _lines(monitor, names[0], str(state), batch) if len(names) == 1 else ()
-    for line in of_one or _agent_table(monitor, names, str(state)):
+    for line in of_one or (_agent_table(monitor, names, str(state)) if names else ()):
         output.say(line)
     _end(output, monitor, names, check)
 
@@ -157,13 +161,14 @@ def inputs(
     as_json: AsJson = False,
 ) -> None:
     """Test inputs before labels arrive, such as sizes of sets."""
-    values, output = read_column(_read(rows), column), Output(as_json)
+    values, output = read_column(_read(rows), column, _called(rows)), Output(as_json)
     with changing(state) as monitor:
         if (name := agent or _only(monitor)) is None:
             raise InputError("must name one of several agents", field="--agent")
         whole = monitor.update_inputs(name, values, batch=batch, baseline=baseline)
-    if baseline:
-        output.say(f"{name}: {len(values):,} rows kept as the baseline of its inputs")
+    if baseline or not whole.inputs:  # nothing came before
+        of = name if batch is None else f"{name}, {batch}"
+        output.say(f"{of}: {len(values):,} rows kept as the baseline of its inputs")
     else:
         output.say(words.state([whole], batch or monitor.sites[name].batches[-1].name))
         if whole.inputs == "alarm":
@@ -186,10 +191,11 @@ def show(
     """Show the state of every agent and class, at any time."""
     monitor = load_monitor(state)
     standings = monitor.standings(agent)
+    output, names = Output(as_json), list(dict.fromkeys(one.agent for one in standings))
     if openmetrics:
         typer.echo(_openmetrics(standings), nl=False)
+        _exit(standings, check)
         return
-    output, names = Output(as_json), list(dict.fromkeys(one.agent for one in standings))
     of_one = _batch_table(monitor, names[0], str(state)) if len(names) == 1 else ()
     for line in of_one or _agent_table(monitor, names, str(state)):
         output.say(line)
@@ -207,12 +213,18 @@ def recalibrated(
     """Restart agents that were calibrated again; their alarms end."""
     with changing(state) as monitor:
         sites, promised = _sites(predictor, None)
+        if not (names := agent or list(sites)):
+            raise InputError(
+                "must be given: the predictor of the new calibration, or --agent and "
+                "--calibrated-on",
+                field="--predictor",
+            )
         if promised not in (None, monitor.terms.alpha):
             raise InputError("promises another level: open a monitor for it", field="--predictor")
-        names = agent or list(sites)
         points = _points(names, sites, calibrated_on)
         for name in names:
-            monitor.recalibrated(name, calibrated_on=points.get(name))
+            of_round = sites[name].round if name in sites else ""
+            monitor.recalibrated(name, calibrated_on=points.get(name), of_round=of_round)
     output = Output(as_json)
     for name in names:
         limit = words.limits(monitor.standings(name)[:1], 1 - monitor.terms.alpha)
@@ -222,6 +234,10 @@ def recalibrated(
 
 def _read(rows: Path) -> bytes:
     return sys.stdin.buffer.read() if str(rows) == "-" else read(rows)
+
+
+def _called(rows: Path) -> str:
+    return "stdin" if str(rows) == "-" else str(rows)
 
 
 def _only(monitor: Monitor) -> str | None:
@@ -274,17 +290,24 @@ def _end(output: Output, monitor: Monitor, agents: Sequence[str], check: bool) -
         streams=[record_of(one) for one in standings],
         batches={name: monitor.sites[name].batches for name in agents},
     )
-    if check and (alarms or changed):
+    _exit(standings, check)
+
+
+def _exit(standings: Iterable[Standing], check: bool) -> None:
+    """End with a code of its own on an alarm, where that is asked for."""
+    if check and any("alarm" in (one.state, one.inputs) for one in standings):
         raise typer.Exit(ALARMED)
 
 
 def _lines(monitor: Monitor, agent: str, file: str, batch: str | None) -> Iterator[str]:
     """Say in at most five lines how an agent stands, and what to do."""
     streams = monitor.standings(agent)
-    known = [one.name for one in monitor.sites[agent].batches]
-    yield words.state(streams, batch if batch in known else known[-1])
+    now = streams[0].calibration
+    batches = [one for one in monitor.sites[agent].batches if one.calibration == now]
+    last = next((one for one in batches if one.name == batch), batches[-1])
+    yield words.state(streams, last.name)
     if streams[0].coverage is not None:
-        yield f"  {words.coverage(streams[0])}"
+        yield f"  {words.coverage(streams[0], batch_row(last))}"
     yield from _concerns(streams, file)
 
 
@@ -293,6 +316,8 @@ def _concerns(streams: Sequence[Standing], file: str) -> Iterator[str]:
     alarms = [one for one in streams if one.state == "alarm"]
     for one in alarms[:1]:
         yield f"  {words.fallen(one, rows=one.since_n >= MIN_COUNT)}"
+    if unproved := words.unproved(streams[0]):
+        yield f"  {unproved}"
     if states := words.part_states(streams[1:]):
         yield f"  {states}"
     if alarms:
@@ -307,9 +332,9 @@ def _batch_table(monitor: Monitor, agent: str, file: str) -> Iterator[str]:
     since = [one for one in batches if one.calibration == whole.calibration]
     rows = [
         *map(batch_row, since[-BATCHES:]),
-        {**_row(whole), "batch": "all rows", "mean size": "?"},
+        {**_row(whole), "batch": "all rows", "mean size": "?", "state after": whole.state},
     ]
-    yield from _table(rows, "batch", "mean size")
+    yield from _table(rows, "batch", "mean size", "state after")
     if whole.inputs == "alarm":
         yield f"  {words.inputs_changed(whole)}"
     yield from _concerns([whole, *parts], file)
@@ -331,10 +356,12 @@ def _row(one: Standing) -> dict[str, str]:
     return {**standing_row(one), "rows": f"{one.n:,}", "inputs": one.inputs}
 
 
-def _table(rows: Iterable[Mapping[str, str]], name: str, number: str) -> Iterator[str]:
+def _table(
+    rows: Iterable[Mapping[str, str]], name: str, number: str, state: str = "state"
+) -> Iterator[str]:
     """Return a table of at most 80 columns."""
-    columns = {name: "<16", "rows": ">9", "coverage": ">8", "95 % interval": "<14", number: ">9"}
-    columns |= {"state": "<8", "inputs": "<"}
+    columns = {name: "<16", "rows": ">8", "coverage": ">8", "95 % interval": "<14", number: ">9"}
+    columns |= {state: f"<{max(8, len(state))}", "inputs": "<"}
     for row in ({column: column.removesuffix(" batches") for column in columns}, *rows):
         cells = ["-" if row[column] == "?" else row[column] for column in columns]
         cells[0] = cells[0] if len(cells[0]) <= 16 else f"{cells[0][:15]}…"
@@ -368,7 +395,7 @@ def _gauges(one: Standing) -> Iterator[tuple[str, str, float | None]]:
     yield "fedwqcp_rows", "Rows since the calibration", rows
     yield "fedwqcp_coverage", "Share of them that was covered", one.coverage if told else None
     yield "fedwqcp_coverage_recent", "The same in the last four batches", recent
-    yield "fedwqcp_coverage_limit", "Coverage below which an alarm is due", one.floor
+    yield "fedwqcp_coverage_limit", "An alarm proves that it is below", one.floor
     yield "fedwqcp_alarm", "1 while coverage has dropped", one.state == "alarm"
     yield "fedwqcp_watch", "1 while a whole interval lies below", one.state == "watch"
     yield "fedwqcp_inputs_alarm", "1 while inputs have changed", changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from math import log
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -64,6 +64,9 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Or watch each of these groups of rows, which may overlap.
     classes : tuple of str, optional
         Names of the n_classes classes.
+    n_labels : int, optional
+        Number of classes that a label may name, also where they are not watched; labels beyond are
+        refused.
     class_alpha : float, optional
         Misses accepted within a class or group. By default alpha, which only a calibration by label
         promises: other thresholds may cover a hard class less.
@@ -83,6 +86,7 @@ class MonitorTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delta: float = 0.05
     groups: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    n_labels: int = 0
 
     def __post_init__(self) -> None:
         kinds = {"agents": tuple[str, ...], "n_classes": int, "delta": float}
@@ -173,6 +177,8 @@ class Monitor:
     calibrated_on : mapping of str to int or sequence of int, optional
         Calibration points behind an agent's threshold: its tolerance is `calibration_slack`. Where
         each class or group has a threshold of its own: all points, then those of each.
+    rounds : mapping of str to str, optional
+        Id of the round that an agent's threshold is of: it is no new calibration later.
 
     Notes
     -----
@@ -200,14 +206,21 @@ class Monitor:
     """
 
     def __init__(
-        self, terms: MonitorTerms, calibrated_on: Mapping[str, int | Sequence[int]] | None = None
+        self,
+        terms: MonitorTerms,
+        calibrated_on: Mapping[str, int | Sequence[int]] | None = None,
+        rounds: Mapping[str, str] | None = None,
     ) -> None:
+        calibrated_on, rounds = calibrated_on or {}, rounds or {}
+        check_type(calibrated_on, Mapping[str, Any], "calibrated_on")
         self.terms = terms
         streams = len(terms.streams)
         fresh = AgentState((BettingTest.begin(),) * streams, (0.0,) * streams)
         self.sites = dict.fromkeys(terms.agents, fresh)
-        for name, points in (calibrated_on or {}).items():
+        for name, points in calibrated_on.items():
             self.sites[name] = replace(self._site(name), tolerances=self._slack(points))
+        for name, of_round in rounds.items():
+            self.sites[name] = replace(self._site(name), round=of_round)
 
     def update(
         self,
@@ -315,6 +328,7 @@ class Monitor:
             Name of these rows; their labels may follow under the same name.
         baseline : bool, optional
             Whether the rows are from when the threshold was known to hold: they are not tested.
+            An agent's first rows always are its baseline: nothing came before them.
 
         Returns
         -------
@@ -333,6 +347,7 @@ class Monitor:
         entry = self._entry(agent, name=batch, kind="inputs")
         rounded = np.array([float(f"{value:.3g}") for value in numbers.tolist()])
         before = self._site(agent).inputs
+        baseline = baseline or not before.cells
         seed = before.seed if before.cells else secrets.randbits(48)
         u = np.random.default_rng([seed, sum(before.cells.values())]).uniform(size=len(rounded))
         p, cells = ranks(before.cells, rounded, u)
@@ -346,7 +361,13 @@ class Monitor:
             self._keep(agent, replace(entry, inputs="baseline" if baseline else inputs.state))
         return self.standings(agent)[0]
 
-    def recalibrated(self, agent: str, *, calibrated_on: int | Sequence[int] | None = None) -> None:
+    def recalibrated(
+        self,
+        agent: str,
+        *,
+        calibrated_on: int | Sequence[int] | None = None,
+        of_round: str = "",
+    ) -> None:
         """Start anew for an agent that has a new threshold; its alarms end.
 
         Parameters
@@ -355,18 +376,27 @@ class Monitor:
             Which agent.
         calibrated_on : int or sequence of int, optional
             Points behind the new threshold, as of the monitor.
+        of_round : str, optional
+            Id of the round that the new threshold is of.
 
         Raises
         ------
         InputError
-            If it is not monitored, or there are too few points.
+            If it is not monitored, its threshold is still of this round, or there are too few
+            points.
         """
         site = self._site(agent)
+        if of_round and of_round == site.round:
+            raise InputError(
+                f"agent {agent!r} must be calibrated again first: its threshold of round "
+                f"{of_round} is the one that is watched; pass the predictor of the new calibration"
+            )
         self.sites[agent] = AgentState(
             (BettingTest.begin(),) * len(self.terms.streams),
             site.tolerances if calibrated_on is None else self._slack(calibrated_on),
             calibration=site.calibration + 1,
             batches=site.batches,
+            round=of_round or site.round,
         )
 
     def standings(self, agent: str | None = None) -> tuple[Standing, ...]:
@@ -449,12 +479,12 @@ class Monitor:
     def _places(self, batch: CoverageBatch) -> Labels:
         """Return where the class or groups of each step stand among the streams, shape (k, g)."""
         n, places = len(batch.sizes), batch.classes
+        if places is not None and (n_labels := self.terms.n_classes or self.terms.n_labels):
+            as_labels(places, n, n_labels)
         if self.terms.groups:
             if batch.groups is None:
                 raise InputError("must be given for each row", field="groups")
             places = group_places(batch.groups, self.terms.groups, n)
-        elif places is not None and self.terms.n_classes:
-            as_labels(places, n, self.terms.n_classes)
         return np.full((n, 1), -1) if places is None else places.reshape(n, -1)
 
     def _site(self, agent: str) -> AgentState:
@@ -549,9 +579,10 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     def state(self) -> CoverageState:
         """What coverage is known to be.
 
-        ``alarm``: it has fallen below the floor; this stands until the agent is calibrated again.
+        ``alarm``: the rows prove that it has fallen below the floor; this stands until the agent is
+        calibrated again.
         ``watch``: a whole interval lies below the floor: of all rows, the last batch or the last
-        four.
+        four. It ends when none does.
         ``too few``: even without any miss these rows could not show that it holds.
         """
         if self.alarm is not None:
@@ -612,7 +643,8 @@ class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is kept of one agent, however many rows there were.
 
     The tests are of rows since its last calibration, one for each of the terms' ``streams``;
-    ``tolerances`` how much less than 1 - alpha is still accepted of each.
+    ``tolerances`` how much less than 1 - alpha is still accepted of each; ``round`` is the one
+    that its threshold is of, where that is known.
     """
 
     tests: tuple[BettingTest, ...]
@@ -620,6 +652,7 @@ class AgentState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     inputs: InputState = InputState()
     calibration: Count = 1
     batches: tuple[BatchCounts, ...] = ()
+    round: str = ""
 
 
 def _counts(batches: Sequence[BatchCounts]) -> tuple[int, int]:

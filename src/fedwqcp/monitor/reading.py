@@ -96,7 +96,10 @@ class CoverageBatch:
 
 
 def read_batches(
-    data: bytes, agent: str | None = None, sets: bytes | None = None
+    data: bytes,
+    agent: str | None = None,
+    sets: bytes | None = None,
+    names: tuple[str, str] = ("rows", "sets"),
 ) -> dict[str, CoverageBatch]:
     """Return the rows of a file, by agent.
 
@@ -109,11 +112,13 @@ def read_batches(
     sets : bytes, optional
         A table of sets, as ``agent predict`` writes it; rows then hold ``id`` and ``label`` (or
         ``y``).
+    names : tuple of str, optional
+        What errors call the two tables, such as the names of their files.
 
     Returns
     -------
     dict of str to CoverageBatch
-        One batch for each agent.
+        One batch for each agent that has rows.
 
     Raises
     ------
@@ -123,23 +128,25 @@ def read_batches(
     """
     if not data.strip():
         return {}
-    with _lines_of("rows"):
+    of_rows = names[0]
+    with _lines_of(of_rows):
         table = read_table(data)
     if sets is not None:
-        table = _joined(table, sets)
-    with _lines_of("rows"):
+        table = _joined(table, sets, names)
+    with _lines_of(of_rows):
         batch = _batch(table)
         agents = table.get("agent", [agent] * len(batch.sizes))
         for row, name in enumerate(agents):
             if not name:
-                raise InputError("must name its agent, in a column 'agent' or for all", row=row)
+                raise InputError("its agent must be named, in a column or for all", row=row)
             if name != (agent or name):
-                raise InputError("must be of the one agent that is named for all", row=row)
-    names = np.array(agents, dtype=np.str_)
-    return {name: batch.take(names == name) for name in dict.fromkeys(map(str, agents))}
+                raise InputError("its agent must be the one that is named for all", row=row)
+    by_row = np.array(agents, dtype=np.str_)
+    found = {name: batch.take(by_row == name) for name in dict.fromkeys(map(str, agents))}
+    return {name: rows for name, rows in found.items() if rows.sizes.any()}
 
 
-def read_column(data: bytes, name: str) -> Floats:
+def read_column(data: bytes, name: str, file: str = "rows") -> Floats:
     """Return one column of a table, as numbers.
 
     Parameters
@@ -148,6 +155,8 @@ def read_column(data: bytes, name: str) -> Floats:
         As of `read_batches`.
     name : str
         The column; ``size`` is also the length of an interval.
+    file : str, optional
+        What errors call the table.
 
     Returns
     -------
@@ -159,7 +168,7 @@ def read_column(data: bytes, name: str) -> Floats:
     InputError
         If the file cannot be read, or a row lacks the number.
     """
-    with _lines_of("rows"):
+    with _lines_of(file):
         table = read_table(data)
         if name == "size" and "lower" in table and "size" not in table:
             return np.asarray(read_numbers(table, "upper") - read_numbers(table, "lower"))
@@ -232,22 +241,22 @@ def _batch(table: Mapping[str, Cells]) -> CoverageBatch:
         lower, y, upper = (read_numbers(table, name) for name in ("lower", "y", "upper"))
         missing = np.asarray(np.isnan([lower, y, upper]).any(axis=0))
         if (bad := first_of(missing)) is not None:
-            raise InputError("must have numbers in lower, y and upper", row=bad)
+            raise InputError("lower, y and upper must be numbers", row=bad)
         hits, widths = (lower <= y) & (y <= upper), upper - lower
     return replace(batch_of_rows(hits, labels, read_groups(table)), widths=widths)
 
 
-def _joined(rows: Mapping[str, Cells], data: bytes) -> dict[str, Cells]:
+def _joined(rows: Mapping[str, Cells], data: bytes, tables: tuple[str, str]) -> dict[str, Cells]:
     """Give each labelled row its set, by id; classes by name become numbers."""
-    with _lines_of("sets"):
+    with _lines_of(tables[1]):
         as_written = read_table(data)
         sets = {unescaped(name): [*map(unescaped, as_written[name])] for name in as_written}
         _check_columns(sets, "id")
         if len(positions := {name: row for row, name in enumerate(sets["id"])}) < len(sets["id"]):
             raise InputError("each row must have an id of its own")
         if not {"labels", "lower"} & sets.keys():
-            raise InputError("must be the table that `agent predict` wrote")
-    with _lines_of("rows"):
+            raise InputError("the table must be one that `agent predict` wrote")
+    with _lines_of(tables[0]):
         _check_columns(rows, "id")
         if names := _class_names(sets):
             _check_columns(rows, "label")
@@ -260,7 +269,7 @@ def _joined(rows: Mapping[str, Cells], data: bytes) -> dict[str, Cells]:
             rows = {**rows, "label": as_labels(labels, len(rows["id"]), len(names))}
         places = [positions.get(str(name), -1) for name in rows["id"]]
         if -1 in places:
-            reason = "must have an id that names a set: are these the sets of the same rows?"
+            reason = f"its id must be in {tables[1]}: are these the sets of the same rows?"
             raise InputError(reason, row=places.index(-1))
         if len(set(places)) < len(places):
             raise InputError("an id must name one row; some ids are repeated")
@@ -288,7 +297,7 @@ def _set(held: str, row: int) -> set[float]:
     try:
         return set(map(float, held.split()))
     except ValueError:
-        raise InputError("must have a set of labels in 'labels'", row=row) from None
+        raise InputError("labels must be a set of numbers", row=row) from None
 
 
 def _whole(values: npt.ArrayLike, what: str, highest: int = 2**53) -> Labels:

@@ -57,7 +57,10 @@ _LOG_ZERO = -1e300
 """The logarithm of no wealth: JSON has no -inf, and adding exp(-1e300) changes nothing."""
 
 
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**52)]
+_MOST_ROWS = 2**52
+
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=_MOST_ROWS)]
 """A number of rows, checked where it is read."""
 
 
@@ -148,7 +151,7 @@ def calibration_slack(n: int, alpha: float, level: float = 0.95, agents: int = 1
     Raises
     ------
     InputError
-        If n is negative, alpha or level is not between 0 and 1, or there is no agent.
+        If n is negative or too large, alpha or level is not between 0 and 1, or there is no agent.
 
     Examples
     --------
@@ -164,6 +167,8 @@ def calibration_slack(n: int, alpha: float, level: float = 0.95, agents: int = 1
     if agents < 1:
         raise InputError(f"agents must be at least 1, got {agents!r}")
     rank = conformal_rank(n, as_alpha(alpha))
+    if n >= _MOST_ROWS:
+        raise InputError(f"n must be below {_MOST_ROWS}", field="n")
     if rank > n:
         return 0.0
     low = float(betaincinv(rank, n + 1 - rank, (1.0 - level) / agents))
@@ -177,7 +182,8 @@ class BettingTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log S of each bet, ``evidence`` log M, ``alarm`` the row at which M first reached 1/delta.
     ``runs`` are the logarithms of each bet's largest likelihood ratio over all rows at which a
     change may have begun, ``run_n`` and ``run_hits`` rows and hits before the row where that ratio
-    begins, ``run_since`` its batch: the next one where it is empty.
+    begins, ``run_since`` the first batch most of whose rows follow it: where it is empty, the next
+    one after ``batch``, which is the latest.
     """
 
     n: Count
@@ -189,6 +195,7 @@ class BettingTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run_since: tuple[str, ...]
     evidence: float = 0.0
     alarm: Count | None = None
+    batch: str = ""
 
     def __post_init__(self) -> None:
         parts = (self.wealth, self.runs, self.run_n, self.run_hits, self.run_since)
@@ -215,8 +222,8 @@ class BettingTest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def since(self) -> str:
-        """The batch in which a change most likely began."""
-        return self.run_since[int(np.argmax(self.runs))]
+        """The batch with which a change most likely began."""
+        return self.run_since[int(np.argmax(self.runs))] or self.batch
 
 
 def advance(
@@ -251,7 +258,8 @@ def advance(
     lows = np.vstack([-np.array(test.runs), after])
     starts = len(lows) - 1 - np.argmin(lows[::-1], axis=0)
     covered = test.hits + np.cumsum(hits)
-    since = [batch if i < len(ends) else "" for i in starts.tolist()]
+    rows = np.append(0, ends - test.n)  # those of this call before each start
+    since = [batch if 2 * rows[i] <= rows[-1] else "" for i in starts.tolist()]
     return BettingTest(
         int(ends[-1]),
         int(covered[-1]),
@@ -262,6 +270,7 @@ def advance(
         tuple(b if i else a or b for i, a, b in zip(starts, test.run_since, since, strict=True)),
         float(evidence[-1]),
         int(ends[over[0]]) if new else test.alarm,
+        batch,
     )
 
 

@@ -58,7 +58,7 @@ def batch_row(one: BatchCounts) -> dict[str, str]:
     """Return the cells of a batch by column."""
     counts = _counts(Rate(n=one.n, hits=one.hits)) | {"rows": f"{one.n:,}"}
     size = "?" if one.size is None or one.n < MIN_COUNT else f"{one.size:.3g}"
-    row = {"batch": one.name, "mean size": size, "state": one.state, "inputs": one.inputs}
+    row = {"batch": one.name, "mean size": size, "state after": one.state, "inputs": one.inputs}
     return row | counts
 
 

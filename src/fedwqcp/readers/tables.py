@@ -81,7 +81,7 @@ def csv_parts(
                         return
                     first += len(body)
             except (UnicodeDecodeError, csv.Error):
-                raise InputError("must be a CSV table in UTF-8") from None
+                raise InputError("the file must be a CSV table in UTF-8") from None
 
 
 def read_table(data: bytes) -> dict[str, Cells]:
@@ -90,7 +90,7 @@ def read_table(data: bytes) -> dict[str, Cells]:
         lines = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""))
         return _by_column(_header(next(lines, None), ()), list(lines), 2)
     except (UnicodeDecodeError, csv.Error):
-        raise InputError("must be a CSV table in UTF-8") from None
+        raise InputError("the file must be a CSV table in UTF-8") from None
 
 
 def _header(header: list[str] | None, classes: tuple[str, ...] | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -12,15 +12,15 @@ from fedwqcp.words import counted, sentence
 
 ALARMS = "No alarm is no proof: a small drop is found late, and rows without labels are not seen."
 AGENTS = (
-    "The limit is the promised coverage less a tolerance for chance in the calibration. Alarm: "
-    "coverage has fallen below it. Watch: a whole 95 % interval (all rows, the last batch or the "
-    "last four) lies below it, maybe by chance. Too few: even without a miss these rows could not "
-    "show that coverage holds. Intervals of all rows hold at every look. Inputs are tested without "
-    "labels and say nothing of coverage."
+    "The limit is the promised coverage less a tolerance for chance in the calibration. Alarm: the "
+    "rows prove that coverage has fallen below it. Watch: a whole 95 % interval (all rows, the "
+    "last batch or the last four) lies below it, maybe by chance; it ends when none does. Too few: "
+    "even without a miss these rows could not show that coverage holds. Intervals of all rows hold "
+    "at every look. Inputs are tested without labels and say nothing of coverage."
 )
 HISTORY = (
-    "The mark is the limit, the band the interval, the state that of all rows since the "
-    "calibration. Batches of fewer than ten rows are merged with the next."
+    "The mark is the limit, the band the interval of the batch alone; the state after it is that "
+    "of all rows since the calibration. Batches of fewer than ten rows are merged with the next."
 )
 
 _STATE, _AGENT = attrgetter("state"), attrgetter("agent")
@@ -39,7 +39,10 @@ def limits(agents: Sequence[Any], promised: float) -> str:
     """Say below what coverage agents alarm, and where chance in the calibration may do it."""
     lowest, highest = (of(one.floor for one in agents) for of in (min, max))
     to = f" to {highest:.3f}" if highest > lowest else ""
-    text = f"alarm if coverage falls below {lowest:.3f}{to}"
+    text = (
+        f"an alarm comes once the rows prove that coverage is below {lowest:.3f}{to}; a single bad "
+        "week may not"
+    )
     exact = [one.agent for one in agents if one.floor >= promised]
     return text + (
         f"; no tolerance for chance in the calibration of {named(exact)}: --calibrated-on adds one"
@@ -65,11 +68,23 @@ def part_states(parts: Sequence[Any]) -> str:
     return bad and f"{kind}: {bad}"
 
 
-def coverage(whole: Any) -> str:
-    """Say what the coverage of an agent is, and what it was of late."""
+def coverage(whole: Any, batch: Mapping[str, str]) -> str:
+    """Say what the coverage of a batch was, where that is shown, of the last four and of all."""
+    own = f"{batch['coverage']} over {batch['rows']} rows ({batch['95 % interval']}); "
     return (
-        f"coverage {whole.coverage:.3f} over {whole.n:,} rows ({whole.low:.3f} to "
-        f"{whole.high:.3f}), last 4 batches {whole.recent:.3f}; limit {whole.floor:.3f}"
+        f"coverage {own if batch['coverage'] != '?' else ''}all {whole.n:,} rows "
+        f"{whole.coverage:.3f} (at every look {whole.low:.3f} to {whole.high:.3f}), last 4 "
+        f"batches {whole.recent:.3f}; limit {whole.floor:.3f}"
+    )
+
+
+def unproved(whole: Any) -> str:
+    """Say that coverage lies below the limit, where nothing else does."""
+    if whole.state != "ok" or whole.coverage >= whole.floor:
+        return ""
+    return (
+        f"{whole.coverage:.3f} at {whole.agent} is below the limit of {whole.floor:.3f}, but "
+        f"{whole.n:,} rows do not prove it: look again next week"
     )
 
 
@@ -77,7 +92,7 @@ def fallen(one: Any, *, rows: bool) -> str:
     """Say how far the coverage of an agent or class has fallen, and since when."""
     kind = "group" if isinstance(one.label, str) else "class"
     where = one.agent if one.label is None else f"{one.agent}, {kind} {one.name}"
-    now = f" and is {one.current:.3f} since ({one.since_n:,} rows)" if rows else ""
+    now = f" and is {one.current:.3f} over the last {one.since_n:,} rows" if rows else ""
     return f"{where}: coverage fell about {one.since}{now}; the limit is {one.floor:.3f}"
 
 
@@ -110,6 +125,7 @@ def next_steps(standings: Sequence[Any], file: str) -> list[str]:
     steps += [inputs_changed(one) for one in changed]
     if watched := dict.fromkeys(one.agent for one in standings if one.state == "watch"):
         steps.append(f"label more rows of {named(watched)} before you rely on the sets there")
+    steps += filter(None, (unproved(one) for one in standings if one.label is None))
     steps = steps or ["go on as before: update the monitor as labels arrive"]
     return [sentence(step, [one.agent for one in changed]) for step in steps]
 
@@ -132,6 +148,8 @@ def verdict(standings: Sequence[Any], fallen: Sequence[str]) -> tuple[str, str, 
     seen = f"{counted(rows, 'row')} from {of}"
     if not known:
         return "too few", "Too few rows", f"Nothing can be said yet: {seen}."
+    if below := next(filter(None, map(unproved, known)), ""):
+        return "ok", "No alarm", f"No alarm after {seen}. {below}."
     worst = min(known, key=lambda one: one.coverage)
     text = f"No alarm after {seen}. The lowest coverage is {worst.coverage:.3f} at {worst.agent}"
     return "ok", "No alarm", f"{text}; the limit is {worst.floor:.3f}."

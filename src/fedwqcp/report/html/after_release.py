@@ -90,7 +90,7 @@ def _table(
 
 def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
     """Return every agent's latest batches, a line for each."""
-    columns = ("agent", "batch", "rows", "coverage", "exact 95 % interval", "state")
+    columns = ("agent", "batch", "rows", "coverage", "exact 95 % interval", "state after")
     rows: list[tuple[str, ...]] = []
     bars: list[Bar] = []
     tones: list[Tone] = []
@@ -102,7 +102,7 @@ def _history(agents: Sequence[Standing], monitor: Monitor) -> Section:
             tones.append(_TONES.get(state, "plain"))
     start = max(0.0, min([1.0, *(min(b.value, b.nominal) for b in bars)]) - 0.1)
     bars = [replace(bar, start=start) for bar in bars]
-    table = Table("history", "", columns, rows, 0, bars=bars).toned(tones, "state")
+    table = Table("history", "", columns, rows, 0, bars=bars).toned(tones, "state after")
     return section("history", [table], words.HISTORY)
 
 
