@@ -54,11 +54,9 @@ ENOUGH: Mapping[str, Mapping[str, Any]] = {
 
 SHOWN = (
     "6 alike, n = 50", "100 alike, n = 5", "hard agent n = 8, three of 500",
-    "hard agent n = 10,000, three of 10,000", "easy agent n = 8, three hard of 500",
-    "100 unequal, n = 5 to 1,000", "label shift, 10 classes, 4 agents, n = 60",
-    "covariate shift, n = 300, 100, 30, 8", "unequal models, n = 1,000",
-    "LAC of one digit, 5 agents, n = 30", "CQR, n = 30, 60, 60, 400", "Byzantine 0, three of 8",
-    "Byzantine 0, three of 60", "Byzantine 1e308, three of 60",
+    "easy agent n = 8, three hard of 500", "100 unequal, n = 5 to 1,000",
+    "label shift, 10 classes, 4 agents, n = 60", "covariate shift, n = 300, 100, 30, 8",
+    "Byzantine 0, three of 8", "Byzantine 1e308, three of 60",
 )  # fmt: skip
 """The kinds that the page shows."""
 
@@ -538,6 +536,8 @@ def enough_table(records: Sequence[dict[str, Any]], patients: Sequence[dict[str,
     """Show ``enough`` at 1.5 and 2 alpha: the worst agent, bad calibrations, size."""
     lines = [["setting", "method", "worst agent", "miss above 1.5 alpha", "size"]]
     for kind in dict.fromkeys(r["kind"] for r in records):
+        if kind.startswith("6 agents"):  # all alike: each has more than enough points
+            continue
         rows = {m: _of(records, kind=kind, method=m) for m in ("split-cp", *ENOUGH)}
         for method, own in rows.items():
             pairs = [

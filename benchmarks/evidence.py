@@ -15,9 +15,7 @@ METHODS = ("split-cp", "fedls-cp (own)", "fcp", "fedcp-qq", "fedwq-cp", "fedavgq
 VARIED = (
     *(f"agents = {n}" for n in (6, 100, 1000)),
     *(f"points = {n}" for n in (20, 1000)),
-    "label = 0.1",
     "rotation = 45",
-    "blur = 2",
     "temperature = 1",
 )
 

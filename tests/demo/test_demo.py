@@ -60,7 +60,7 @@ def test_the_screen_is_short_and_its_numbers_are_those_of_the_splits():
     assert max(map(len, lines)) <= 80
     mean = {(s.act, s.method, s.hospital): s for s in committed()}
     for start, act, method, part in (
-        ("  mean of 200 splits", "all", "auto", "coverage"),
+        ("covered, 200 splits", "all", "auto", "coverage"),
         ("left with 8: auto", "few", "auto", "one"),
         ("each alone", "all", "split-cp", "one"),
     ):

@@ -127,12 +127,15 @@ def release_of_another_level(sites: dict[str, fw.Calibration]) -> object:
     return fw.calibrate(sites, method="auto", alpha=0.02).received
 
 
+@pytest.mark.guarantee("SECURITY.md", "without labels only their total leaves beside scores")
 def test_no_score_of_a_small_class_is_sent() -> None:
     labels = np.repeat([0, 1, 2], [40, 9, 4])
     cal = fw.Calibration(np.arange(53.0), labels, n_classes=3)
     sent = Auto().summarize(cal, 0.1)
     assert (sent.counts, [len(found) for found in sent.values]) == ((40, 9, 4), [5, 0, 0])
     assert len(sent.rest) == len(sent_ranks(13)) == 1  # of which class, nobody is told
+    unlabelled = Auto().summarize(fw.Calibration(np.arange(53.0)), 0.1)
+    assert (unlabelled.counts, unlabelled.values, unlabelled.others) == ((), (), 53)
     alone = Auto().summarize(fw.Calibration(np.arange(49.0), labels[:49], n_classes=3), 0.1)
     assert alone.rest == ()
 

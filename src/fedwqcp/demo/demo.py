@@ -12,7 +12,6 @@ import msgspec
 import fedwqcp as fw
 from fedwqcp.demo.hospitals import CLASSES, SITES, Hospital
 from fedwqcp.sets import LabelSets
-from fedwqcp.words.rounds import percent
 
 ALPHA = 0.1
 METHODS = ("auto", "split-cp", "fedwq-cp")
@@ -77,7 +76,9 @@ def screen(sites: Sequence[Hospital], release: fw.Release, spread: Sequence[Spre
     lines = [
         *_paragraph(
             "Does the patient have heart disease? Each of four hospitals has its own model and "
-            f"wants sets of answers that hold the truth for {level} of its own patients."
+            f"wants sets of answers that hold the truth for {level} of its own patients. They "
+            "calibrate together because patients are few: with fewer than 9 to calibrate on, a "
+            "hospital alone must give everybody both answers."
         ),
         "",
         row("", names),
@@ -90,13 +91,14 @@ def screen(sites: Sequence[Hospital], release: fw.Release, spread: Sequence[Spre
         *_paragraph(
             f"1. The promise (auto, the default). At each hospital at least {level} of new "
             "patients like those it calibrated on get a set that holds the truth, whatever the "
-            f"others send; with {FEW} calibration patients {percent(FEW / (FEW + 1))}. A hospital "
-            f"sends here at most {sent} bytes: some scores, no patient and no model. One split of "
-            "so few patients is mostly chance; the mean of many shows the promise."
+            f"others send; with {FEW} calibration patients {FEW}/{FEW + 1}. It is an average over "
+            "splits into calibration and test; one split of so few patients may cover less. A "
+            f"hospital sends here at most {sent} bytes: class counts and some scores, no row of "
+            "data and no model."
         ),
-        row("covered, this split", (_percent(rates(release, site)[0]) for site in sites)),
-        row(f"  mean of {splits}", means("all", "auto", "coverage")),
+        row(f"covered, {splits}", means("all", "auto", "coverage")),
         row("  nine splits of ten", (f"{100 * s.low:.0f} to {_percent(s.high)}" for s in ranges)),
+        row("  this split alone", (_percent(rates(release, site)[0]) for site in sites)),
         row(f"left with {FEW}, in turn", means("few", "auto", "coverage")),
         "",
         *_paragraph("2. The price. Patients who get one answer; the others get both, or none."),
@@ -105,8 +107,8 @@ def screen(sites: Sequence[Hospital], release: fw.Release, spread: Sequence[Spre
         row(f"left with {FEW}: auto", means("few", "auto", "one")),
         row(f"left with {FEW}: split-cp", means("few", "split-cp", "one")),
         "",
-        *_paragraph("3. Averaging the thresholds (fedwq-cp) promises nothing. It covers"),
-        row(f"  mean of {splits}", means("all", "fedwq-cp", "coverage")),
+        *_paragraph("3. Averaging the thresholds (fedwq-cp) promises nothing."),
+        row(f"covered, {splits}", means("all", "fedwq-cp", "coverage")),
         row("  one answer", means("all", "fedwq-cp", "one")),
         *_paragraph(_swiss(many)),
     ]
@@ -121,8 +123,11 @@ def _swiss(many: Mapping[tuple[str, str, str], Spread]) -> str:
         return sorted((many[kind, method, SWISS].coverage, kind) for kind in kinds)
 
     text = ", ".join(f"{kind} {_percent(share)}" for share, kind in each("fedwq-cp"))
-    least = each("auto")[0][0]
-    return f"At {SWISS} that depends on its model: {text}. auto: at least {_percent(least)}."
+    (least, _), *_, (most, _) = each("auto")
+    return (
+        f"At {SWISS} that depends on its model: {text}. With auto the same models cover "
+        f"{100 * least:.0f} to {_percent(most)}."
+    )
 
 
 def _percent(share: float) -> str:
