@@ -17,7 +17,7 @@ from fedwqcp.federation.predict import calibration_of, predictor_of, thresholds
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.transport import folder, local
 from fedwqcp.federation.transport.session import Session
-from fedwqcp.federation.transport.settings import Timeouts
+from fedwqcp.federation.transport.settings import Timeouts, round_of
 from fedwqcp.federation.transport.site import Site, SiteSettings
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.messages import Choice, Round
@@ -141,6 +141,21 @@ def test_the_default_gives_one_threshold_by_files_and_in_one_process(tmp_path, m
         found = thresholds(there, name, calibration=calibration_of(round, own))
         assert found == here.threshold(name) < 1
     assert here.proved("few") == 6 / 7
+
+
+def test_the_default_gives_the_same_thresholds_over_flower(tmp_path):
+    """At sites with their default limits."""
+    pytest.importorskip("flwr")
+    from fedwqcp.federation.transport.flower import calibrate
+    from flower.inprocess import sites as grid_of
+
+    sites = three_sites()
+    round = round_of({"agents": ",".join(sites), "alpha": 0.1, "n-classes": 3})
+    cals = {name: calibration_of(round, own) for name, own in sites.items()}
+    there = calibrate(grid_of(tmp_path, cals), round, timeouts=Timeouts(5.0, 1.0, 0.01)).release
+    here = fw.calibrate(sites, alpha=0.1, key=round.key)
+    for name, cal in cals.items():
+        assert thresholds(there, name, calibration=cal) == here.threshold(name)
 
 
 def in_groups(n, seed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import stat
 import subprocess
@@ -330,6 +331,15 @@ def test_a_lost_entry_stops_every_answer(tmp_path):
     (tmp_path / "ledger" / "000003.json").unlink()
     with pytest.raises(RecordError):
         ask(tmp_path, terms(id="r9"))
+
+
+@pytest.mark.parametrize("epsilon", ["-1", "NaN", "Infinity", "1e400"])
+def test_an_entry_that_spends_no_possible_epsilon_stops_every_answer(tmp_path, epsilon):
+    ask(tmp_path, terms("private-fedwq-cp", score="lac", settings={"epsilon": 1.0}))
+    entry = tmp_path / "ledger" / "000001.json"
+    entry.write_text(json.dumps({**json.loads(entry.read_text()), "epsilon": epsilon}))
+    with pytest.raises(RecordError):
+        ask(tmp_path, terms(id="r2"))
 
 
 METHODS = st.sampled_from(

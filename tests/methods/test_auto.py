@@ -140,6 +140,16 @@ def test_no_score_of_a_small_class_is_sent() -> None:
     assert alone.rest == ()
 
 
+def test_of_classes_that_nobody_sent_all_is_pooled_and_said_to_be_borrowed() -> None:
+    labels = {"a": [36, 0, 9], "b": [0, 40, 0]}  # nothing is borrowed of class 0 or 1; 9 of 45 are
+    sites = {
+        name: fw.Calibration(np.arange(float(sum(n))), np.repeat(range(3), n), n_classes=3)
+        for name, n in labels.items()
+    }
+    (outcome,) = fw.calibrate(sites, method="auto", alpha=0.1).outcomes
+    assert (outcome.borrowed, outcome.effective) == ((0.2, 0.0), (40.0, 40.0))
+
+
 def test_an_agent_without_a_point_of_a_group_borrows_there() -> None:
     rng = np.random.default_rng(1)
     full = fw.Calibration(rng.uniform(size=200), groups=["f", "m"] * 100)

@@ -84,6 +84,22 @@ def test_replies_that_came_while_an_engine_was_kept_waiting_are_taken(clock):
     assert (calls, taken) == ([0, 180], ["b", "c"])
 
 
+def test_an_unsound_first_answer_is_no_part_of_the_quorum(clock, tmp_path):
+    engine = carrier(tmp_path)
+
+    def receive():
+        """Node 0 sends garbage; the answer of node 2 comes long after the grace."""
+        replies = InMemoryCarrier.receive(engine)
+        if clock[0] < 30:
+            engine._replies += [reply for reply in replies if reply.node == "node-2"]
+            replies = [reply for reply in replies if reply.node != "node-2"]
+        return [replace(r, body=b"") if r.node == "node-0" else r for r in replies]
+
+    engine.receive = receive
+    release = Session(engine, terms("fedwq-cp"), TIMEOUTS, None, None).run().release
+    assert (release.used, list(release.refused)) == (("b", "c"), ["a"])
+
+
 @pytest.mark.parametrize(
     "bad", [{"deadline": 0}, {"grace": -1}, {"poll": 0}, {"grace": 1e999}, {"deadline": 10**400}]
 )
