@@ -57,7 +57,9 @@ def test_sums_may_be_off_as_three_decimals_are() -> None:
         ([1.0, 0.5], 1),
         ([0.0, NAN], 1),
         *((odd, None) for odd in ([0], [[0], [1]], [[0, 1, 0], [1, 0, 0]], [0.0, 1.0], 1)),
-        *((odd, None) for odd in ([True, False], ["0", "1"], ["a", "b"], [0, None])),
+        ([0, None], 1),
+        (np.array([NAN, 1], dtype=object), 0),
+        *((odd, None) for odd in ([True, False], ["0", "1"], ["a", "b"])),
     ],
 )
 def test_wrong_labels_are_refused(labels, row) -> None:

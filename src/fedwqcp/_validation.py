@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, wraps
-from math import inf, isnan, nan
+from math import inf, isnan
 from os import PathLike
 from sys import float_info
 from types import NoneType, UnionType
@@ -392,8 +392,9 @@ def as_alpha(alpha: object) -> float:
 
     The error recognises a percentage or a coverage.
     """
-    value = plain(alpha)
-    number = value if type(value) in (int, float) else nan
+    number = plain(alpha)
+    if type(number) not in (int, float):
+        raise InputError(f"alpha must be a number, such as 0.1, got {shown(alpha)}")
     if 0 < number < 1:
         return float(number)
     hint = f" ({_miscoverage(max(number, 100 - number))})" if 1 < number < 100 else ""
@@ -524,6 +525,8 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
     if array.dtype.kind == "f":
         not_whole = first_of(~(np.isfinite(array) & (array == np.rint(array))))
         if not_whole is not None:
+            if np.isnan(array[not_whole]):
+                raise InputError(f"labels must be {wanted}, {_MISSING}", row=not_whole)
             raise InputError(
                 f"labels must be {wanted}, got one that is not whole",
                 row=not_whole,
@@ -531,6 +534,9 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
             )
     if array.dtype.kind not in "iu":
         text = array.dtype.kind in "OUST" and any(isinstance(y, str | bytes) for y in array.flat)
+        missing = first_of(np.array([is_missing(y) for y in array.flat]))
+        if missing is not None and not text:
+            raise InputError(f"labels must be {wanted}, {_MISSING}", row=missing)
         raise InputError(
             f"labels must be {wanted}, got an array of {array.dtype}",
             cure=_BY_NAME if text else ("pass labels.astype(int)", "store them as integers"),
@@ -553,6 +559,8 @@ def as_labels(labels: npt.ArrayLike, n: int, n_classes: int | None) -> Labels:
         )
     return whole
 
+
+_MISSING = "this one is missing: take such rows out first"
 
 _BY_NAME = (
     "name the classes in the order of the columns (classes=[...]; of scikit-learn, "
@@ -667,7 +675,7 @@ def as_class_labels(labels: npt.ArrayLike, classes: Sequence[str]) -> npt.ArrayL
     if array.ndim != 1 or array.dtype.kind not in "UOT" or not named.any():
         return labels
     if (bad := first_of(~named)) is not None:
-        what = "this one is missing: take such rows out first"
+        what = _MISSING
         if not is_missing(array[bad]):
             what = "this one is no text: pass all labels by name, or all as integers"
         raise InputError(f"labels must be one of the classes {listed(classes)}, {what}", row=bad)

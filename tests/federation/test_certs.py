@@ -56,7 +56,7 @@ def test_no_key_has_the_file_of_another(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "host", ["h" * 65, "", "köln.example", "a b", "http://x:9", "ok\x00", "x/y"]
+    "host", ["h" * 65, "", "köln.example", "a b", "http://x:9", "ok\x00", "x/y", 1234, None, b"h"]
 )
 def test_a_host_that_no_certificate_can_name_is_refused(tmp_path, host):
     with pytest.raises(InputError):

@@ -430,6 +430,8 @@ def test_by_label_points_are_totals_and_thresholds_a_range():
     table = agent_table(release)
     assert (table["points"], table["sent"]) == ([27, 27], [(1.0, 2.0), (3.0, 4.0)])
     assert (release.points("a"), release.points("a", 1)) == (27, 18)
+    with raises(InputError, field="agent"):
+        release.points(["a"])
 
 
 def test_by_group_each_has_a_line_with_its_points_and_what_they_prove():

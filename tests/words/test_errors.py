@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 
 import pytest
 
 from fedwqcp import errors
+from fedwqcp._validation import as_alpha
 
 MESSAGES = (errors.MalformedMessageError, errors.WrongRoundError, errors.ImplausibleValueError)
 
@@ -24,6 +26,13 @@ def test_a_missing_extra_says_what_to_install() -> None:
     error = errors.MissingExtraError("reading parquet", "parquet")
     assert error.extra == "parquet"
     assert "pip install 'fedwqcp[parquet]'" in str(error)
+
+
+@pytest.mark.parametrize("alpha", ["0.1", Decimal("0.1"), None, 1.0])
+def test_a_level_of_another_type_is_told_so(alpha: object) -> None:
+    with pytest.raises(errors.InputError) as caught:
+        as_alpha(alpha)
+    assert ("must be a number" in str(caught.value)) == (type(alpha) is not float)
 
 
 def test_an_input_error_carries_field_row_and_reason() -> None:

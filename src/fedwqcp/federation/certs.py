@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fedwqcp._io import exists, make_folder, write_key
-from fedwqcp._validation import shown
+from fedwqcp._validation import checked, shown
 from fedwqcp.errors import InputError, MissingExtraError
 from fedwqcp.wire.messages import check_names
 
@@ -41,6 +41,7 @@ _HOST = re.compile(r"[*A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 """A host name; the first also names the certificate, in at most 64 characters."""
 
 
+@checked
 def make_certs(folder: Path, agents: Sequence[str], hosts: Sequence[str]) -> tuple[Path, ...]:
     """Make a server certificate and a key pair for each site; no file is ever replaced."""
     check_names(tuple(agents))
@@ -87,7 +88,7 @@ def _certificate(
 def _host(host: str) -> x509.GeneralName:
     """Return a host as a certificate names it."""
     with contextlib.suppress(ValueError):
-        return x509.IPAddress(ipaddress.ip_address(str(host)))
+        return x509.IPAddress(ipaddress.ip_address(host))
     if not _HOST.fullmatch(host):
         raise InputError(
             "hosts must be IP addresses, or host names of 1 to 64 ASCII letters, digits, '.', "

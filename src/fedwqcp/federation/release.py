@@ -365,6 +365,7 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         shares = (plan.proved(n, level) for level in levels for n in sizes if n is not None)
         return min((share for share in shares if share is not None), default=None)
 
+    @checked
     def points(self, agent: str, group: str | int | None = None) -> int | None:
         """Return how many calibration points an agent said it has, n_G in a group G.
 
