@@ -267,7 +267,8 @@ PARTIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "another agent's distribution of a class moves by the share it borrows; a `mixture` "
         "target by n / (N + n)",
         "every agent's threshold, what share of its target is of classes that nobody has, and in "
-        "tenths and to one digit how much is borrowed and how many points that is worth",
+        "tenths and to one digit how much is borrowed and how many points that is worth (no class "
+        "count beyond one digit)",
         (
             "methods/test_fedls_cp.py::"
             "test_other_agents_move_a_distribution_by_the_share_that_is_borrowed",

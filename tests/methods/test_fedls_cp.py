@@ -92,6 +92,8 @@ def test_what_an_estimate_rests_on_by_hand():
     # 0.5 * 0.3 + 0.25 = 0.4; 0.75^2 / (0.25 / 14.286 + 0.0625 / 2.727) = 13.9; of b 0.1 and 33.3
     assert shrinkage.rests_on(pi) == ((0.4, 0.1), (10.0, 30.0))
     assert shrinkage.rests_on(pi, np.array([0.25, 0.0]))[0] == (0.6, 0.1)
+    alone = Shrinkage(np.array([[37.0, 5.0]]), n0=1e-9)  # toward one class: its count, to one digit
+    assert alone.rests_on(np.array([[1.0, 0.0]])) == ((0.0,), (40.0,))
 
 
 @pytest.mark.parametrize("others", [(30, 30), (200, 40)])

@@ -158,7 +158,8 @@ class FedLSCP(OneShot[ClassSketches]):
 
     **Cost**: one round; for each class its count and at most 48 scores of five digits, below 600
     bytes. All agents' thresholds and figures come back, ``borrowed`` in tenths and ``effective`` to
-    one digit: other agents learn these of a site, and cannot find its class counts from them.
+    one digit: other agents learn these of a site, and cannot find its class counts beyond one digit
+    from the two. ``unknown`` is exact: it tells which share of its points is of such classes.
 
     **Fails**: where scores of a class mean something else at other agents (LAC with models of
     unequal accuracy).
@@ -444,7 +445,7 @@ class Shrinkage:
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return ``borrowed`` and ``effective`` of `FedLSCP`; ``pooled`` adds to the first.
 
-        In tenths and to one digit, so that they do not tell the counts of classes.
+        In tenths and to one digit, so that they tell no count of a class beyond one digit.
         """
         known = self.total > 0
         spread = np.divide(pi**2, self.total, out=np.zeros_like(pi), where=known).sum(axis=1)
