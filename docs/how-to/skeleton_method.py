@@ -49,9 +49,7 @@ class TrimmedCP(OneShot[LocalQuantile]):
 
     summaries = (LocalQuantile,)
     guarantee = NO_GUARANTEE
-    assumption = (
-        "in finite samples nothing is proved: a trimmed mean of local thresholds is a heuristic"
-    )
+    assumption = "a trimmed mean of local thresholds is a heuristic"
 
     def __post_init__(self) -> None:
         if self.trim < 0:

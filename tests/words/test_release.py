@@ -28,6 +28,13 @@ def test_a_release_prints_as_a_short_table():
     assert "at the site" in str(replace(proved, local={}))
 
 
+def test_a_release_says_where_nothing_is_proved():
+    for overflow in ("propagate", "clip"):
+        method = fw.methods.get("split-cp", overflow=overflow)
+        release = fw.calibrate({"a": [0.1, 0.2, 0.3]}, method=method, alpha=0.5)
+        assert ("nothing is proved" in release.assumption) == (not release.guarantee)
+
+
 def test_many_agents_are_shown_in_part():
     many = fw.calibrate(
         {f"s{i}": [0.1, 0.2, 0.3] for i in range(300)}, method="fedwq-cp", alpha=0.4

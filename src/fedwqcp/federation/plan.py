@@ -176,6 +176,8 @@ class Plan:
     def assumption(self) -> str:
         """What the method's guarantee rests on, in each group where there are groups."""
         round, assumed = self.round, self.method.assumption
+        if not self.method.guarantee:
+            assumed = f"in finite samples nothing is proved: {assumed}"
         if round.by is not None:
             assumed = f"within each {round.by}, {assumed}"
         if round.max_groups > 1:

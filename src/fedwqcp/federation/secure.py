@@ -216,7 +216,7 @@ class SecureServer:
         return Release(
             round=self.plan.round,
             guarantee=self.plan.method.guarantee,
-            assumption=f"{self.plan.method.assumption}; {accuracy(self.sums, margin)}",
+            assumption=f"{self.plan.assumption}; {accuracy(self.sums, margin)}",
             rounds=rounds,
             agents=tuple(_record(name) for name in self.plan.round.agents),
             outcomes=outcomes,

@@ -260,8 +260,7 @@ class SummedMean(Summed):
     outcomes: ClassVar[tuple[type[Outcome], ...]] = (SharedThreshold, SharedThresholdWithin)
     guarantee = NO_GUARANTEE
     assumption = (
-        "in finite samples nothing is proved: the mean of local thresholds is a heuristic; "
-        "it lies between the extreme local thresholds"
+        "the mean of local thresholds is a heuristic; it lies between the extreme local thresholds"
     )
 
     if TYPE_CHECKING:

@@ -165,7 +165,7 @@ class FCP(Summed, Method[Summary]):
     @property
     def assumption(self) -> str:
         if not self.correction:
-            return "none: the plain quantile of all scores counts no test point"
+            return "the plain quantile of all scores counts no test point"
         return MIXTURE
 
     def reveals(self, cal: Calibration, alpha: float, *, steps: int) -> tuple[Disclosure, ...]:

@@ -125,8 +125,7 @@ class PrivateFedWQCP(SummedMean, Method[PrivateQuantile]):
 
     summaries = (PrivateQuantile,)
     assumption = (
-        "in finite samples nothing is proved: each agent's private threshold covers its own "
-        "points, but their combination is a heuristic"
+        "each agent's private threshold covers its own points, but their combination is a heuristic"
     )
 
     def __post_init__(self) -> None:

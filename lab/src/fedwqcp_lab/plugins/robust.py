@@ -62,8 +62,8 @@ class _Robust(LocalThresholds):
     outcomes = (RobustSharedThreshold,)
     guarantee = NO_GUARANTEE
     assumption = (
-        "in finite samples nothing is proved: a heuristic; the threshold lies between the honest "
-        "local ones as long as no more agents are Byzantine than the outcome withstands"
+        "a heuristic; the threshold lies between the honest local ones as long as no more agents "
+        "are Byzantine than the outcome withstands"
     )
 
     def __post_init__(self) -> None:
