@@ -90,7 +90,7 @@ class InMemoryCarrier(Carrier):
             if action == ASK
             else (lambda: accept_release(site, request))
         )
-        status, body = site.perform(work, request.seconds, watchdog=False)
+        status, body = site.perform(work, request, watchdog=False)
         return reply_fields(request.nonce, site.agent, status, body)
 
 

@@ -8,6 +8,7 @@
     │   ├── DisclosureError                 an answer would pass the agent's limit on what it tells
     │   ├── ClassesError                    classes are others than the round's, or in another order
     │   ├── OutOfRangeError                 a size or score lies outside the range of the round
+    │   │   └── SizeError                   there are more points than the round allows
     │   ├── UnfitAnswerError                an agent's answer does not fit a method's question
     │   └── NotReadyError (also NotFittedError) of `fedwqcp.sklearn`: nothing is fitted yet
     ├── MessageError                        what an agent or the server sent is wrong
@@ -138,6 +139,10 @@ class ClassesError(InputError):
 
 class OutOfRangeError(InputError):
     """A sample size, score or threshold of an agent lies outside the range of the round."""
+
+
+class SizeError(OutOfRangeError):
+    """An agent has more points than the round allows."""
 
 
 class UnfitAnswerError(InputError):

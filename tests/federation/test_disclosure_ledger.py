@@ -439,7 +439,7 @@ def site(folder, **settings):
 
 def reply(at, round, *, masked=False, cal=CAL, question=b""):
     request = Request("n", encode(round), question, 60.0)
-    return at.perform(lambda: answer(at, request, lambda: cal, masked=masked), 60.0, False)[0]
+    return at.perform(lambda: answer(at, request, lambda: cal, masked=masked), request, False)[0]
 
 
 @pytest.mark.parametrize(("n", "most"), [(75, 15), (1000, 200)])

@@ -52,7 +52,7 @@ def test_an_id_that_is_no_file_name_is_refused(tmp_path, bad):
         (first(terms()), {"agent": "elsewhere"}, "roster"),
         (first(terms()), {"agent": "bad name"}, "failed"),
         (first(terms()), {}, "failed"),
-        (first(replace(terms(), max_n=3)), NORTH, "data"),
+        (first(replace(terms(), max_n=3)), NORTH, "size"),
     ],
 )
 def test_a_refusal_is_a_fixed_code(ask, config, code):

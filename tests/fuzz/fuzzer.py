@@ -550,7 +550,7 @@ def fuzz_site_rounds(case: Case) -> None:
             with case.message(f"round {at} at a site"):
                 masked = b'"secure":[' in terms  # all others are puppets: the sum is its own
                 work = partial(site_answer, site, request, lambda cal=cal: cal, masked=masked)
-                status, body = site.perform(work, 60.0, False)
+                status, body = site.perform(work, request, False)
             case.refusals[status] += status != OK
             if status not in {OK, *CODES} - {"failed"}:
                 raise Finding(f"a site replies {status!r}")

@@ -26,7 +26,7 @@ from fedwqcp._validation import (
     shown,
 )
 from fedwqcp._versions import __version__
-from fedwqcp.errors import ClassesError, InputError, OutOfRangeError
+from fedwqcp.errors import ClassesError, InputError, OutOfRangeError, SizeError
 from fedwqcp.groups import group_places, most_groups
 from fedwqcp.methods import Calibration, Method, Terms, Traits
 from fedwqcp.quantile import Overflow, finite_range
@@ -285,7 +285,7 @@ class Plan:
         if self.traits.private:
             return
         if cal.n > round.max_n:
-            raise OutOfRangeError(
+            raise SizeError(
                 f"n must be at most the round's max_n = {round.max_n}, got {cal.n}; "
                 "ask the server for a round with a larger max_n"
             )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from hashlib import sha256
 from threading import Barrier
 from types import SimpleNamespace
@@ -25,7 +26,9 @@ from fedwqcp.federation.transport.site import (
     RefusedError,
     Site,
     answer,
+    keep_error,
     load_settings,
+    reply_to,
     run_with_timeout,
 )
 from fedwqcp.methods import Calibration
@@ -108,7 +111,7 @@ def asked(site, round, watchdog=False):
     """The code and body of a site's reply to the first question."""
     cal = Calibration(np.linspace(0, 1, 200), n_classes=2)
     request = Request("", encode(round), b"", 60.0)
-    return site.perform(lambda: answer(site, request, lambda: cal), 60.0, watchdog)
+    return site.perform(lambda: answer(site, request, lambda: cal), request, watchdog)
 
 
 @pytest.mark.parametrize("watchdog", [False, True])
@@ -157,7 +160,7 @@ def test_rounds_that_were_killed_while_they_read_leave_no_scores_for_ever(tmp_pa
     source = OutputBatches([(np.full((9, 2), 0.5), np.zeros(9, int))])
     terms = Round("r", Choice("private-fedwq-cp"), Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
     request = Request("n", encode(terms), b"", 60.0)
-    status, _ = site.perform(lambda: answer(site, request, lambda: source), 60.0, False)
+    status, _ = site.perform(lambda: answer(site, request, lambda: source), request, False)
     assert (status, len(list((tmp_path / "rounds").iterdir()))) == ("answer", ROUNDS_KEPT + 1)
 
 
@@ -171,7 +174,7 @@ def test_a_large_source_says_in_the_site_s_log_how_far_it_is(tmp_path, monkeypat
     source = OutputBatches([batch] * 6)
     terms = Round("r", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
     request = Request("n", encode(terms), b"", 60.0)
-    status, _ = site.perform(lambda: answer(site, request, lambda: source), 60.0, False)
+    status, _ = site.perform(lambda: answer(site, request, lambda: source), request, False)
     said = [line.getMessage() for line in caplog.records if line.levelname == "INFO"]
     assert status == "ok"
     assert [line.split()[1] for line in said] == ["20", "40", "60"]  # of six, one every 5 seconds
@@ -179,12 +182,51 @@ def test_a_large_source_says_in_the_site_s_log_how_far_it_is(tmp_path, monkeypat
 
 def test_what_is_kept_of_an_error_names_no_argument_of_python(tmp_path):
     make_site_folder(tmp_path)
-    site = Site.of({"agent": "a", "folder": str(tmp_path)})
     error = InputError(
         "this round takes signed answers alone", cure=("pass sign_key=", "--sign-key")
     )
-    site.keep_error(error)
+    keep_error(tmp_path, None, "data", error)
     assert error.cure[0] not in (tmp_path / "last-error.txt").read_text()
+
+
+def test_the_last_error_is_dated_and_is_gone_once_the_site_answers(tmp_path, caplog):
+    make_site_folder(tmp_path)
+    config, note = {"agent": "a", "folder": str(tmp_path)}, tmp_path / "last-error.txt"
+    plain = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
+    request = Request("n", encode(plain), b"", 60.0)
+
+    def status(at=request, **settings):
+        cal = Calibration(np.linspace(0, 1, 200), n_classes=2)
+        fields = reply_to(
+            lambda: at,
+            lambda: {**config, **settings},
+            lambda s, r: answer(s, r, lambda: cal),
+            False,
+        )
+        return fields["status"]
+
+    few = replace(request, round=encode(replace(plain, id="r2", max_n=9)))
+    refused = [
+        (few, {}, "size"),
+        (request, {"max-shar": 0.1}, "failed"),
+        (request, {"secure-only": True}, "secure"),
+        (request, {"privacy-budget": 1.0}, "budget"),
+    ]
+    for at, settings, code in refused:
+        assert status(at, **settings) == code
+        when, _, round, text = note.read_text().splitlines()[0].split(" ", 3)
+        assert datetime.fromisoformat(when).tzinfo is not None
+        assert (round, text.split(":")[0]) == (f"{'r2' if at is few else 'r1'}:", code)
+    assert [record.args[1] for record in caplog.records] == [code for *_, code in refused]
+    assert (status(), note.exists()) == ("ok", False)
+
+
+def test_the_size_of_a_site_with_a_budget_is_in_no_code(tmp_path):
+    make_site_folder(tmp_path)
+    site = Site.of({"agent": "a", "folder": str(tmp_path), "privacy-budget": 1.0})
+    plain = Round("r1", Choice("fedwq-cp"), Choice("lac"), (0.1,), ("a",), 1, n_classes=2)
+    codes = {asked(site, replace(plain, id=f"r{n}", max_n=n))[0] for n in (9, 199, 200, 9999)}
+    assert codes == {"budget"}
 
 
 def test_a_folder_is_one_place_and_a_simulated_site_has_none(tmp_path, monkeypatch):

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
 from multiprocessing.connection import Connection
@@ -45,6 +46,7 @@ from fedwqcp.errors import (
     FedwqcpError,
     InputError,
     RecordError,
+    SizeError,
     traced,
 )
 from fedwqcp.federation.agent import Agent
@@ -66,7 +68,7 @@ from fedwqcp.federation.site_folder import (
     default_folder,
     kept_in,
 )
-from fedwqcp.federation.transport.envelope import OK, Request, reply_fields
+from fedwqcp.federation.transport.envelope import CODES, OK, Request, reply_fields
 from fedwqcp.methods import Calibration
 from fedwqcp.outputs import Outputs
 from fedwqcp.readers import load_outputs
@@ -84,6 +86,8 @@ _log = logging.getLogger("fedwqcp")
 _SECONDS = 5.0
 """Seconds between two lines in the site's log that say how far it is."""
 _FILES = ("outputs", "scores", "labels", "folder", "sign-key")
+LAST_ERROR = "last-error.txt"
+"""Name of the file in a site's folder that says why the site answered nothing since it last did."""
 _ROUND_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
 
@@ -166,9 +170,7 @@ class Site:
             raise InputError("name this agent in the site's settings: agent='st-mary'")
         agent = str(given.agent)
         check_names((agent,))
-        if given.folder is None:
-            return cls(agent, default_folder(agent), given)
-        return cls(agent, Path(given.folder).absolute() if given.folder else None, given)
+        return cls(agent, _folder_of(known), given)
 
     @property
     def budget(self) -> Budget | None:
@@ -263,18 +265,8 @@ class Site:
             write_atomic(self.folder / "release.json", data)
             close_old_rounds(self.folder)
 
-    def keep_error(self, error: BaseException) -> None:
-        """Write down what failed, for the site's own engineer; it never leaves.
-
-        Only errors of this package are quoted: others may quote data.
-        """
-        if self.folder is None or not is_folder(self.folder):
-            log_unanswered(error)
-            return
-        write_atomic(self.folder / "last-error.txt", traced(error).encode())
-
     def perform(
-        self, work: Callable[[], bytes], seconds: float, watchdog: bool
+        self, work: Callable[[], bytes], request: Request, watchdog: bool
     ) -> tuple[str, bytes]:
         """Return ``ok`` and the result of some work, or a code; the text of an error stays here."""
 
@@ -286,14 +278,58 @@ class Site:
                 return OK, work()
             except RefusedError as refused:
                 if not refused.kept:
-                    self.keep_error(refused.__cause__ or refused)
+                    keep_error(self.folder, request, refused.code, refused.__cause__)
                 return refused.code, refused.body
             except BaseException as error:
-                self.keep_error(error)
+                keep_error(self.folder, request, "failed", error)
                 return "failed", b""
 
-        seconds = max(0.1, min(seconds, self.settings.max_seconds))
-        return run_with_timeout(_guarded, seconds) if watchdog else _guarded()
+        seconds = max(0.1, min(request.seconds, self.settings.max_seconds))
+        status, body = run_with_timeout(_guarded, seconds) if watchdog else _guarded()
+        if status in ("deadline", "died"):  # the child could not say so itself
+            keep_error(self.folder, request, status)
+        return status, body
+
+
+def _folder_of(config: Mapping[str, object]) -> Path | None:
+    """Return where a site keeps its record, also where its other settings are wrong."""
+    folder, agent = config.get("folder"), config.get("agent")
+    if folder is None and agent is not None:
+        return default_folder(str(agent))
+    return Path(str(folder)).absolute() if folder else None
+
+
+def keep_error(
+    folder: Path | None, request: Request | None, code: str, error: BaseException | None = None
+) -> None:
+    """Write down when, in which round and why nothing left, for the site's own engineer.
+
+    It never leaves. Only errors of this package are quoted: others may quote data. The site's log
+    has the code in one line, and the rest too where there is no folder.
+    """
+    round = "unknown" if request is None else _round_id(request)
+    text = "" if error is None else traced(error)
+    kept = False
+    if folder is not None and is_folder(folder):
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        note = f"{when} round {round}: {code}: {CODES[code]}\n{text}"
+        with contextlib.suppress(FedwqcpError, OSError):  # the disk may be what failed
+            write_atomic(folder / LAST_ERROR, note.encode())
+            kept = True
+    more = type(error).__name__ if kept else text
+    _log.warning(
+        "fedwqcp: round %s not answered: %s %s", round, code, "" if error is None else more
+    )
+
+
+def _round_id(request: Request) -> str:
+    """Return the id of the round that a request is of."""
+    try:
+        if request.round:
+            return plan_of(request.round).round.id
+        return _read_release(request.body)[0].round.id
+    except Exception:  # why it cannot be read is said elsewhere
+        return "unknown"
 
 
 def round_folder(folder: Path, round: str) -> Path:
@@ -344,9 +380,15 @@ def answer(site: Site, request: Request, outputs: OwnOutputs, *, masked: bool = 
         return before
     with refuse_with("approval"):
         site.check_approved(round, request.round)
+    if settings.privacy_budget is not None and not plan.traits.private:
+        raise RefusedError("budget")  # before the data, whose size another code would tell
     hidden = masked and site.hides(round)
     with ExitStack() as opened:
-        with refuse_with("data"), refuse_with("classes", ClassesError):
+        with (
+            refuse_with("data"),
+            refuse_with("classes", ClassesError),
+            refuse_with("size", SizeError),
+        ):
             agent = Agent(
                 site.agent,
                 plan,
@@ -359,7 +401,11 @@ def answer(site: Site, request: Request, outputs: OwnOutputs, *, masked: bool = 
             )
         with refuse_with("answer"), refuse_with("budget", BudgetError):
             reply = agent.answer(request.body or None)
-            return site.keep_answer(round, request.round, f"step-{step}", reply)
+            kept = site.keep_answer(round, request.round, f"step-{step}", reply)
+    if site.folder is not None:
+        with contextlib.suppress(OSError):  # what it says is over
+            (site.folder / LAST_ERROR).unlink(missing_ok=True)
+    return kept
 
 
 def reply_to(
@@ -370,21 +416,20 @@ def reply_to(
 ) -> dict[str, str | bytes]:
     """Handle a request, and return the fields of the reply: a result, or a fixed code."""
     nonce, agent = "", ""
+    asked: Request | None = None
+    folder: Path | None = None
     try:
-        request = read_request()
+        request = asked = read_request()
         nonce = request.nonce
-        site = Site.of(settings())
+        config = settings()
+        folder = _folder_of(config)
+        site = Site.of(config)
         agent = site.agent
-        status, body = site.perform(lambda: work(site, request), request.seconds, watchdog)
+        status, body = site.perform(lambda: work(site, request), request, watchdog)
     except Exception as error:
-        log_unanswered(error)
+        keep_error(folder, asked, "failed", error)
         status, body = "failed", b""
     return reply_fields(nonce, agent, status, body)
-
-
-def log_unanswered(error: BaseException) -> None:
-    """Say in the site's own log why it cannot answer, as where its settings are wrong."""
-    _log.warning("fedwqcp: no answer: %s", traced(error))  # quotes no data
 
 
 def accept_release(site: Site, request: Request) -> bytes:

@@ -34,6 +34,7 @@ from fedwqcp.federation.transport.site import (
     RefusedError,
     Site,
     answer,
+    keep_error,
     plan_of,
     refuse_with,
     reply_to,
@@ -60,7 +61,7 @@ def check_ready(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
         except RefusedError as refused:
             if refused.code not in _DATA_CODES:
                 raise
-            site.keep_error(refused.__cause__ or refused)
+            keep_error(site.folder, request, refused.code, refused.__cause__)
             status = refused.code
         before = status.encode()
         with refuse_with("round"):
@@ -88,7 +89,7 @@ def take_part(message: Message, context: Context, outputs: OwnOutputs, watchdog:
         def _fit(question: Message, _: Context) -> Message:
             """Make the words; SecAgg+ calls this where a model would be trained."""
             work = partial(_words, site, request, outputs)
-            status, body = site.perform(work, request.seconds, watchdog)
+            status, body = site.perform(work, request, watchdog)
             if status != OK:
                 raise RefusedError(status, kept=True)
             words = np.array([*json.loads(body), CHECK], dtype=np.float64)
@@ -124,7 +125,7 @@ def _words(site: Site, request: Request, outputs: OwnOutputs) -> bytes:
     except RefusedError as refused:
         if not isinstance(refused.__cause__, OutOfRangeError):
             raise
-        site.keep_error(refused.__cause__)
+        keep_error(site.folder, request, refused.code, refused.__cause__)
         words = words_out_of_range(plan, request.body)
     return json.dumps(words).encode()
 
