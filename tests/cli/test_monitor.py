@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 import fedwqcp as fw
@@ -86,7 +87,13 @@ def test_a_predictor_knows_how_many_points_calibrated_it(tmp_path, monkeypatch):
     floor = streams("m.json")["a", None]["floor"]
     assert floor == streams("by-hand.json")["a", None]["floor"] < 0.9
     monitor("update", "m.json", "-", "--check", code=5, stdin="covered\n" + "0\n" * 60)
-    for nothing_new in ([], ["--predictor", "60.json"]):
+    replace(fw.load("300.json"), agent="b").save("b.json")
+    for nothing_new in (
+        [],
+        ["--predictor", "60.json"],
+        ["--agent", "a", "--predictor", "60.json"],
+        ["--agent", "a", "--predictor", "b.json"],  # whose rows are not watched
+    ):
         with pytest.raises(InputError):
             monitor("recalibrated", "m.json", *nothing_new)
     assert streams("m.json")["a", None]["state"] == "alarm"
@@ -98,6 +105,18 @@ def test_a_predictor_knows_how_many_points_calibrated_it(tmp_path, monkeypatch):
     fw.calibrate({"a": cal}, alpha=0.2, score="lac").predictor("a").save("other.json")
     with pytest.raises(InputError):
         monitor("recalibrated", "m.json", "--predictor", "other.json")
+
+
+def test_a_predictor_of_no_agent_is_of_the_one_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cal = fw.Outputs(np.tile([0.7, 0.3], (60, 1)), [0] * 60)
+    own = fw.calibrate({"a": cal}, alpha=0.1, score="lac").predictor("a")
+    replace(own, agent=None).save("new.json")
+    words = ("--agent", "new-clinic", "--predictor", "new.json")
+    monitor("open", "m.json", *words)
+    assert streams("m.json")["new-clinic", None]["floor"] < 0.9
+    with pytest.raises(InputError):
+        monitor("recalibrated", "m.json", *words)
 
 
 def test_a_class_of_few_points_has_a_tolerance_of_its_own(tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from fedwqcp.monitor import (
 )
 from fedwqcp.monitor.state import record_of
 from fedwqcp.monitor.tables import batch_row, gravest, standing_row
+from fedwqcp.outputs import in_file
 from fedwqcp.serve import Predictor, parse
 from fedwqcp.words import monitor as words
 
@@ -89,7 +90,7 @@ def open_state(
     as_json: AsJson = False,
 ) -> None:
     """Start to monitor agents after a release."""
-    sites, promised = _sites(predictor, alpha)
+    sites, promised = _sites(predictor, alpha, agent)
     names, first = tuple(agent or sites), next(iter(sites.values()), None)
     alpha = alpha if promised is None else promised
     if not names or alpha is None:
@@ -165,7 +166,8 @@ def inputs(
     with changing(state) as monitor:
         if (name := agent or _only(monitor)) is None:
             raise InputError("must name one of several agents", field="--agent")
-        whole = monitor.update_inputs(name, values, batch=batch, baseline=baseline)
+        with in_file(Path(_called(rows))):
+            whole = monitor.update_inputs(name, values, batch=batch, baseline=baseline)
     if baseline or not whole.inputs:  # nothing came before
         of = name if batch is None else f"{name}, {batch}"
         output.say(f"{of}: {len(values):,} rows kept as the baseline of its inputs")
@@ -212,8 +214,8 @@ def recalibrated(
 ) -> None:
     """Restart agents that were calibrated again; their alarms end."""
     with changing(state) as monitor:
-        sites, promised = _sites(predictor, None)
-        if not (names := agent or list(sites)):
+        sites, promised = _sites(predictor, None, agent)
+        if not (names := list(dict.fromkeys([*(agent or ()), *sites]))):
             raise InputError(
                 "must be given: the predictor of the new calibration, or --agent and "
                 "--calibrated-on",
@@ -246,9 +248,12 @@ def _only(monitor: Monitor) -> str | None:
 
 
 def _sites(
-    files: Sequence[Path] | None, alpha: float | None
+    files: Sequence[Path] | None, alpha: float | None, agents: Sequence[str] | None
 ) -> tuple[dict[str, Predictor], float | None]:
-    """Return predictors by agent, and the miscoverage that all of them promise."""
+    """Return predictors by agent, and the miscoverage that all of them promise.
+
+    One that names no agent is of a new site, which has the first name that was given.
+    """
     sites = [parse(read(path), str(path)) for path in files or ()]
     if any(site.score_object.losses for site in sites):
         raise InputError("controls a risk: a monitor watches coverage", field="--predictor")
@@ -267,7 +272,8 @@ def _sites(
             field="--predictor",
         )
     level = next(iter(promised))[0] if promised else None
-    return {site.agent or "new-site": site for site in sites}, level
+    new, *_ = agents or ("new-site",)
+    return {site.agent or new: site for site in sites}, level
 
 
 def _points(

@@ -33,6 +33,9 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 """Columns that tell what a row holds, each with those beside it."""
 
 
+_NAME_AGENT = ("pass agent=, or give a column 'agent'", "pass --agent, or give a column 'agent'")
+
+
 _NO_KIND = "there must be one of: covered; labels and label; lower, upper and y; n and hits"
 
 
@@ -138,7 +141,7 @@ def read_batches(
         agents = table.get("agent", [agent] * len(batch.sizes))
         for row, name in enumerate(agents):
             if not name:
-                raise InputError("its agent must be named, in a column or for all", row=row)
+                raise InputError("its agent must be named", row=row, cure=_NAME_AGENT)
             if name != (agent or name):
                 raise InputError("its agent must be the one that is named for all", row=row)
     by_row = np.array(agents, dtype=np.str_)
