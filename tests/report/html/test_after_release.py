@@ -63,6 +63,16 @@ def test_without_an_alarm_there_is_nothing_to_do(page_of):
     assert (ok["agent"], ok["state"], ok["coverage"]) == ("st-mary", "ok", "0.920")
 
 
+def test_coverage_below_the_limit_is_named_before_it_is_proved(page_of):
+    for hits, named in ((534, True), (552, False)):
+        watch = Monitor(MonitorTerms(0.1, ("st-mary",)))
+        watch.absorb("st-mary", batch_of_counts(600, hits))
+        page = page_of(watch)
+        assert verdict(page).tone == "good"
+        (*_, steps) = page.views[0].sections[0].blocks
+        assert any("0.890" in line for line in steps.lines) == named
+
+
 def test_an_alarm_says_for_whom_since_when_and_what_to_do(page_of, fallen, tmp_path):
     page = page_of(fallen)
     assert verdict(page).tone == "bad"
