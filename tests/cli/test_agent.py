@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from command_line import OPEN, call, call_json, call_process, refusal
+from fedwqcp import metrics
+from fedwqcp.cli.agent import _missed
 from fedwqcp.cli.output import exit_code, said_by
 from fedwqcp.errors import FedwqcpError, InputError
 from fedwqcp.wire.codec import decode
@@ -165,18 +167,73 @@ def test_an_own_threshold_comes_from_the_agents_data_alone(three_sites, method):
 
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("method", ["auto", "split-cp"])
-def test_other_data_than_those_that_answered_are_found(three_sites, monkeypatch, method, large):
+def test_other_data_than_those_that_answered_are_refused(three_sites, monkeypatch, method, large):
     released(method)
     monkeypatch.setattr("fedwqcp.readers.batches.LARGE", 0 if large else inf)
     resolve = ("agent", "predictor", "--release", "release.json", "--agent", "st-mary")
     call(*resolve, "--calibration", "st-mary.npz", code=2)
     with np.load("lakeside.npz") as rows:
         np.savez("fewer.npz", **{name: rows[name][:40] for name in rows})
-    for file in ("st-mary.npz", "fewer.npz"):
-        own = ("--round", "round.json", "--calibration", file)
-        for facts in (call_json(*resolve, *own), json.loads(predict(*own, "--json"))):
-            codes = [each["code"] for each in facts["findings"]]
-            assert ("other-data" in codes) == (method == "auto" and file == "fewer.npz")
+    own = ("--round", "round.json", "--calibration")
+    call(*resolve, *own, "st-mary.npz")
+    if method == "auto":
+        with pytest.raises(InputError):
+            call(*resolve, *own, "fewer.npz")
+        assert refused(predict(*own, "fewer.npz"), 2)
+
+
+def test_sets_of_all_labels_are_found_at_every_step(three_sites):
+    """A model that gives the true class no probability has the largest score for a threshold."""
+    with np.load("st-mary.npz") as rows:
+        probs, labels = rows["probs"].copy(), rows["labels"]
+    probs[np.arange(21), labels[:21]] = 0
+    probs /= probs.sum(axis=1, keepdims=True)
+    np.savez("st-mary.npz", probs=probs, labels=labels)
+    released("auto")
+    own = ("--round", "round.json", "--calibration", "st-mary.npz")
+    resolve = ("agent", "predictor", "--release", "release.json", "--agent", "st-mary")
+    steps = [
+        call_json("agent", "calibrate", "--round", "round.json", "--outputs", "st-mary.npz",
+                  "--agent", "st-mary", "--out", "again.json"),
+        call_json(*resolve, *own, "--out", "p.json"),
+        json.loads(predict(*own, "--json")),
+    ]  # fmt: skip
+    for facts in steps:
+        (found,) = (each for each in facts["findings"] if each["code"] == "full-sets")
+        assert (found["zeros"], found["n"]) == (21, 60)
+    alone = call_json("agent", "predict", "--predictor", "p.json", "--outputs", "new.npz")
+    assert "full-sets" in [each["code"] for each in alone["findings"]]
+    shown = call_json("report", "release.json", "--agent", "st-mary", "--outputs", "new.npz",
+                      "--calibration", "st-mary.npz")  # fmt: skip
+    assert "full-sets" in [each["code"] for each in shown["notes"]]
+
+
+def test_the_finding_says_which_rows_have_no_ids(three_sites):
+    with np.load("st-mary.npz") as rows:
+        np.savez("ids.npz", ids=np.arange(60), **rows)
+    call("server", "open", "--method", "auto", "--alpha", 0.1, "--agents", "roster.toml")
+    call("agent", "calibrate", "--round", "round.json", "--outputs", "ids.npz", "--agent",
+         "st-mary", "--out", "a.json")  # fmt: skip
+    for name in SITES[1:]:
+        call("agent", "calibrate", "--round", "round.json", "--outputs", f"{name}.npz", "--agent",
+             name, "--out", f"{name}-a.json")  # fmt: skip
+    call("server", "close", "round.json", "a.json", "lakeside-a.json", "north-a.json",
+         "--out", "release.json")  # fmt: skip
+    facts = json.loads(predict("--round", "round.json", "--calibration", "ids.npz", "--json"))
+    (found,) = (each for each in facts["findings"] if each["code"] == "no-ids")
+    assert (found["rows"], found["others"]) == ("test", True)
+
+
+def test_a_coverage_is_judged_by_the_level_proved():
+    rate = metrics.AgentMetrics(
+        n=400, hits=342, agent="a", size=1.0, empty=0.0, full=0.0, infinite=0.0
+    )
+    assert 6 / 7 < rate.high < 0.9
+    assert not list(_missed([rate], 0.1, {None: 6 / 7}, n=6))
+    (found,) = _missed([rate], 0.05, {None: 0.92}, n=12)
+    assert (found["level"], found["asked"]) == (0.92, 0.95)
+    (found,) = _missed([rate], 0.1, {None: None}, n=6)
+    assert found["level"] == 0.9
 
 
 def test_a_release_must_be_of_the_terms_that_were_answered(three_sites):

@@ -102,6 +102,15 @@ def network(path, opset, columns=3):
     onnx.save(model, path)
 
 
+def test_the_number_of_calibration_points_stays_at_the_site(tmp_path):
+    own, path = released("auto")[0].predictor("köln"), tmp_path / "sets.onnx"
+    assert "calibration_points" in own.provenance
+    own.to_onnx(path, alpha=own.levels[0].alpha)
+    facts = {each.key: each.value for each in onnx.load(path).metadata_props}
+    assert facts
+    assert "fedwqcp.calibration_points" not in facts
+
+
 @pytest.mark.parametrize("opset", [13, 18, 21])
 @pytest.mark.parametrize("kind", ["fedwq-cp", "three-levels", "by-group", "fcp"])
 def test_a_model_and_its_sets_are_one_file(kind, opset, tmp_path):

@@ -9,7 +9,9 @@ import pytest
 
 import fedwqcp as fw
 from fedwqcp.errors import InputError, RecordError
+from fedwqcp.federation.release import promise
 from fedwqcp.serve import model_digest
+from fedwqcp.serve.predictor import bound_to
 from serve.cases import AGENTS, CLASSES, KINDS, arrays, predicted, released
 
 
@@ -104,6 +106,26 @@ def test_a_model_s_file_is_known_by_its_digest(tmp_path):
         own.predict_set(P, ids=["p1"], model=model)
     assert {"created", "software", "model", "calibration_points"} == set(own.provenance)
     assert own.calibrated_on == (60,)
+
+
+def test_sizes_that_noise_hides_or_of_many_labels_are_not_in_a_predictor():
+    rng = np.random.default_rng(0)
+    method = fw.methods.get("private-fedwq-cp", epsilon=50.0, size_epsilon=0.5)
+    cals = {name: rng.random(300) for name in "ab"}
+    private = fw.calibrate(cals, method=method, score=fw.LAC(), alpha=0.1, rng=0)
+    assert private.predictor("a").calibrated_on == ()
+    assert len(bound_to(None, None, None, [10] * 21)["calibration_points"]) == 62
+    assert bound_to(None, None, None, [10] * 22) == {}
+
+
+def test_a_predictor_past_its_date_promises_nothing_now(bound):
+    assert not bound.expired
+    old = msgspec.structs.replace(
+        bound, provenance=bound.provenance | {"valid_until": "2026-01-31"}
+    )
+    assert old.expired
+    assert promise(old)[0] != promise(bound)[0]
+    assert promise(old)[1:] == promise(bound)[1:]
 
 
 def test_a_predictor_past_its_date_warns_and_still_predicts(bound):

@@ -11,6 +11,7 @@ from fedwqcp.words import findings as words
 PART = {"by": "label", "part": "2"}
 INFINITE = {"alphas": (0.1,), "by": None, "parts": ()}
 
+ZEROS = {"zeros": 21, "n": 60}
 NEW = {"kind": "none", "alpha": 0.1, "confidence": 0.9, "shared": True, "infinite": True,
        "assumption": "sites are alike", "needed": 9, "roster": 3}  # fmt: skip
 KINDS = ("none", "new-agent-marginal", "new-agent-confident")
@@ -25,9 +26,9 @@ EXAMPLES = [
     Finding.of("labels-mismatch", "a", right=0.1, n=60, no_zero=True),
     Finding.of("unnamed-classes"),
     *(Finding.of("unchecked-classes", classes=("flu", "cold"), right=r) for r in (None, 0.5)),
-    Finding.of("no-ids", score="aps"),
+    *(Finding.of("no-ids", score="aps", rows="test", others=others) for others in (False, True)),
     *(Finding.of("calibration-rows", "a", rows=5, n=9, how=how) for how in ("ids", "outputs")),
-    Finding.of("other-data", "a", sent=938, bytes=941),
+    *(Finding.of("full-sets", "a", **INFINITE, **z) for z in ({}, {"zeros": 0}, ZEROS)),
     Finding.of("unanswered", "a", status="missing"),
     Finding.of("refused", "a", reason="n: must be an integer"),
     Finding.of("missing", "a", "b"),
@@ -39,6 +40,7 @@ EXAMPLES = [
     Finding.of("empty-sets"),
     *(Finding.of("coverage-low", part="label 1", level=0.9, chance=chance) for chance in (0, 1)),
     Finding.of("risk-high", part=None, level=0.1),
+    Finding.of("coverage-low", part=None, level=6 / 7, asked=0.9, chance=False),
     *(Finding.of("new-site", **{**NEW, "kind": kind}) for kind in KINDS),
     Finding.of("new-site", **{**NEW, "shared": False}),
     Finding.of("infinite-threshold", "a", **INFINITE, agents_needed=19, roster=3),

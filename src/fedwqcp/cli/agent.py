@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -42,7 +42,7 @@ from fedwqcp.readers import load_outputs
 from fedwqcp.readers.batches import batched
 from fedwqcp.scores.mask import Mask
 from fedwqcp.scores.multi_label import MultiLabel
-from fedwqcp.serve import Predictor, parse
+from fedwqcp.serve import Level, Predictor, parse
 from fedwqcp.sets import Intervals, LabelSets, as_csv
 from fedwqcp.wire.messages import Round, unknown_agent
 from fedwqcp.words import commands
@@ -169,6 +169,7 @@ def calibrate(
         *(inspection.of_columns(side.plan, read) if scores is None else ()),
         *inspection.of_data(None, read, cal),
         *inspection.of_points(side.plan, None, cal),
+        *inspection.of_own_threshold(side.plan, cal, inspection.counts_of(read, cal)),
         *(inspection.of_answer(side.plan, data) if budget is not None else ()),
     ]
     output.tell(findings)
@@ -291,8 +292,16 @@ def predictor(
     write_atomic(out, made.encoded())
     output = Output(as_json)
     output.say("" if new_site else commands.wrapped(*promise(made, who, made.levels[0])))
-    output.tell(site.findings)
-    facts = {"levels": made.levels, "provenance": made.provenance, "findings": site.findings}
+    counts, groups = inspection.counts_of(site.calibration_outputs, site.cal), made.groups or None
+    tables = [made.thresholds(level.alpha) for level in made.levels]
+    found = [
+        finding
+        for table in tables
+        for finding in inspection.of_thresholds(taken.round, table, groups, counts)
+    ]
+    findings = [*site.findings, *found]
+    output.tell(findings)
+    facts = {"levels": made.levels, "provenance": made.provenance, "findings": findings}
     output.done(commands.resolved, agent=name, predictor=out, **facts)
 
 
@@ -336,7 +345,7 @@ def predict(
         out = out or Path(f"masks-{name}-{made.round}")
         keep_apart(out, outputs, _path(calibration))
         n, risk = masks.write(made, outputs, out, alpha)
-        findings = [*site.findings, *_missed([] if risk is None else [risk], level.alpha, None)]
+        findings = [*site.findings, *_missed([] if risk is None else [risk], level.alpha, {})]
         output.say("\n".join([promised, *([] if risk is None else [str(risk)])]))
         output.tell(findings)
         output.done(commands.masked, masks=out, n=n, measured=risk, findings=findings)
@@ -353,11 +362,13 @@ def predict(
     groups = new.groups if made.by == "group" else None
     thresholds = np.atleast_1d(made.thresholds_of(groups, alpha, len(sets)))
     empty = float(sets.empty().mean()) if len(sets) else None
+    full = bool(len(sets) and isinstance(sets, LabelSets) and sets.mask.all())
     findings = [
         *site.findings,
-        *(_of_release(site.release, made, release, new, thresholds) if site.release else ()),
+        *(_of_release(site, release, new, sets, thresholds) if site.release else ()),
+        *([Finding.of("full-sets", alphas=(), by=None, parts=())] if full and predictor else ()),
         *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
-        *_missed(measured, level.alpha, None if site.cal is None else site.cal.n),
+        *_missed(measured, level.alpha, _proved(site, level), n=site.cal.n if site.cal else None),
     ]
     if site.release is not None and measured:
         repeated = calibration_rows(site.release.round, new, site.calibration_outputs)
@@ -400,20 +411,6 @@ def page(
     Output(as_json).done(commands.files, files=[out])
 
 
-def _of_release(
-    release: Release, resolved: Predictor, path: Path | None, new: Outputs, thresholds: Floats
-) -> Iterator[Finding]:
-    """Find what is to be said of a release that is predicted from."""
-    if release.received:
-        yield Finding.of("servers-record", file=path)
-    yield from inspection.of_columns(Plan.of(release.round), new)
-    if len(new.values):
-        groups = new.groups if resolved.by == "group" else None
-        yield from inspection.of_thresholds(release.round, thresholds, groups)
-    if resolved.agent is not None:
-        yield from inspection.of_agent(release, resolved.agent)
-
-
 @dataclass(frozen=True)
 class _Site:
     """What a site predicts with, and the release and calibration data that it comes from."""
@@ -450,18 +447,43 @@ def _resolve(
     resolved = predictor_of(release, agent, cal, **stated)
     findings = [] if agent else [promised_to_new_site(release, alpha or terms.alphas[0])]
     if agent is not None and cal is not None:
-        findings += _other_data(release, agent, cal)
+        _check_other_data(release, agent, cal)
     return _Site(resolved, release, rows, cal, tuple(findings))
 
 
-def _other_data(release: Release, agent: str, cal: Calibration) -> Iterator[Finding]:
-    """Find that data which an agent predicts from would not have given the answer that it sent."""
+def _check_other_data(release: Release, agent: str, cal: Calibration) -> None:
+    """Refuse data that would not have given the answer that an agent sent: no promise is theirs."""
     plan, local = Plan.of(release.round), Plan.of(release.round).traits.predicts_from_own_data
     if not local or release.rounds != 1 or release.round.signed or release.census:
         return
     sent, size = release.record(agent), len(Agent(agent, plan, cal, limit=None).answer())
     if sent.status == "used" and size != sent.bytes_up:
-        yield Finding.of("other-data", agent, sent=sent.bytes_up, bytes=size)
+        raise InputError(
+            f"is not what {agent} answered the round with, so nothing is promised with it: name "
+            "the file that answered, or open a new round for other data",
+            field="--calibration",
+        )
+
+
+def _of_release(
+    site: _Site, path: Path | None, new: Outputs, sets: LabelSets | Intervals, thresholds: Floats
+) -> Iterator[Finding]:
+    """Find what is to be said of a release that is predicted from."""
+    release, resolved = site.release, site.predictor
+    assert release is not None
+    if release.received:
+        yield Finding.of("servers-record", file=path)
+    calibration = site.calibration_outputs
+    yield from inspection.of_columns(
+        Plan.of(release.round), new, test=True, calibration=calibration
+    )
+    if len(new.values):
+        groups = new.groups if resolved.by == "group" else None
+        full = isinstance(sets, LabelSets) and bool(sets.mask.all())
+        counts = inspection.counts_of(site.calibration_outputs, site.cal)
+        yield from inspection.of_thresholds(release.round, thresholds, groups, counts, full=full)
+    if resolved.agent is not None:
+        yield from inspection.of_agent(release, resolved.agent)
 
 
 def _required(round: Round, method: str | None) -> Round:
@@ -563,13 +585,32 @@ def _measured(predictor: Predictor, sets: LabelSets | Intervals, new: Outputs) -
     return rates
 
 
-def _missed(rates: Sequence[Measured], alpha: float, points: int | None) -> Iterator[Finding]:
-    """Find rates beyond what was asked for; ``points`` calibrated, where they are known."""
+def _proved(site: _Site, level: Level) -> dict[str | None, float | None]:
+    """Return what is proved at a level, and within each label or group where that is known."""
+    proved: dict[str | None, float | None] = {None: level.proved}
+    if site.release is not None and site.cal is not None and site.release.round.by:
+        round = site.release.round
+        for part, _, share in prediction.proved_within(round, site.cal, level.alpha):
+            proved[f"{round.by} {part}"] = share
+    return proved
+
+
+def _missed(
+    rates: Sequence[Measured],
+    alpha: float,
+    proved: Mapping[str | None, float | None],
+    *,
+    n: int | None = None,
+) -> Iterator[Finding]:
+    """Find rates beyond what is promised; ``n`` calibrated, where that is known."""
     for index, one in enumerate(rates):
         part = one.agent if index and not isinstance(one, metrics.MaskRisk) else None
-        if isinstance(one, metrics.AgentMetrics) and one.high < 1 - alpha:
-            n = None if index else points
-            chance = one.coverage >= metrics.explained(one.n, n, alpha)
-            yield Finding.of("coverage-low", part=part, level=1 - alpha, chance=chance)
-        if not isinstance(one, metrics.AgentMetrics) and one.low > alpha:
-            yield Finding.of("risk-high", part=part, level=alpha)
+        level = min(proved.get(part) or 1 - alpha, 1 - alpha)
+        if isinstance(one, metrics.AgentMetrics):
+            chance = one.coverage >= metrics.explained(one.n, None if index else n, alpha)
+            asked = {"asked": 1 - alpha} if level < 1 - alpha - 1e-12 else {}
+            if one.high < level:
+                yield Finding.of("coverage-low", part=part, level=level, chance=chance, **asked)
+        elif one.low > 1 - level:
+            asked = {"asked": alpha} if level < 1 - alpha - 1e-12 else {}
+            yield Finding.of("risk-high", part=part, level=1 - level, **asked)

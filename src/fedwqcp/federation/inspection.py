@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import inf
 from typing import Any, get_args, get_type_hints
@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from fedwqcp._validation import Floats, Labels
+from fedwqcp._validation import Bools, Floats, Labels
 from fedwqcp.federation.plan import Plan, part_of
 from fedwqcp.findings import Finding
 from fedwqcp.groups import as_groups, group_names
@@ -20,7 +20,8 @@ from fedwqcp.methods._stored import StoredCalibration
 from fedwqcp.methods.auto import PartSketches, borrowed_of
 from fedwqcp.metrics import lower_end
 from fedwqcp.outputs import Outputs
-from fedwqcp.quantile import conformal_rank, least_sample
+from fedwqcp.quantile import conformal_quantile, conformal_rank, least_sample
+from fedwqcp.scores import LabelScore
 from fedwqcp.theory.diagnosis import excluded
 from fedwqcp.wire.codec import decode
 from fedwqcp.wire.messages import Answer, LocalQuantile, PerAgentThresholds, Round, SharedThreshold
@@ -35,13 +36,21 @@ _DOUBT = 0.01
 
 
 def agreement(values: npt.NDArray[Any], labels: Labels) -> dict[str, list[int]]:
-    """Count the classes at the top, the classes of the labels, and where the two differ."""
+    """Count the classes at the top, those of the labels, where they differ, and labels given 0."""
     top, C = values.argmax(axis=1), values.shape[1]
     return {
         "top": np.bincount(top, minlength=C).tolist(),
         "labels": np.bincount(labels, minlength=C).tolist(),
         "missed": [int(np.count_nonzero(top != labels))],
+        "zeros": [int(np.count_nonzero(values[np.arange(len(labels)), labels] == 0))],
     }
+
+
+def counts_of(outputs: Outputs | None, cal: Calibration | None) -> Mapping[str, Sequence[int]]:
+    """Return what is counted in calibration data; ``outputs`` are those that it was scored from."""
+    if isinstance(cal, StoredCalibration):
+        return cal.facts
+    return {} if outputs is None or cal is None else agreement_of(outputs, cal)
 
 
 def agreement_of(outputs: Outputs, cal: Calibration) -> dict[str, list[int]]:
@@ -55,10 +64,7 @@ def agreement_of(outputs: Outputs, cal: Calibration) -> dict[str, list[int]]:
 
 def of_data(agent: str | None, outputs: Outputs | None, cal: Calibration) -> Iterator[Finding]:
     """Look at one agent's calibration data; ``outputs`` are those that ``cal`` was scored from."""
-    if isinstance(cal, StoredCalibration):
-        yield from of_agreement(agent, cal.facts)
-    elif outputs is not None:
-        yield from of_agreement(agent, agreement_of(outputs, cal))
+    yield from of_agreement(agent, counts_of(outputs, cal))
 
 
 def of_agreement(agent: str | None, counts: Mapping[str, Sequence[int]]) -> Iterator[Finding]:
@@ -114,16 +120,27 @@ def _without_points(plan: Plan) -> str:
     return "per-agent" if several else "shared"
 
 
-def of_columns(plan: Plan, outputs: Outputs) -> Iterator[Finding]:
-    """Find where nobody can check the order of classes, or rows have no ids."""
+def of_columns(
+    plan: Plan, outputs: Outputs, *, test: bool = False, calibration: Outputs | None = None
+) -> Iterator[Finding]:
+    """Find where nobody can check the order of classes, or rows have no ids.
+
+    ``outputs`` are of calibration rows, or of ``test`` rows beside those of ``calibration``.
+    """
     round = plan.round
     if outputs.classes and not round.classes:
         yield Finding.of("unnamed-classes")
     if round.classes and not outputs.classes:
         right = _right(outputs.in_classes(round.classes))
         yield Finding.of("unchecked-classes", classes=round.classes, right=right)
-    if outputs.ids is None and plan.score.randomized:
-        yield Finding.of("no-ids", score=round.score.name)
+    if not plan.score.randomized:
+        return
+    of = "test" if test else "calibration"
+    if outputs.ids is None:
+        others = calibration is not None and calibration.ids is not None
+        yield Finding.of("no-ids", score=round.score.name, rows=of, others=others)
+    elif calibration is not None and calibration.ids is None:
+        yield Finding.of("no-ids", score=round.score.name, rows="calibration", others=True)
 
 
 def _right(outputs: Outputs) -> float | None:
@@ -141,8 +158,39 @@ def of_answer(plan: Plan, answer: bytes) -> Iterator[Finding]:
         yield Finding.of("spent-for-nothing")
 
 
-def of_release(release: ReleaseRecord) -> Iterator[Finding]:
-    """Find who took no part, and whose thresholds are +inf."""
+def of_own_threshold(
+    plan: Plan, cal: Calibration, counts: Mapping[str, Sequence[int]]
+) -> Iterator[Finding]:
+    """Find where an agent's own threshold, below which it never predicts, excludes no label."""
+    round = plan.round
+    if not (plan.traits.predicts_from_own_data and isinstance(plan.score, LabelScore)):
+        return
+    for alpha in round.alphas:
+        groups = [
+            group
+            for group in range(len(round.group_names)) or (None,)
+            if conformal_quantile(part_of(round, cal, group).scores, alpha) == plan.bounds[1]
+        ]
+        if groups:
+            names = tuple(round.group_names[group] for group in groups if group is not None)
+            of = {"alphas": (alpha,), "by": round.by, "parts": names}
+            yield Finding.of("full-sets", **of, **_zeros([counts]))
+
+
+def _zeros(counts: Sequence[Mapping[str, Sequence[int]]]) -> dict[str, int]:
+    """Return how many labels of how many rows the models give no probability, where known."""
+    if not counts or not all("zeros" in one for one in counts):
+        return {}
+    return {
+        "zeros": sum(one["zeros"][0] for one in counts),
+        "n": sum(sum(one["labels"]) for one in counts),
+    }
+
+
+def of_release(
+    release: ReleaseRecord, counts: Mapping[str, Mapping[str, Sequence[int]]] | None = None
+) -> Iterator[Finding]:
+    """Find who took no part, and whose thresholds exclude nothing; ``counts`` are of their data."""
     for name, reason in release.refused.items():
         yield Finding.of("refused", name, reason=reason)
     if release.missing:
@@ -150,7 +198,15 @@ def of_release(release: ReleaseRecord) -> Iterator[Finding]:
     unseen = unseen_labels(release)
     if unseen:
         yield Finding.of("unseen-labels", *unseen, share=max(unseen.values()))
-    yield from _infinite(release, [n for n in release.round.agents if n not in unseen])
+    known = [name for name in release.round.agents if name not in unseen]
+    for levels, where, names in _alike(release, known, _is_inf):
+        of = {"by": release.round.by, "parts": where}
+        facts = {"alphas": levels, **of, **_needed(release, min(levels))}
+        yield Finding("infinite-threshold", names, facts)
+    for levels, where, names in _alike(release, known, _is_full):
+        facts = {"alphas": levels, "by": release.round.by, "parts": where}
+        facts |= _zeros([(counts or {}).get(name, {}) for name in names])
+        yield Finding("full-sets", names, facts)
 
 
 def of_outcomes(release: ReleaseRecord) -> Iterator[Finding]:
@@ -184,21 +240,26 @@ def unseen_labels(release: ReleaseRecord) -> dict[str, float]:
     return shares
 
 
-def _infinite(release: ReleaseRecord, agents: Iterable[str]) -> Iterator[Finding]:
-    """Find thresholds of +inf: alike agents, with the same levels, classes or groups, together."""
+def _alike(
+    release: ReleaseRecord,
+    agents: Iterable[str],
+    holds: Callable[[ReleaseRecord, str, range], bool],
+) -> Iterator[tuple[tuple[float, ...], tuple[str, ...], tuple[str, ...]]]:
+    """Return agents of whose thresholds something holds, with the levels and classes or groups.
+
+    Those with the same levels, classes or groups come together.
+    """
     round = release.round
     alike: dict[tuple[tuple[float, ...], tuple[int, ...]], list[str]] = {}
     parts = _parts(release)
     for name in agents:
-        pairs = [(alpha, group) for alpha, group, tasks in parts if _is_inf(release, name, tasks)]
+        pairs = [(alpha, group) for alpha, group, tasks in parts if holds(release, name, tasks)]
         if pairs:
             levels = tuple(dict.fromkeys(alpha for alpha, _ in pairs))
             where = tuple(dict.fromkeys(group for _, group in pairs if group is not None))
             alike.setdefault((levels, where), []).append(name)
     for (levels, where), names in alike.items():
-        of = {"by": round.by, "parts": tuple(round.group_names[group] for group in where)}
-        facts = {"alphas": levels, **of, **_needed(release, min(levels))}
-        yield Finding("infinite-threshold", tuple(names), facts)
+        yield levels, tuple(round.group_names[group] for group in where), tuple(names)
 
 
 def is_useless(release: ReleaseRecord) -> bool:
@@ -235,6 +296,14 @@ def _is_inf(release: ReleaseRecord, name: str, tasks: range) -> bool:
     return False
 
 
+def _is_full(release: ReleaseRecord, name: str, tasks: range) -> bool:
+    """Tell whether a finite threshold excludes no label: it is the largest score there is."""
+    plan = Plan.of(release.round)
+    if not isinstance(plan.score, LabelScore) or plan.bounds[1] == inf:
+        return False
+    return any(release.known(name, task) == plan.bounds[1] for task in tasks)
+
+
 def _needed(release: ReleaseRecord, alpha: float) -> dict[str, Any]:
     """Return what a finite threshold takes: agents, points, or another setting."""
     plan, round = Plan.of(release.round), release.round
@@ -252,25 +321,43 @@ def _needed(release: ReleaseRecord, alpha: float) -> dict[str, Any]:
 
 
 def of_thresholds(
-    round: Round, threshold: Floats, groups: npt.ArrayLike | None
+    round: Round,
+    threshold: Floats,
+    groups: npt.ArrayLike | None,
+    counts: Mapping[str, Sequence[int]] | None = None,
+    *,
+    full: bool = False,
 ) -> Iterator[Finding]:
     """Find where the sets of an agent exclude nothing, and in which classes or groups.
 
-    ``threshold`` is that of `thresholds`, ``groups`` the group of each test input.
+    ``threshold`` is that of `thresholds`, ``groups`` the group of each test input, ``counts`` are
+    of the agent's calibration data, and ``full`` is whether every set was seen to hold every label.
     """
-    infinite, names = np.isinf(threshold), round.group_names
-    if not infinite.any():
+    infinite, plan = np.isinf(threshold), Plan.of(round)
+    if infinite.any():
+        yield Finding.of("infinite-threshold", alphas=(), **_where(round, infinite, groups))
+    if not isinstance(plan.score, LabelScore):
         return
+    top = np.isfinite(threshold) & (threshold == plan.bounds[1])
+    if full and not infinite.any():
+        top = np.ones_like(top)
+    if top.any():
+        where = _where(round, top, groups)
+        yield Finding.of("full-sets", alphas=(), **where, **_zeros([counts or {}]))
+
+
+def _where(round: Round, chosen: Bools, groups: npt.ArrayLike | None) -> dict[str, Any]:
+    """Return in which classes or groups thresholds are chosen; none where all are."""
     parts: tuple[str, ...] = ()
-    if round.by == "label" and not infinite.all():
-        columns = infinite.reshape(-1, len(names)).T
+    names, some = round.group_names, not chosen.all()
+    if round.by == "label" and some:
+        columns = chosen.reshape(-1, len(names)).T
         parts = tuple(name for name, part in zip(names, columns, strict=True) if part.any())
-    elif round.by == "group" and not infinite.all():
+    elif round.by == "group" and some:
         assert groups is not None  # a round by group needs them
-        there = group_names(as_groups(groups, len(infinite))[infinite.any(axis=1)])
+        there = group_names(as_groups(groups, len(chosen))[chosen.any(axis=1)])
         parts = tuple(name for name in names if name in there)
-    some = not infinite.all()
-    yield Finding.of("infinite-threshold", alphas=(), by=round.by, parts=parts, some=some)
+    return {"by": round.by, "parts": parts, "some": some}
 
 
 def of_agent(release: ReleaseRecord, agent: str) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ from fedwqcp.errors import InputError, WrongRoundError
 from fedwqcp.federation.plan import Plan, choose_method, choose_score, part_of, stamp
 from fedwqcp.methods import Calibration
 from fedwqcp.methods._calibration import own_data
+from fedwqcp.methods.auto import enough_points
 from fedwqcp.outputs import MaskOutputs, Outputs, named_by_line, row_uniforms
 from fedwqcp.quantile import least_sample
 from fedwqcp.scores import IntervalScore, LabelScore, Score, name_of
@@ -150,13 +151,22 @@ def guaranteed(
     made: ReleaseRecord | Predictor,
     agent: str | None,
     levels: Sequence[tuple[float, float | None]],
+    points: Sequence[int] = (),
 ) -> str:
-    """Say what is guaranteed at levels, each with what is proved there if it is known."""
+    """Say what is guaranteed at levels, each with what is proved there if it is known.
+
+    ``points`` are how many calibrated, in all and by label or group, where that is known.
+    """
     by = made.by if isinstance(made, Predictor) else made.round.by
     score = made.score_object if isinstance(made, Predictor) else Plan.of(made.round).score
     kind = made.guarantee.kind
     fewer = kind.endswith("-floor") and None in (proved for _, proved in levels)
     shares = [1 - alpha if proved is None else proved for alpha, proved in levels]
+    settings = made.method.settings if isinstance(made, Predictor) else made.round.method.settings
+    least = min((n for n in points if n), default=None)
+    few = any(share < 1 - alpha - 1e-12 for share, (alpha, _) in zip(shares, levels, strict=True))
+    if kind.endswith("-floor") and least is not None and "enough" in settings:
+        few |= least < enough_points(min(levels)[0], settings["enough"])
     return guarantee(
         kind,
         made.guarantee.strength,
@@ -165,6 +175,7 @@ def guaranteed(
         needed=least_sample(min(levels)[0] / score.columns) if fewer else None,
         by=by,
         of=_makes(score),
+        few=few,
     )
 
 
@@ -251,7 +262,7 @@ def predictor_of(
                 "open a round with one (--score), or compare your scores with the threshold",
             ),
         )
-    levels = []
+    levels, points = [], _points(round, calibration, points)
     for alpha in round.alphas:
         by_group = [
             np.ravel(thresholds(release, agent, alpha, calibration, group=group))
@@ -270,7 +281,7 @@ def predictor_of(
         method=choose_method(methods.get(round.method.name, **round.method.settings)),
         levels=tuple(levels),
         guarantee=release.guarantee,
-        promise=guaranteed(release, agent, [(level.alpha, level.proved) for level in levels]),
+        promise=guaranteed(release, agent, [(one.alpha, one.proved) for one in levels], points),
         assumption=release.assumption,
         round=round.id,
         rule=round.rule,  # type: ignore[arg-type]  # Plan.of checks it
@@ -279,8 +290,7 @@ def predictor_of(
         classes=round.classes,
         by=round.by,  # type: ignore[arg-type]  # a round checks it
         groups=round.groups,
-        provenance=stamp()
-        | bound_to(model, data_period, valid_until, _points(round, calibration, points)),
+        provenance=stamp() | bound_to(model, data_period, valid_until, points),
     )
 
 

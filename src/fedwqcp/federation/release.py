@@ -29,6 +29,7 @@ from fedwqcp.theory.diagnosis import excluded, local_thresholds
 from fedwqcp.wire.messages import O, PerAgentThresholds, S
 from fedwqcp.wire.release import ReleaseRecord, place_of
 from fedwqcp.words import release as words
+from fedwqcp.words import rounds
 from fedwqcp.words.findings import warn as warn_of
 
 _MOST_SHOWN = 20
@@ -325,10 +326,9 @@ class Release(ReleaseRecord[O, S], Generic[O, S]):
         if calibration is not None and agent is not None:
             check_own(self, agent, calibration)
         known = {} if agent is None else {a: self.proved(agent, a) for a in self.round.alphas}
-        sent = (self.received.get(agent or "") or (None,))[0]
-        points = () if sent is None or self.round.by else (sum(sent.sizes()),)
+        n = None if agent is None or self.round.by else self.points(agent)
         bound = {
-            "points": points,
+            "points": () if n is None else (n,),
             "model": model,
             "data_period": data_period,
             "valid_until": valid_until,
@@ -557,7 +557,9 @@ def promise(
         levels = [(alpha, _at_all(made, alpha)) for alpha in made.round.alphas]
     else:
         levels = [(entry.alpha, entry.proved) for entry in made.levels]
-    text = guaranteed(made, agent, levels)
+    text = guaranteed(made, agent, levels, () if isinstance(made, Release) else made.calibrated_on)
+    if isinstance(made, Predictor) and made.expired:
+        text = rounds.expired(text, made.provenance["valid_until"])
     if not made.guarantee:
         return [f"guarantee: {text} ({made.assumption})"]
     return [f"guarantee: {text}", f"assumed: {made.assumption}"]

@@ -369,6 +369,11 @@ class Predictor(
         points = self.provenance.get("calibration_points", "").split()
         return tuple(map(int, points)) if all(map(str.isdecimal, points)) else ()
 
+    @property
+    def expired(self) -> bool:
+        """Whether the day has passed until which it is valid."""
+        return now() >= self._until
+
     def level(self, alpha: float | None = None) -> Level:
         """Return one level; it may be left out where there is one."""
         if alpha is None and len(self.levels) == 1:
@@ -569,7 +574,7 @@ class Predictor(
         InputError
             If the predictor is of another model, or names none.
         """
-        if now() >= self._until:
+        if self.expired:
             until = self.provenance["valid_until"]
             warn(ExpiredPredictorWarning(f"the predictor was valid until {until}: calibrate again"))
         if model is None:

@@ -6,21 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fedwqcp.words import counted
+from fedwqcp.words.rounds import rounded_down
 
 _RULES = {
-    "too low": "Too low: the whole interval lies below {0:g}, and chance takes at most one valid "
+    "too low": "Too low: the whole interval lies below {0}, and chance takes at most one valid "
     "calibration in 40 that far.",
-    "watch": "Watch: the whole interval lies below {0:g}, but this may still be chance.",
-    "above nominal": "Above nominal: the whole interval lies above {0:g}.",
-    "on target": "On target: no part of the interval lies below {1:g}.",
-    "not yet shown": "Not yet shown: the interval reaches below {1:g}; more test cases decide.",
+    "watch": "Watch: the whole interval lies below {0}, but this may still be chance.",
+    "above nominal": "Above nominal: the whole interval lies above {0}.",
+    "on target": "On target: no part of the interval lies below {1}.",
+    "not yet shown": "Not yet shown: the interval reaches below {1}; more test cases decide.",
 }
 _NEXT = {
-    "on target": "Use the sets until the monitor raises an alarm: coverage is as asked for.",
+    "on target": "Use the sets until the monitor raises an alarm: coverage is as promised.",
     "too low": "Do not rely on these sets yet. Check that test points come from the same patients, "
     "devices and labels as the calibration cases, then calibrate again with more of them.",
     "watch": "Measure again on more test cases, or calibrate on more, before you rely on it.",
     "test rows": "Measure again on rows that did not calibrate.",
+    "full": "Do not use these sets: they hold every label, and the notes say what to do.",
     "above": "Sets are safe but may be larger than needed: more calibration cases shrink them.",
     "not yet shown": "Measure again on more labelled test cases before you rely on it.",
 }
@@ -33,13 +35,18 @@ _PARTS = {
 _SET = (
     "A set holds every label that cannot be ruled out for a case at this level. Over many cases "
     "like those of the calibration, {share} of the sets should hold the true label.",
-    "A set of one label is no proof: the table of sizes says how often such sets were right. A set "
-    "of several says which labels are still open. An empty one is a miss and, with a randomised "
+    "A set of one label is no proof: the table of sizes says how often such sets were right. With "
+    "a set of several, decide between its labels as you would without it; a set of all labels says "
+    "nothing, so do what you would do without it. An empty one is a miss and, with a randomised "
     "score, says nothing about the case.",
 )
 AT_THE_SERVER = (
     "The server has no test data. Each agent measures its own coverage, where its data are: "
     "fedwqcp report with --agent and --outputs."
+)
+BORROWED = (
+    "Borrowed: which share of the threshold that is borrowed rests on other agents' points (1 is "
+    "all of it). Effective points: how many calibration points of its own it is worth there."
 )
 SECTIONS = {
     "next": ("What to do next", ""),
@@ -79,7 +86,29 @@ def measured(method: str, worst: Any, mean: float | None) -> str:
     if mean is not None:
         text = f"Sets of {method} hold the truth for {mean:.3f} on average, {least:.3f} at "
         text += worst.agent
-    return f"{text} ({interval(worst.rate)}); {worst.nominal:g} was asked for."
+    return f"{text} ({interval(worst.rate)}); {_promised(worst)}."
+
+
+def _promised(coverage: Any) -> str:
+    """Say which coverage is promised, and which was asked for if that is more."""
+    asked = coverage.nominal if coverage.asked is None else coverage.asked
+    if asked - coverage.nominal < 1e-9:
+        return f"{asked:g} was asked for"
+    cases = (
+        "" if coverage.points is None else f" for {counted(coverage.points, 'calibration case')}"
+    )
+    return f"{level(coverage.nominal)} is promised{cases}, {asked:g} was asked for"
+
+
+def level(share: float) -> str:
+    """Write a coverage as it was asked for, or a proved one rounded down."""
+    return f"{share:g}" if abs(share - round(share, 6)) < 1e-9 else rounded_down(share)
+
+
+def sizes(sizes: Sequence[str]) -> str:
+    """Name sizes of sets that are counted together: ``0, 3 or 4 labels``."""
+    *first, last = sorted(sizes, key=int)
+    return f"{', '.join(first)}{' or ' if first else ''}{last} labels"
 
 
 def interval(rate: Any) -> str:
@@ -87,21 +116,25 @@ def interval(rate: Any) -> str:
     return f"exact {100 * rate.level:.3g} % interval {rate.low:.3f} to {rate.high:.3f}"
 
 
-def cards(cases: int, nominal: float, least: float, verdicts: Iterable[str]) -> str:
-    """Say how the cards of agents are read."""
-    rules = [rule(word, nominal, least) for word in verdicts]
+def cards(cases: int, levels: Iterable[float]) -> str:
+    """Say how the cards of agents are read, of which these coverages are promised."""
+    marks = " or ".join(dict.fromkeys(map(level, levels)))
     lead = f"Sets on {cases:,} labelled test cases. The band is the interval, the mark the "
-    return " ".join([f"{lead}{nominal:g} that was asked for.", *rules])
+    return f"{lead}{marks} that is promised."
 
 
 def rule(word: str, nominal: float, least: float) -> str:
     """Say what a verdict on coverage means; an interval on target reaches down to ``least``."""
-    return _RULES[word].format(nominal, least)
+    return _RULES[word].format(level(nominal), level(least))
 
 
-def next_steps(verdict: str) -> list[str]:
-    """Say what to do after a verdict, which begins with one of the words."""
-    step = next(step for word, step in _NEXT.items() if verdict.lower().startswith(word))
+def next_steps(verdict: str, *, full: bool = False) -> list[str]:
+    """Say what to do after a verdict, which begins with one of the words.
+
+    ``full`` is whether every set holds every label.
+    """
+    word = "full" if full and verdict.startswith("Above") else verdict.lower()
+    step = next(step for start, step in _NEXT.items() if word.startswith(start))
     later = (
         "This page knows nothing of later cases: as their labels arrive, watch their coverage with "
         "fedwqcp monitor, whose own report says whether it has fallen since."
@@ -109,13 +142,15 @@ def next_steps(verdict: str) -> list[str]:
     return [step, later]
 
 
-def above(infinite: Sequence[str]) -> str:
+def above(infinite: Sequence[str], full: Sequence[str] = ()) -> str:
     """Say what a coverage above the nominal one comes from, at agents with infinite thresholds."""
     if infinite:
         return (
             f"The threshold of {', '.join(infinite)} is infinite: its sets exclude nothing, and a "
             "finite one needs more calibration cases."
         )
+    if full:
+        return f"Every set of {', '.join(full)} holds every label: the notes say why."
     return "Sets are larger than needed, or the calibration cases gave a high threshold by chance."
 
 
@@ -128,7 +163,7 @@ def meaning(share: str, *, labels: bool) -> list[str]:
 def parts(by: str | None, kinds: str) -> str:
     """Say what holds for each class or group, and how a table of them is read."""
     return (
-        f"{_PARTS[by]} Coloured: the whole interval lies below what was asked for. Every line "
+        f"{_PARTS[by]} Coloured: the whole interval lies below what is promised. Every line "
         f"stands for at least ten people: smaller {kinds} are merged."
     )
 

@@ -8,7 +8,9 @@ from typing import TypeAlias
 from fedwqcp import errors
 from fedwqcp._validation import listed, named
 from fedwqcp.findings import Finding, warning_of
-from fedwqcp.words.rounds import percent
+from fedwqcp.words import sentence
+from fedwqcp.words.coverage import level
+from fedwqcp.words.rounds import AVERAGE, percent
 
 Wording: TypeAlias = Callable[[Finding], str]
 
@@ -97,6 +99,30 @@ def _infinite_cure(finding: Finding) -> str:
     return f"A finite one takes {facts['needed']} calibration points{of}: {cure}"
 
 
+def _full(finding: Finding) -> str:
+    facts, by, names = finding.facts, finding["by"], finding["parts"]
+    whose, of = _whose(finding), f" for {parts(by, names)}" if names else ""
+    levels = ", ".join(f"{alpha:g}" for alpha in facts["alphas"])
+    level = f" at alpha={levels}" if levels else ""
+    held = excludes_nothing(by, len(names) > 1) if names else "every set holds every label"
+    zeros = ""
+    if facts.get("zeros"):
+        share = f"{facts['zeros']:,} of {facts['n']:,} calibration rows"
+        zeros = f": the model gives the true class a probability of 0 in {share}"
+    return f"{whose}{held}{level}{of}{zeros}"
+
+
+def _full_cure(finding: Finding) -> str:
+    if finding.facts.get("zeros"):
+        return "Smooth or calibrate the model's probabilities."
+    if "zeros" in finding.facts:
+        return "Choose a larger alpha, a better model or more calibration cases."
+    return (
+        "Count the calibration rows where the model gives the true class a probability of 0: if "
+        "there are many, smooth or calibrate its probabilities."
+    )
+
+
 def _points(finding: Finding) -> str:
     of = f" of {finding['by']} {finding['part']}" if finding["by"] else ""
     return f"{_whose(finding)}{finding['n']} calibration point{'s' * (finding['n'] != 1)}{of}"
@@ -134,6 +160,7 @@ def _no_points(finding: Finding) -> str:
     return f"{_whose(finding)}no calibration point{of}, so no part in the threshold; {gets}"
 
 
+_OTHER = {"test": "calibration", "calibration": "test"}
 _ROWS = {
     "ids": "have the id and outputs of a calibration row",
     "outputs": "look the same as calibration rows (equal outputs; no ids tell them apart)",
@@ -174,12 +201,16 @@ def _at(finding: Finding) -> str:
 
 _TEXTS: dict[str, tuple[str | Wording, str | Wording]] = {
     "infinite-threshold": (_infinite, _infinite_cure),
+    "full-sets": (_full, _full_cure),
     "unseen-labels": (
         "{whose}more than alpha of the labels (up to {share:.0%}) are of classes of which no agent "
         "has enough points, so the threshold is +inf",
         "Collect points of these classes at any agent, or merge classes.",
     ),
-    "proves-less": (_proves_less, "Where the others' data give a higher threshold, that is used."),
+    "proves-less": (
+        _proves_less,
+        f"Where the others' data give a higher threshold, that is used. {sentence(AVERAGE)}",
+    ),
     "too-few-points": (
         lambda f: (
             f"{_points(f)}: too few for a finite threshold at alpha={f['alpha']:g} (it takes "
@@ -214,13 +245,12 @@ _TEXTS: dict[str, tuple[str | Wording, str | Wording]] = {
         "",
     ),
     "no-ids": (
-        "the rows have no ids (a column id, or an array ids): under score {score!r} equal outputs "
-        "get equal sets",
+        lambda f: (
+            f"the {f['rows']} rows have no ids (a column id, or an array ids)"
+            + f", but the {_OTHER[f['rows']]} rows have some" * f["others"]
+            + f": under score {f['score']!r} equal outputs get equal sets"
+        ),
         "Calibration and test files must both have ids, or both none.",
-    ),
-    "other-data": (
-        "{names} answered the round with other calibration data than these",
-        "What is promised holds for patients like these.",
     ),
     "calibration-rows": (
         lambda f: f"{_whose(f)}{f['rows']} of {f['n']} test rows {_ROWS[f['how']]}",
@@ -241,7 +271,7 @@ _TEXTS: dict[str, tuple[str | Wording, str | Wording]] = {
     "coverage-low": (
         lambda f: (
             f"coverage{_of_part(f)} is {'maybe by chance ' * f['chance']}too low: its whole "
-            f"interval lies below {f['level']:g}"
+            f"interval lies below {_level(f)}"
         ),
         lambda f: (
             "Measure again on more rows."
@@ -250,9 +280,7 @@ _TEXTS: dict[str, tuple[str | Wording, str | Wording]] = {
         ),
     ),
     "risk-high": (
-        lambda f: (
-            f"the risk{_of_part(f)} is too high: its whole interval lies above {f['level']:g}"
-        ),
+        lambda f: f"the risk{_of_part(f)} is too high: its whole interval lies above {_level(f)}",
         "Do not rely on this prediction: check outputs and labels, and calibrate again.",
     ),
     "new-site": (_new_site, _new_site_more),
@@ -276,6 +304,14 @@ _TEXTS: dict[str, tuple[str | Wording, str | Wording]] = {
     "replaced": ("{file} was there before and was replaced", ""),
 }
 """By code: what was found, and what to do, as a text with facts or a function of the finding."""
+
+
+def _level(finding: Finding) -> str:
+    """Write what is promised, and what was asked for where that is another number."""
+    facts = finding.facts
+    if "asked" not in facts:
+        return level(facts["level"])
+    return f"the {level(facts['level'])} that is promised ({facts['asked']:g} was asked for)"
 
 
 def _of_part(finding: Finding) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import floor
 from typing import Any
 
 from fedwqcp.words.commands import wrapped
 from fedwqcp.words.findings import lines
+from fedwqcp.words.rounds import rounded_down
 
 
 def printed(
@@ -26,12 +26,6 @@ def table(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
     if "sent" in texts and texts["sent"] == texts["threshold"]:
         del texts["sent"]
     return {heading: cells for heading, cells in texts.items() if any(cells)}
-
-
-def rounded_down(least: float, risk: bool = False) -> str:
-    """Write a proved coverage, rounded down; or the risk that is left."""
-    down = floor(least * 1000 + 1e-9) / 1000
-    return f"{1 - down:.3g}" if risk else f"{down:g}"
 
 
 def _title(release: Any) -> str:

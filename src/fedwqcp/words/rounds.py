@@ -27,6 +27,9 @@ _LEAST = {
     "asymptotic": "with many points at least",
     "finite-sample": "at least",
 }
+AVERAGE = (
+    "this is an average over calibrations, and one with so few cases may cover much more or less"
+)
 _HELD = {
     "": "be covered",
     "set": "have their label in the set",
@@ -43,11 +46,13 @@ def guarantee(
     needed: int | None = None,
     by: str | None = None,
     of: str = "",
+    few: bool = False,
 ) -> str:
     """Say what is guaranteed, in one plain line.
 
     ``levels`` are coverages, or of a risk what may be missed; without any it is said of 1 - alpha.
-    ``needed`` is how many points prove them, where an agent may have fewer.
+    ``needed`` is how many points prove them, where an agent may have fewer; ``few`` is whether it
+    has so few that one calibration may be far from the average.
     """
     if kind == "none":
         return "none"
@@ -61,15 +66,21 @@ def guarantee(
         where += f" with {points}"
     like = " like those it calibrated on" if "{agent}" in _WHERE[kind] else ""
     fewer = kind.endswith("-floor") and not levels
+    average = f"; {AVERAGE}" if few else ""
     if kind.startswith("risk"):
         least = "about" if strength == "approximate" else "at most"
         most = percent(*levels, up=True) or "alpha"
         most += " ((n alpha + 1)/(n + 1) with few points)" if fewer else ""
         parts = "true pixels of future images" if of == "mask" else "labels of future cases"
-        return f"{where}, on average {least} {most} of the {parts}{like} will be missed"
+        return f"{where}, on average {least} {most} of the {parts}{like} will be missed{average}"
     share = percent(*levels) or "1 - alpha"
     share += " (n/(n + 1) with few points)" if fewer else ""
-    return f"{where}, {_LEAST[strength]} {share} of future cases{like} will {_HELD[of]}"
+    return f"{where}, {_LEAST[strength]} {share} of future cases{like} will {_HELD[of]}{average}"
+
+
+def expired(promise: str, until: str) -> str:
+    """Say that a promise is of a predictor that is no longer valid."""
+    return f"none now, calibrate again; until {until} it was: {promise}"
 
 
 def percent(*levels: float, up: bool = False) -> str:
@@ -80,6 +91,12 @@ def percent(*levels: float, up: bool = False) -> str:
         safe = round(share, 3) if exact else (ceil if up else floor)(10 * share) / 10
         told.append(f"{safe:.8g}")
     return " or ".join(told) + " %" * bool(told)
+
+
+def rounded_down(least: float, risk: bool = False) -> str:
+    """Write a proved coverage, rounded down; or the risk that is left."""
+    down = floor(least * 1000 + 1e-9) / 1000
+    return f"{1 - down:.3g}" if risk else f"{down:g}"
 
 
 def within(part: str, n: int, proved: float | None) -> str:

@@ -110,6 +110,15 @@ def test_running_a_step_twice_changes_nothing(tmp_path):
     assert os.stat(tmp_path / "release.json").st_mtime_ns == stat.st_mtime_ns
 
 
+def test_a_closed_round_names_whose_answer_is_not_given_again(tmp_path):
+    path = opened(tmp_path)
+    answers = write_all(tmp_path)
+    close_round(path, answers, tmp_path / "release.json")
+    with pytest.raises(InputError) as error:
+        close_round(path, answers[:-1], tmp_path / "release.json")
+    assert "agents[" not in str(error.value)
+
+
 def test_a_closed_round_stays_closed_whatever_the_release_is_called(tmp_path):
     path = opened(tmp_path)
     answers = write_all(tmp_path)

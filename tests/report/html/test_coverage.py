@@ -5,6 +5,7 @@ import fedwqcp as fw
 from fedwqcp.metrics import explained
 from fedwqcp.report.html.rounds import Coverage, coverage_verdict
 from fedwqcp.report.verdicts import judged
+from fedwqcp.words import coverage as words
 
 
 def measured(agent, hits, n):
@@ -38,6 +39,21 @@ def test_a_verdict_is_as_grave_as_its_gravest_agent(found, tone, word):
     assert "0.9" in said.text
     assert "95 %" in said.text
     assert ("by chance" in said.text) == word.startswith("Above")
+
+
+def test_a_site_is_judged_by_what_is_promised_there():
+    rate = fw.metrics.Rate(n=400, hits=350)
+    few = Coverage("a", rate, 6 / 7, {}, explained=0.4, asked=0.9, points=6)
+    assert few.judged[1] == "on target"
+    assert {"0.857", "0.9"} <= set(coverage_verdict("auto", [few]).text.rstrip(".").split())
+
+
+def test_sizes_of_sets_that_are_merged_read_as_numbers_of_labels():
+    assert words.sizes(["10", "0", "3"]) == "0, 3 or 10 labels"
+
+
+def test_sets_of_all_labels_are_not_called_safe():
+    assert words.next_steps("Above nominal", full=True) != words.next_steps("Above nominal")
 
 
 @pytest.mark.parametrize(("n", "m"), [(60, 60), (60, 1000), (9, 300)])

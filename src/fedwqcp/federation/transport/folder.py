@@ -30,6 +30,7 @@ from fedwqcp._io import (
     same_name,
     write_atomic,
 )
+from fedwqcp._validation import named
 from fedwqcp.errors import (
     InputError,
     MalformedMessageError,
@@ -175,6 +176,13 @@ def close_round(path: Path, answers: Sequence[Path], out: Path) -> ClosedRound:
         release = server.release()
         if already:  # nothing in the record is believed: who can write it can write a release too
             release = replace(release, provenance=load_release(record).provenance)
+            kept = load_release(record).agents
+            used = [agent.name for agent in kept if agent.status == "used"]
+            if gone := [name for name in used if release.status(name) == "no answer"]:
+                raise InputError(
+                    f"{record}: this round was closed with an answer of {named(gone)} that is not "
+                    "among these: give it again, or open a new round"
+                )
             if why := difference(release, read(record)):
                 raise InputError(
                     f"{record}: this round is closed, and the answers do not give its record: "

@@ -163,17 +163,20 @@ def findings_of(
     release: Release, agents: Mapping[str, object], cals: Mapping[str, Calibration]
 ) -> Iterator[Finding]:
     """Find what is to be said of a release and of the data that it was made from."""
-    of_round = tuple(inspection.of_release(release))
+    known = {
+        name: inspection.counts_of(data if isinstance(data, Outputs) else None, cals[name])
+        for name, data in agents.items()
+    }
+    of_round = tuple(inspection.of_release(release, known))
     yield from of_round
     every = [f for f in of_round if f.code == "infinite-threshold"]
     infinite = {(name, alpha) for f in every for name in f.agents for alpha in f["alphas"]}
     plan = Plan.of(release.round)
-    for name, data in agents.items():
+    for name in agents:
         for finding in inspection.of_points(plan, name, cals[name]):
             if (name, finding.facts.get("alpha")) not in infinite:
                 yield finding
-        outputs = data if isinstance(data, Outputs) else None
-        yield from inspection.of_data(name, outputs, cals[name])
+        yield from inspection.of_agreement(name, known[name])
 
 
 def default_score(agents: Mapping[str, object]) -> Score | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -18,6 +18,7 @@ from fedwqcp._validation import Floats, named
 from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on, promised_to_new_site
 from fedwqcp.federation.inspection import (
+    counts_of,
     of_agent,
     of_data,
     of_points,
@@ -55,9 +56,8 @@ from fedwqcp.wire.messages import unknown_agent
 from fedwqcp.words import counted, sentence
 from fedwqcp.words import coverage as words
 from fedwqcp.words.findings import lines as told
-from fedwqcp.words.release import rounded_down
 from fedwqcp.words.release import table as table_of
-from fedwqcp.words.rounds import averaging_in, made, percent
+from fedwqcp.words.rounds import averaging_in, made, percent, rounded_down
 
 LINES = 50
 """Lines about classes or groups, at most: those that are covered least."""
@@ -88,11 +88,12 @@ _AVERAGING: dict[str, Tone] = {"unsafe": "bad", "unknown": "caution", "safe": "g
 
 @dataclass(frozen=True)
 class Coverage:
-    """The coverage of an agent, or of a class or group there, beside what was asked for.
+    """The coverage of an agent, or of a class or group there, beside what is promised.
 
+    That is ``nominal``, less than was ``asked`` where ``points`` calibration cases prove no more.
     ``facts`` stand on the agent's card or in the row of the class or group ``part``. Chance of the
     calibration points explains a coverage of at least ``explained``. ``infinite`` is whether a
-    threshold excludes nothing.
+    threshold is +inf, and ``full`` whether a finite one excludes nothing.
     """
 
     agent: str
@@ -102,6 +103,9 @@ class Coverage:
     explained: float
     infinite: bool = False
     part: str = ""
+    asked: float | None = None
+    points: int | None = None
+    full: bool = False
 
     @property
     def judged(self) -> tuple[Tone, str]:
@@ -122,14 +126,15 @@ def coverage_verdict(method: str, agents: Sequence[Coverage]) -> ViewVerdict:
         where = f" at {len(names)} of {counted(len(agents), 'agent')}"
     if word == "above nominal":
         infinite = [one.agent for one in agents if one.agent in names and one.infinite]
-        text += f" {words.above(infinite)}"
+        full = [one.agent for one in agents if one.agent in names and one.full]
+        text += f" {words.above(infinite, full)}"
     return ViewVerdict(_TONES[word], word.capitalize() + where, text)
 
 
 def _cards(agents: Sequence[Coverage], cases: int) -> Section:
     """Return the agents as cards, and what the words on them mean."""
-    nominal, kinds = agents[0].nominal, dict.fromkeys(one.judged[1] for one in agents)
-    start = max(0.0, min(nominal, *(one.rate.low for one in agents)) - 0.03)
+    start = max(0.0, min(min(one.nominal, one.rate.low) for one in agents) - 0.03)
+    rules = dict.fromkeys((one.judged[1], one.nominal) for one in agents)
     cards = [
         Card(
             one.agent,
@@ -137,13 +142,13 @@ def _cards(agents: Sequence[Coverage], cases: int) -> Section:
             f"{one.rate.coverage:.3f}",
             list(one.facts.items()),
             words.interval(one.rate),
-            Bar(one.rate.low, one.rate.coverage, one.rate.high, nominal, start),
+            Bar(one.rate.low, one.rate.coverage, one.rate.high, one.nominal, start),
         )
         for one in agents
     ]
-    return section(
-        "agents", [Cards(cards)], words.cards(cases, nominal, least_shown(nominal), kinds)
-    )
+    read = [words.rule(word, nominal, least_shown(nominal)) for word, nominal in rules]
+    levels = [one.nominal for one in agents]
+    return section("agents", [Cards(cards)], " ".join([words.cards(cases, levels), *read]))
 
 
 # The page of a round ------------------------------------------------------------------------------
@@ -173,8 +178,10 @@ def agent_page(
     _check_test(test, "--outputs")
     again = None if calibration is None else load_outputs(calibration, classes=round.classes)
     case = _case(release, agent, test, again)
-    views = [_own_view(replace(case, alpha=alpha)) for alpha in round.alphas]
-    return _page(release, f"{agent}'s own report", views, title, case)
+    cases = [replace(case, alpha=alpha) for alpha in round.alphas]
+    full = [finding for one in cases for finding in _of_code(one, "full-sets")]
+    case = replace(case, findings=(*case.findings, *full))
+    return _page(release, f"{agent}'s own report", [*map(_own_view, cases)], title, case)
 
 
 def release_page(
@@ -272,10 +279,11 @@ def _verdict(release: Release, diagnoses: Mapping[str, Diagnosis]) -> ViewVerdic
 def _exchanged(release: Release, alpha: float) -> Section:
     """Return a line for each agent: what it sent, what it was given, how many bytes that took."""
     columns = table_of(agent_table(release, (alpha,)) | borrowing(release, alpha))
+    notes = [Text([words.BORROWED])] if "borrowed" in columns else []
     rows = list(zip(*columns.values(), strict=True))
     table = Table("exchanged", "What each agent sent and received", [*columns], rows, agents=0)
     tones = [_STATUS[word] for word in columns["status"]]
-    return section("exchanged", [table.toned(tones, "status")])
+    return section("exchanged", [table.toned(tones, "status"), *notes])
 
 
 def _diagnosis(by: str | None, diagnoses: Mapping[str, Diagnosis]) -> list[Text]:
@@ -297,7 +305,7 @@ def _diagnosis(by: str | None, diagnoses: Mapping[str, Diagnosis]) -> list[Text]
 class _Case:
     """One agent's labelled test points and their sets at one level.
 
-    ``findings`` are what a reader must know of them.
+    ``findings`` are what a reader must know of them, ``counts`` are of the calibration data.
     """
 
     release: Release
@@ -307,6 +315,7 @@ class _Case:
     test: Outputs
     calibration: Calibration | None
     findings: tuple[Finding, ...]
+    counts: Mapping[str, Sequence[int]]
 
     @cached_property
     def sets(self) -> LabelSets | Intervals:
@@ -318,6 +327,14 @@ class _Case:
         """The thresholds of the test points."""
         groups = self.test.groups if self.release.round.by == "group" else None
         return self.predictor.thresholds_of(groups, self.alpha, len(self.sets))
+
+    @cached_property
+    def excluding_nothing(self) -> tuple[Finding, ...]:
+        """Where thresholds or sets exclude nothing."""
+        groups = self.test.groups if self.release.round.by == "group" else None
+        full = isinstance(self.sets, LabelSets) and bool(self.sets.mask.all())
+        terms = self.release.round
+        return tuple(of_thresholds(terms, self.threshold, groups, self.counts, full=full))
 
     @property
     def truth(self) -> Floats:
@@ -354,7 +371,8 @@ def _case(release: Release, agent: str, test: Outputs, again: Outputs | None = N
     if cal is not None:
         findings += (*of_data(agent, again, cal), *of_points(Plan.of(round), agent, cal))
     predictor = predictor_of(release, agent, cal)
-    return _Case(release, predictor, agent, round.alphas[0], test, cal, findings)
+    counts = counts_of(again, cal)
+    return _Case(release, predictor, agent, round.alphas[0], test, cal, findings, counts)
 
 
 def _own_view(case: _Case) -> View:
@@ -376,15 +394,23 @@ def _coverage_sections(cases: Sequence[_Case]) -> tuple[ViewVerdict, list[Sectio
     share = percent(first.proved or 1 - first.alpha)
     meaning = words.meaning(f"{'at least' if first.proved else 'about'} {share}", labels=labels)
     sections = [
-        section("next", [Text(words.next_steps(verdict.word))]),
+        section("next", [Text(words.next_steps(verdict.word, full=agents[0].full))]),
         _cards(agents, sum(len(case.sets) for case in cases)),
         *_sizes_section(cases),
         *_parts_section(cases, parts),
         section("meaning", [Text(meaning)]),
     ]
-    if notes := [sentence(line, [case.agent]) for case in cases for line in told(case.findings)]:
+    if notes := [
+        sentence(line, [case.agent])
+        for case in cases
+        for line in told([*case.findings, *_of_code(case, "full-sets")])
+    ]:
         sections.insert(1, section("notes", [Text(notes, "caution")]))
     return verdict, sections
+
+
+def _of_code(case: _Case, code: str) -> list[Finding]:
+    return [finding for finding in case.excluding_nothing if finding.code == code]
 
 
 def _judged(
@@ -410,7 +436,7 @@ def _judged(
         where = f"in {len(low)} of {counted(len(parts), by)}"
         verdict = ViewVerdict(tone, f"{word.capitalize()} {where}", text)
     for case in cases:
-        if by and (infinite := told(of_thresholds(round, case.threshold, case.test.groups))):
+        if by and (infinite := told(_of_code(case, "infinite-threshold"))):
             verdict = replace(verdict, text=f"{verdict.text} {case.agent}: {infinite[0]}")
     if rows := told(f for case in cases for f in case.findings if f.code == "calibration-rows"):
         text = " ".join([verdict.text, *rows])
@@ -430,22 +456,29 @@ def _coverage(case: _Case) -> Coverage:
     if points is not None:
         facts["calibration cases"] = f"{points:,}"
     if case.proved is not None:
-        facts["coverage proved by calibration"] = rounded_down(case.proved)
+        facts["coverage promised"] = rounded_down(case.proved)
     facts["threshold"] = threshold_range(thresholds, by)
     facts["status"] = release.status(case.agent)
     infinite = thresholds == [inf] if by else inf in thresholds
-    coverage = _of_rate(case, rate, points, facts, infinite=infinite)
-    if coverage.judged[1] == "not yet shown" and (decide := enough_cases(rate, 1 - case.alpha)):
+    full = any(not finding["parts"] for finding in _of_code(case, "full-sets"))
+    coverage = _of_rate(case, rate, points, case.proved, facts, infinite=infinite, full=full)
+    if coverage.judged[1] == "not yet shown" and (decide := enough_cases(rate, coverage.nominal)):
         facts["test cases that decide"] = f"about {decide:,}"
     return coverage
 
 
 def _of_rate(
-    case: _Case, rate: Rate, points: int | None, facts: Mapping[str, str], **more: Any
+    case: _Case,
+    rate: Rate,
+    points: int | None,
+    proved: float | None,
+    facts: Mapping[str, str],
+    **more: Any,
 ) -> Coverage:
-    """Judge a rate by what was asked for, and by what chance of so many points explains."""
-    least = explained(rate.n, points, case.alpha)
-    return Coverage(case.agent, rate, 1 - case.alpha, facts, least, **more)
+    """Judge a rate by what is promised, and by what chance of so many points explains."""
+    least, asked = explained(rate.n, points, case.alpha), 1 - case.alpha
+    nominal = min(proved or asked, asked)
+    return Coverage(case.agent, rate, nominal, facts, least, asked=asked, points=points, **more)
 
 
 def _parts(case: _Case) -> list[Coverage]:
@@ -472,7 +505,7 @@ def _parts(case: _Case) -> list[Coverage]:
             "coverage": f"{rate.coverage:.3f}",
             "exact 95 % interval": f"{rate.low:.3f} to {rate.high:.3f}",
         }
-        parts.append(_of_rate(case, rate, n, facts, part=name))
+        parts.append(_of_rate(case, rate, n, proved, facts, part=name))
     return parts
 
 
@@ -483,7 +516,7 @@ def _sizes_section(cases: Sequence[_Case]) -> list[Section]:
         if not isinstance(sets := case.sets, LabelSets):
             return []
         rates = metrics.by_group(sets, case.truth, sets.sizes())
-        merged = _merged([(rate.group, rate) for rate in rates])
+        merged = _merged([(rate.group, rate) for rate in rates], words.sizes)
         for size, rate in sorted(merged, key=lambda line: int(line[0].split()[0].strip(","))):
             cells = f"{100 * rate.n / len(sets):.1f}", f"{rate.n:,}", f"{rate.coverage:.3f}"
             ends = f"{rate.low:.3f} to {rate.high:.3f}"
@@ -514,7 +547,9 @@ def _parts_section(cases: Sequence[_Case], parts: Sequence[Sequence[Coverage]]) 
     return [section(kinds, [table.toned(tones, "coverage").filled()], lead)]
 
 
-def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
+def _merged(
+    rates: Sequence[tuple[str, Rate]], as_one: Callable[[Sequence[str]], str] = named
+) -> list[tuple[str, Rate]]:
     """Return the rates that occur, lowest first; no line has few people.
 
     Those with few are merged, with a larger one if need be: what the other lines leave of the
@@ -528,5 +563,5 @@ def _merged(rates: Sequence[tuple[str, Rate]]) -> list[tuple[str, Rate]]:
         elif rate.n:
             lines.append((name, rate))
     if few:
-        lines.append((named(sorted(few)), Rate(n=n, hits=hits)))
+        lines.append((as_one(sorted(few)), Rate(n=n, hits=hits)))
     return sorted(lines, key=lambda line: line[1].coverage)
