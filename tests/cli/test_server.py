@@ -110,6 +110,21 @@ def test_several_records_and_folders_of_them(tmp_path):
     assert [each["matches"] for each in facts] == [True, False]
 
 
+def test_what_is_no_whole_record_is_named_and_a_stopped_round_is_no_changed_one(tmp_path):
+    records = tmp_path / "records"
+    recorded(records / "1")
+    Ledger(records / "2", terms_of("split-cp"))  # its coordinator was killed
+    stopped = call_json("audit", records, code=6)["records"]
+    assert [bool(each["failed"]) for each in stopped] == [False, True]
+    recorded(records / "3")
+    (records / "3" / "log.jsonl").unlink()
+    (records / "4").mkdir()
+    facts = call_json("audit", records, code=1)["records"]
+    assert [each["record"][-1] for each in facts] == ["1", "2", "3", "4"]
+    assert [each["matches"] for each in facts] == [True, False, False, False]
+    assert [bool(each["failed"]) for each in facts] == [False, True, False, False]
+
+
 def test_two_rounds_share_no_file_and_a_folder_holds_the_answers(folder):
     with open("roster.toml", "a") as file:
         file.write("quorum = 2\n")

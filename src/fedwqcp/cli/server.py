@@ -229,7 +229,12 @@ def _records(path: Path) -> list[Path]:
     if is_file(path / LOG) or (is_file(path) and path.name.endswith(".record.json")):
         return [path]
     held = in_folder(path) if is_folder(path) else []
-    within = [file for file in held if is_file(file / LOG) or file.name.endswith(".record.json")]
+    of_coordinator = any(is_file(file / LOG) for file in held)  # it keeps nothing but records
+    within = [
+        file
+        for file in held
+        if file.name.endswith(".record.json") or (of_coordinator and is_folder(file))
+    ]
     if not within:
         kind = mistaken_for("record", read(path)) if is_file(path) else ""
         raise InputError(
@@ -247,6 +252,7 @@ def _facts(record: Path, result: Audit) -> dict[str, object]:
         "matches": result.matches,
         "difference": result.difference,
         "failed": result.failed,
+        "missing": result.missing,
         "round": None if release is None else release.round.id,
         "method": None if release is None else release.round.method.name,
         "answers": result.answers,

@@ -6,7 +6,7 @@ import json
 import re
 import reprlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fedwqcp._io import LOG_BYTES, from_json, is_file, read
+from fedwqcp._io import LOG_BYTES, from_json, is_file, is_folder, read
 from fedwqcp.errors import FedwqcpError, RecordError
 from fedwqcp.federation.predict import other_terms
 from fedwqcp.federation.record import (
@@ -27,6 +27,7 @@ from fedwqcp.federation.record import (
     FileLine,
     LogLine,
     MaskedTotals,
+    Missing,
     Recorded,
     Refused,
     Released,
@@ -40,6 +41,13 @@ from fedwqcp.federation.secure import replay_sums
 from fedwqcp.federation.server import Server
 from fedwqcp.wire.codec import MAX_BYTES, decode, encode
 from fedwqcp.wire.messages import Round
+
+_RELEASES = ("record.json", "release.json")
+"""Files of a round that ended with a release."""
+_STOPPED = (
+    "interrupted: the round still runs, or its coordinator was stopped (a log whose last lines "
+    "were cut off looks the same); keep the folder, and start the round again"
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class Audit:
         Of a secure round, how many sums were read in place of answers.
     failed : str
         Why the round ended without a release, as the server states; empty where there is one.
+    missing : dict of str to str
+        Why nothing of an agent came, as the server states.
     """
 
     difference: str
@@ -65,6 +75,7 @@ class Audit:
     release: Release | None = None
     sums: int = 0
     failed: str = ""
+    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def matches(self) -> bool:
@@ -85,10 +96,15 @@ def audit(folder: Path, terms: Round | None = None) -> Audit:
             return _from_first_answers(kept, folder)
         except FedwqcpError as error:
             return Audit(str(error))
+    if is_folder(folder) and not is_file(folder / LOG):
+        return Audit(f"{LOG}: is missing: restore it, or move away what is no record of a round")
     log = read(folder / LOG, LOG_BYTES)
     try:
         lines = list(_lines(folder, log))
-        _check_end(lines, log)
+        if _is_stopped(folder, lines):
+            lines.append(Failed(reason=_STOPPED))
+        else:
+            _check_end(lines, log)
         round = decode(read(folder / "round.json"), Round, source=Path("round.json"))
         _check_answered(round, terms, "round.json")
         return _recomputed(folder, round, lines)
@@ -139,6 +155,12 @@ def _lines(folder: Path, log: bytes) -> Iterator[LogLine]:
         yield line
 
 
+def _is_stopped(folder: Path, lines: list[LogLine]) -> bool:
+    """Tell whether a log breaks off before there was a release."""
+    ended = not lines or isinstance(lines[-1], Failed | Stored)
+    return not ended and not any(is_file(folder / name) for name in _RELEASES)
+
+
 def _check_end(lines: list[LogLine], log: bytes) -> None:
     """Refuse a log whose last lines are missing, which the chain of digests does not show."""
     last = lines[-1] if lines else None
@@ -186,6 +208,7 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
     _check_stored(lines, round)
     server = Server(round)
     reasons: dict[str, str] = {}
+    missing: dict[str, str] = {}
     answers = 0
     server.asks()
     for line in lines:
@@ -193,6 +216,8 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
             raise RecordError(f"{LOG}: goes on after the last step")
         if isinstance(line, Refused):
             reasons[line.agent] = line.reason
+        elif isinstance(line, Missing):
+            missing[line.agent] = line.reason
         elif isinstance(line, Accepted):
             refusal = server.receive(read(folder / line.file), line.agent)
             if refusal is not None:
@@ -202,7 +227,7 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
             server.close_step()
             server.asks()
         elif isinstance(line, Failed):
-            if is_file(folder / "record.json") or is_file(folder / "release.json"):
+            if any(is_file(folder / name) for name in _RELEASES):
                 raise RecordError(f"{LOG}: ends without a release, and there is one")
             return Audit(
                 f"the round ended without a release: {line.reason}", answers, failed=line.reason
@@ -215,7 +240,7 @@ def _recomputed(folder: Path, round: Round, lines: list[LogLine]) -> Audit:
     for name, ours in (("record.json", release), ("release.json", release.public())):
         if other := difference(ours, read(folder / name)):
             return Audit(f"{name}: {other}", answers, release, sums)
-    return Audit("", answers, release, sums)
+    return Audit("", answers, release, sums, missing=missing)
 
 
 class _Made(msgspec.Struct):

@@ -125,7 +125,11 @@ def audited(
     if names := [name for name in release.used if status[name] == "used"]:
         lines.append(f"  used: {named(names, 12)}")
     others = [agent for agent in release.agents if status[agent.name] != "used"]
-    lines += [f"  {one.name}: {status[one.name]} {one.reason}".rstrip() for one in others]
+    for one in others:
+        lost = result.missing.get(one.name, "") if one.status == "missing" else ""
+        lines.append(
+            "  " + ": ".join(filter(None, (one.name, status[one.name], one.reason or lost)))
+        )
     for what, made in (("opened", opened), ("released", released)):
         when, by = made.get("created", "at no stated time"), made.get("software", "unknown")
         lines.append(f"  {what} {when} with {by}, as the server states")
