@@ -297,7 +297,7 @@ class Server:
         refused = dict.fromkeys(f"{r.agent} ({r.field}: {r.reason})" for r in reasons if r)
         heard = {*self._positions, *lost}
         silent = [name for name in known if name not in heard]
-        parts = [("refused", list(refused)), ("no answer", silent)]
+        parts = [("refused", list(refused)), ("no valid answer", silent)]
         reasons_text = "; ".join(f"{what}: {named(names, 12)}" for what, names in parts if names)
         return (
             f"{len(self._positions)} of {len(self._states)} agents sent a valid answer, the round "

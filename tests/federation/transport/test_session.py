@@ -182,6 +182,7 @@ def test_a_log_is_json_where_the_environment_asks(tmp_path, monkeypatch, capsys)
     before = log.handlers, log.propagate, log.level
     try:
         configure_logs("fedwqcp")
+        log.info("")  # as engines do between paragraphs
         round = terms()
         Session(carrier(tmp_path), round, QUICK, None, None).run()
     finally:
@@ -211,11 +212,15 @@ def test_refused_and_offline_sites_have_lines_with_their_nodes(tmp_path, nodes, 
         (line.agent, line.status): line.node for line in caplog.records if "agent" in vars(line)
     }
     assert facts["b", "refused"] == "node-1"
+    assert sorted(agent for agent, _ in facts) == ["a", "b", "c"], "one line for each"
+    where = "no node" if nodes is None else nodes["c"].replace("node-", "node node-")
+    assert found.failed == {"b (node node-1)": refused["reason"], f"c ({where})": offline["reason"]}
+    assert audit(tmp_path / "record").missing == {"c": offline["reason"]}
     assert facts["c", "missing"] == (nodes or {}).get("c", "")
     assert audit(tmp_path / "record").matches
 
 
-def test_a_round_without_a_quorum_names_nodes_and_reasons(tmp_path):
+def test_a_round_without_a_quorum_names_nodes_and_reasons(tmp_path, caplog):
     engine = carrier(tmp_path, "ab")
     engine.sites["node-1"][0].folder.joinpath("site.json").unlink()
     with pytest.raises(QuorumError, match=r"node-1.*folder"):
@@ -223,6 +228,8 @@ def test_a_round_without_a_quorum_names_nodes_and_reasons(tmp_path):
     said = [(line["event"], line.get("agent")) for line in lines(tmp_path / "record")]
     assert said[-3:] == [("accepted", "a"), ("refused", "b"), ("failed", None)]
     assert ("missing", "c") in said
+    facts = [(line.agent, line.status) for line in caplog.records if "agent" in vars(line)]
+    assert sorted(facts) == [("b", "refused"), ("c", "missing")]
 
 
 def test_a_node_that_never_replies_is_named(tmp_path):
@@ -298,6 +305,25 @@ def test_named_nodes_alone_are_asked(tmp_path):
     assert result.release.used == tuple("abc")
     assert {node for node, _ in engine.sent} == set(nodes.values())
     assert [node for node, action in engine.sent if action == RELEASE].count("node-1") == 1
+
+
+def test_nodes_that_leave_an_agent_out_are_refused_before_anything_is_sent(tmp_path):
+    engine, nodes = carrier(tmp_path / "sites"), {"a": "node-0", "b": "node-1"}
+    with pytest.raises(InputError) as error:
+        Session(engine, terms(), QUICK, nodes, tmp_path / "record")
+    assert (error.value.field, engine.sent) == ("nodes", [])
+    assert not (tmp_path / "record").exists()
+
+
+def test_a_hand_over_of_an_unknown_round_names_the_known_ones(tmp_path, caplog):
+    round = terms()
+    Session(carrier(tmp_path / "sites"), round, QUICK, None, tmp_path / "records" / round.id).run()
+    caplog.clear()
+    with pytest.raises(InputError, match=round.id) as error:
+        session.hand_over(carrier(tmp_path / "sites"), tmp_path / "records" / "x", QUICK, None)
+    assert error.value.field == "hand-over"
+    session.hand_over(carrier(tmp_path / "sites"), tmp_path / "records" / round.id, QUICK, None)
+    assert [line.round for line in caplog.records] == [round.id], "it says that it begins"
 
 
 def test_a_site_with_its_classes_in_another_order_is_refused_by_name(tmp_path):

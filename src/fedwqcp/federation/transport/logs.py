@@ -36,11 +36,17 @@ def configure_logs(engine: str = "fedwqcp") -> None:
     if os.environ.get("FEDWQCP_LOG") == "json":
         handler = logging.StreamHandler()
         handler.setFormatter(JsonLines())
+        handler.addFilter(_says_something)
         its.handlers, its.propagate, ours.propagate = [handler], False, False
         its.setLevel(logging.INFO)
     if its.handlers:
         ours.handlers = its.handlers
         ours.setLevel(logging.INFO)
+
+
+def _says_something(record: logging.LogRecord) -> bool:
+    """Leave out the empty lines of an engine, which part its paragraphs."""
+    return bool(record.getMessage())
 
 
 def in_one_line(record: logging.LogRecord) -> bool:

@@ -18,10 +18,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from fedwqcp._io import in_folder, is_file
 from fedwqcp._validation import named
-from fedwqcp.errors import INTERNAL, FedwqcpError, RecordError, RoundError, traced
+from fedwqcp.errors import INTERNAL, FedwqcpError, InputError, RecordError, RoundError, traced
 from fedwqcp.federation.audit import audit
-from fedwqcp.federation.record import Ledger, load_release, with_reasons
+from fedwqcp.federation.record import LOG, Ledger, load_release, with_reasons
 from fedwqcp.federation.release import Release
 from fedwqcp.federation.server import Server
 from fedwqcp.federation.signing import check_signature
@@ -53,19 +54,20 @@ class SessionResult:
         Agents that acknowledged that they have the release.
     unknown_nodes : dict
         Nodes of which no answer counts, with the reason, after the agent where it is known.
+    failed : dict
+        Every agent and node of which nothing counts, by its name as logs have it, with the reason.
     """
 
     release: Release
     stored: tuple[str, ...]
     unknown_nodes: dict[NodeId, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         release = self.release
         lists = {"used": release.used, "missing": release.missing, "stored by": self.stored}
-        failed = {f"refused: {name}": reason for name, reason in release.refused.items()}
-        failed |= {f"node {node}": reason for node, reason in self.unknown_nodes.items()}
         lines = [f"{what}: {named(names, 12) or 'none'}" for what, names in lists.items()]
-        return "\n".join([*lines, *(f"{who}: {why}" for who, why in failed.items())])
+        return "\n".join([*lines, *(f"{who}: {why}" for who, why in self.failed.items())])
 
 
 class Carrier(ABC):
@@ -122,6 +124,12 @@ class Session:
         nodes: Mapping[str, NodeId] | None,
         record: Path | None,
     ) -> None:
+        if nodes is not None and (unnamed := [name for name in round.agents if name not in nodes]):
+            raise InputError(
+                f"must name the node of every agent, or none; it lacks {named(unnamed, 12)}: a "
+                "node that it does not name is not asked",
+                field="nodes",
+            )
         self.server = Server(round)
         self.carrier = carrier
         self.round = round
@@ -129,7 +137,7 @@ class Session:
         self.allowed = None if nodes is None else {node: name for name, node in nodes.items()}
         self.ledger = Ledger(record, round)
         self.reasons: dict[str, str] = {}
-        self.unknown_nodes: dict[NodeId, str] = {}
+        self.lost: dict[tuple[str, NodeId], str] = {}  # why, by agent and node
         self.bound: dict[str, NodeId] = dict(nodes or {})
         self.asked: set[NodeId] = set()
 
@@ -153,9 +161,11 @@ class Session:
             if isinstance(error, FedwqcpError) or not isinstance(error, Exception):
                 raise
             raise RoundError(reason) from None
+        told = {*self.reasons, *(agent for agent, _ in self.lost)}
         for agent in release.agents:
-            node = self.bound.get(agent.name, "")
-            self._tell(logging.INFO, agent.name, node, agent.status, agent.reason)
+            if agent.status == "used" or agent.name not in told:
+                node = self.bound.get(agent.name, "")
+                self._tell(logging.INFO, agent.name, node, agent.status, agent.reason)
         return self.hand_over(release, release.used, min(round.quorum, len(release.used)))
 
     def _reason(self, error: BaseException) -> str:
@@ -165,10 +175,14 @@ class Session:
         if not isinstance(error, FedwqcpError):
             _log.error("fedwqcp: the round failed: %s", traced(error))
             return f"{INTERNAL}: {type(error).__name__}"
-        reasons = {self._who(agent): reason for agent, reason in self.reasons.items()}
-        reasons |= {f"node {node}": reason for node, reason in self.unknown_nodes.items()}
-        text = named((f"{who}: {why}" for who, why in reasons.items()), 12)
+        failed = self._failed(self.reasons)
+        text = named((f"{who}: {why}" for who, why in failed.items()), 12)
         return f"{error} ({text})" if text else str(error)
+
+    def _failed(self, refused: Mapping[str, str]) -> dict[str, str]:
+        """Return why nothing counts of agents that were refused, and of what was lost."""
+        failed = {_who(name, self.bound.get(name)): why for name, why in refused.items()}
+        return failed | {_who(name, node): why for (name, node), why in self.lost.items()}
 
     def _release(self, model: Any) -> Release:
         """Go through the steps to the release."""
@@ -263,7 +277,12 @@ class Session:
         finally:
             has_it = tuple(name for name in self.round.agents if name in stored)
             self.ledger.stored(has_it, reason)
-        return SessionResult(release, has_it, dict(self.unknown_nodes))
+        nodes = {
+            node: f"{agent}: {reason}" if agent else reason
+            for (agent, node), reason in self.lost.items()
+            if node != ""
+        }
+        return SessionResult(release, has_it, nodes, self._failed(release.refused))
 
     def _send_release(
         self, release: Release, stored: set[str], expected: Iterable[str], quorum: int
@@ -304,7 +323,7 @@ class Session:
         """Tell whether a reply has no name that can be trusted, and record why."""
         name = self._name_of(reply)
         if reply.agent and reply.agent == name and self.round.expects(name):
-            self.unknown_nodes.pop(reply.node, None)
+            self._found(reply.node)
             return False
         unread = reply if not reply.agent else replace(reply, status="roster", detail="")
         if self.allowed is None or unread.status == "engine":
@@ -344,7 +363,7 @@ class Session:
         if refusal is not None:
             self.refuse(reply.agent, f"{refusal.field}: {refusal.reason}")
         else:
-            self.unknown_nodes.pop(reply.node, None)  # it may have been lost before
+            self._found(reply.node)  # it may have been lost before
             self.ledger.accepted(self.server.step, reply.agent, reply.body)
         return refusal is None
 
@@ -353,6 +372,7 @@ class Session:
         self.reasons[agent] = reason
         node = nodes or str(self.bound.get(agent, ""))
         self.ledger.refused(self.server.step, agent, reason, node)
+        self._tell(logging.WARNING, agent, node, "refused", reason)
 
     def _lose_silent(self, nodes: Iterable[NodeId]) -> None:
         """Record which nodes were asked and never replied."""
@@ -361,8 +381,7 @@ class Session:
 
     def _lose_absent(self, heard: Iterable[str]) -> None:
         """Record the agents for which no node replied, and none was lost either."""
-        lost = map(self._agent_at, self.unknown_nodes)
-        known = {*heard, *self.reasons, *lost}
+        known = {*heard, *self.reasons, *(agent for agent, _ in self.lost)}
         for name in self.round.agents:
             if name not in known:
                 self._lose(Reply(self.bound.get(name, ""), "", "offline"), name)
@@ -371,24 +390,24 @@ class Session:
         """Record why nothing that a node replied counts for an agent."""
         node, reason = reply.node, reason_of(reply)
         agent = agent or self._agent_at(node)
-        if node != "":
-            self.unknown_nodes[node] = f"{agent}: {reason}" if agent else reason
+        self._found(node)  # its last reason counts
+        self.lost[agent, node] = reason
         self.ledger.missing(self.server.step, agent, reason, str(node))
         self._tell(logging.WARNING, agent, node, "missing", reason)
+
+    def _found(self, node: NodeId) -> None:
+        """Forget why a node was lost."""
+        if node != "":
+            self.lost = {key: why for key, why in self.lost.items() if key[1] != node}
 
     def _agent_at(self, node: NodeId) -> str:
         """Return which agent a node is, or what the operator calls it."""
         agents = {bound: name for name, bound in self.bound.items()}
         return agents.get(node) or self.carrier.names.get(node, "")
 
-    def _who(self, agent: str) -> str:
-        """Name an agent with its node, where that is known."""
-        return f"{agent} (node {self.bound[agent]})" if agent in self.bound else agent
-
     def _tell(self, level: int, agent: str, node: NodeId, status: str, reason: str) -> None:
         """Tell the engine's operator of an agent, with the facts for a program that reads logs."""
-        where = "no node" if node == "" else f"node {node}"
-        text = f"{agent or 'no name'} ({where}): {status} {reason}".rstrip()
+        text = f"{_who(agent, node)}: {reason or status}"
         facts = {"agent": agent, "node": str(node), "status": status, "reason": reason}
         _log.log(level, "fedwqcp: %s", text, extra={"round": self.round.id, **facts})
 
@@ -397,13 +416,24 @@ def hand_over(
     carrier: Carrier, record: Path, timeouts: Timeouts, nodes: Mapping[str, NodeId] | None
 ) -> SessionResult:
     """Hand over the release of a recorded round to sites that were late, away or restored."""
+    if not is_file(record / LOG):
+        known = [folder.name for folder in in_folder(record.parent) if is_file(folder / LOG)]
+        held = named(known, 12) or "it holds none"
+        raise InputError(
+            f"must be the id of a round in {record.parent} ({held}), got {record.name!r}",
+            field="hand-over",
+        )
     if difference := audit(record).difference:
         raise RecordError(f"{record} does not match: {difference}")
     release = load_release(record / "record.json")
     timeouts = replace(timeouts, poll=max(timeouts.poll, timeouts.deadline / 1000))
     session = Session(carrier, release.round, timeouts, nodes, None)
     session.ledger = Ledger.reopened(record, release.round)
-    return session.hand_over(release, release.round.agents, len(release.round.agents))
+    agents = release.round.agents
+    text = f"waits {timeouts.deadline:g} seconds at most for {named(agents, 12)}"
+    facts = {"round": release.round.id}
+    _log.info("fedwqcp: hand-over of round %s %s", release.round.id, text, extra=facts)
+    return session.hand_over(release, agents, len(agents))
 
 
 def collect(
@@ -434,6 +464,13 @@ def collect(
         if not open_ or began >= end:
             return
         time.sleep(min(timeouts.poll, max(0.0, end - now)))
+
+
+def _who(agent: str, node: NodeId | None) -> str:
+    """Name an agent with its node, where they are known; the node is None where none is meant."""
+    if node is None:
+        return agent
+    return f"{agent or 'no name'} ({f'node {node}' if node != '' else 'no node'})"
 
 
 def _in_order(nodes: Iterable[NodeId]) -> list[NodeId]:
