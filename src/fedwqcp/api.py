@@ -112,6 +112,8 @@ def calibrate(
         If a threshold is +inf, once for all agents: too few calibration points, most often.
     UnseenLabelsWarning
         If more than alpha of an agent's labels are of classes that no agent has enough points of.
+    FindingWarning
+        If a finite threshold excludes nothing, so that every set holds every label.
     FewPointsWarning
         If an agent has too few points to prove 1 - alpha, and borrows its threshold.
     LabelMismatchWarning

@@ -459,3 +459,22 @@ def test_of_thousands_of_agents_the_unused_come_first():
     assert "n: too large" in text
     assert "980 more agents" in text
     assert "a0500" not in text
+
+
+@pytest.mark.parametrize("method", ["auto", "split-cp", "fcp"])
+def test_sets_that_hold_every_label_are_found_with_their_cause(method):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet(np.ones(4), 60)
+    labels = probs.argmax(axis=1)
+    probs[np.arange(21), labels[:21]] = 0
+    probs /= probs.sum(axis=1, keepdims=True)
+    agents = {"a": fw.Outputs(probs, labels, ids=np.arange(60))}
+    with pytest.warns(fw.errors.FindingWarning) as said:
+        release = fw.calibrate(agents, method=method, alpha=0.1)
+    (found,) = (one for one in release.findings if one.code == "full-sets")
+    assert found in said[0].message.findings
+    assert (found.agents, found["zeros"], found["n"]) == (("a",), 21, 60)
+    assert release.predict_set("a", probs, ids=np.arange(60)).mask.all()
+    smooth = {"a": fw.Outputs(0.9 * probs + 0.025, labels, ids=np.arange(60))}
+    findings = fw.calibrate(smooth, method=method, alpha=0.1).findings
+    assert "full-sets" not in [one.code for one in findings]

@@ -345,8 +345,10 @@ def predict(
         out = out or Path(f"masks-{name}-{made.round}")
         keep_apart(out, outputs, _path(calibration))
         n, risk = masks.write(made, outputs, out, alpha)
-        findings = [*site.findings, *_missed([] if risk is None else [risk], level.alpha, {})]
-        output.say("\n".join([promised, *([] if risk is None else [str(risk)])]))
+        rates = [] if risk is None else [risk]
+        missed = _missed(rates, level.alpha, _proved(site, level))
+        findings = [*site.findings, *missed]
+        output.say("\n".join([promised, *map(str, rates)]))
         output.tell(findings)
         output.done(commands.masked, masks=out, n=n, measured=risk, findings=findings)
         return
@@ -362,13 +364,14 @@ def predict(
     groups = new.groups if made.by == "group" else None
     thresholds = np.atleast_1d(made.thresholds_of(groups, alpha, len(sets)))
     empty = float(sets.empty().mean()) if len(sets) else None
+    points = site.cal.n if site.cal else next(iter(made.calibrated_on), None)
     full = bool(len(sets) and isinstance(sets, LabelSets) and sets.mask.all())
     findings = [
         *site.findings,
         *(_of_release(site, release, new, sets, thresholds) if site.release else ()),
         *([Finding.of("full-sets", alphas=(), by=None, parts=())] if full and predictor else ()),
         *([Finding.of("empty-sets")] if empty and isinstance(sets, LabelSets) else ()),
-        *_missed(measured, level.alpha, _proved(site, level), n=site.cal.n if site.cal else None),
+        *_missed(measured, level.alpha, _proved(site, level), n=points),
     ]
     if site.release is not None and measured:
         repeated = calibration_rows(site.release.round, new, site.calibration_outputs)
