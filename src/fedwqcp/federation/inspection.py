@@ -203,7 +203,13 @@ def of_release(
         of = {"by": release.round.by, "parts": where}
         facts = {"alphas": levels, **of, **_needed(release, min(levels))}
         yield Finding("infinite-threshold", names, facts)
-    for levels, where, names in _alike(release, known, _is_full):
+    plan = Plan.of(release.round)
+    top = plan.bounds[1] if isinstance(plan.score, LabelScore) else inf
+
+    def _is_full(release: ReleaseRecord, name: str, tasks: range) -> bool:
+        return top in [release.known(name, task) for task in tasks]
+
+    for levels, where, names in _alike(release, known, _is_full) if top < inf else ():
         facts = {"alphas": levels, "by": release.round.by, "parts": where}
         facts |= _zeros([(counts or {}).get(name, {}) for name in names])
         yield Finding("full-sets", names, facts)
@@ -294,14 +300,6 @@ def _is_inf(release: ReleaseRecord, name: str, tasks: range) -> bool:
         if is_inf and outcome.threshold(0) is None:
             return True
     return False
-
-
-def _is_full(release: ReleaseRecord, name: str, tasks: range) -> bool:
-    """Tell whether a finite threshold excludes no label: it is the largest score there is."""
-    plan = Plan.of(release.round)
-    if not isinstance(plan.score, LabelScore) or plan.bounds[1] == inf:
-        return False
-    return any(release.known(name, task) == plan.bounds[1] for task in tasks)
 
 
 def _needed(release: ReleaseRecord, alpha: float) -> dict[str, Any]:

@@ -94,8 +94,8 @@ class PartSketches(ClassSketches):
     @property
     def parts(self) -> tuple[tuple[int, tuple[float, ...]], ...]:
         """Size and scores of each class, and of the rest last."""
-        rest = self.others + sum([n for n in self.counts if n < HIDDEN])
         counts = [n if n >= HIDDEN else 0 for n in self.counts]
+        rest = self.others + sum(self.counts) - sum(counts)
         return (*zip(counts, self.values, strict=True), (rest, self.rest))
 
 
@@ -323,7 +323,7 @@ class Auto(OneShot[PartSketches]):
         unseen = 1 - (pi * known.any(axis=0)).sum(axis=1)
         if self.target == "own":
             level += unseen[:, None] * (pool.count(grid) / (pool.n + sites))
-        values = tuple([first_reaching(grid, row, alpha) for row in level])
+        values = tuple(first_reaching(grid, level, alpha).tolist())
         rests_on = shrinkage.rests_on(pi, unseen if self.target == "own" else 0.0)
         return values, tuple(unseen.clip(0).tolist()), *rests_on
 

@@ -404,7 +404,7 @@ def shrunk_thresholds(
     low = float(grid[0])
     known = np.array([[cell.about(grid, low) for cell in cells] for cells in agents]) / sizes
     shrinkage = Shrinkage(counts, _FIRST_GUESS if n0 is None else n0)
-    q = _reaching(grid, shrinkage, known, pi, alpha)
+    q = first_reaching(grid, shrinkage.mixed(known, pi), alpha)
     for _ in range(PASSES - 1 if n0 is None else 0):
         places = np.searchsorted(grid, q)  # each is a place of the grid, or beyond it
         covered = np.where(
@@ -414,7 +414,7 @@ def shrunk_thresholds(
         if better.n0 == shrinkage.n0:
             break
         shrinkage = better
-        q = _reaching(grid, shrinkage, known, pi, alpha)
+        q = first_reaching(grid, shrinkage.mixed(known, pi), alpha)
     return q, shrinkage.n0
 
 
@@ -500,14 +500,9 @@ def dispersion(counts: Floats, covered: Floats) -> float:
     return high if excess <= expected / high else max(low, expected / excess - 1)
 
 
-def _reaching(
-    grid: Floats, shrinkage: Shrinkage, known: Floats, pi: Floats, alpha: float
-) -> Floats:
-    """Return where the coverages of each agent's mixture reach the level."""
-    return np.array([first_reaching(grid, row, alpha) for row in shrinkage.mixed(known, pi)])
-
-
-def first_reaching(grid: Floats, level: Floats, alpha: float) -> float:
-    """Return the first place where a distribution reaches 1 - alpha; +inf if none does."""
-    reached = np.flatnonzero(level >= float(exact_level(alpha)) - LEVEL_TOLERANCE)
-    return float(grid[reached[0]]) if len(reached) else inf
+def first_reaching(grid: Floats, level: Floats, alpha: float) -> Floats:
+    """Return the first place where each distribution reaches 1 - alpha; +inf if none does."""
+    reached = level >= float(exact_level(alpha)) - LEVEL_TOLERANCE
+    if not grid.size:
+        return np.full(level.shape[:-1], inf)
+    return np.where(reached.any(axis=-1), grid[reached.argmax(axis=-1)], inf)

@@ -169,8 +169,13 @@ def findings_of(
     }
     of_round = tuple(inspection.of_release(release, known))
     yield from of_round
-    every = [f for f in of_round if f.code == "infinite-threshold"]
-    infinite = {(name, alpha) for f in every for name in f.agents for alpha in f["alphas"]}
+    infinite = {
+        (name, alpha)
+        for finding in of_round
+        if finding.code == "infinite-threshold"
+        for name in finding.agents
+        for alpha in finding["alphas"]
+    }
     plan = Plan.of(release.round)
     for name in agents:
         for finding in inspection.of_points(plan, name, cals[name]):
