@@ -180,6 +180,21 @@ def test_other_data_than_those_that_answered_are_refused(three_sites, monkeypatc
         with pytest.raises(InputError):
             call(*resolve, *own, "fewer.npz")
         assert refused(predict(*own, "fewer.npz"), 2)
+        page = ("report", "release.json", "--agent", "st-mary", "--outputs", "new.npz")
+        call(*page, "--calibration", "st-mary.npz")
+        with pytest.raises(InputError):
+            call(*page, "--calibration", "fewer.npz")
+
+
+def test_a_predictor_is_of_its_agent_alone(three_sites):
+    released("auto")
+    own = ("--release", "release.json", "--round", "round.json", "--calibration", "st-mary.npz")
+    call("agent", "predictor", *own, "--agent", "st-mary", "--out", "p.json")
+    use = ("agent", "predict", "--predictor", "p.json", "--outputs", "new.npz", "--agent")
+    with pytest.raises(InputError) as error:
+        call(*use, "lakeside")
+    assert error.value.field == "--agent"
+    call(*use, "st-mary")
 
 
 def test_sets_of_all_labels_are_found_at_every_step(three_sites):

@@ -21,7 +21,7 @@ from fedwqcp.errors import InputError
 from fedwqcp.federation import approval, inspection
 from fedwqcp.federation import predict as prediction
 from fedwqcp.federation.advice import promised_to_new_site
-from fedwqcp.federation.agent import Agent
+from fedwqcp.federation.agent import Agent, check_answered
 from fedwqcp.federation.batches import calibration_in_batches
 from fedwqcp.federation.disclosure_ledger import DisclosureLedger
 from fedwqcp.federation.disclosure_limit import USUAL_LIMIT, DisclosureLimit
@@ -340,6 +340,8 @@ def predict(
     made, output = site.predictor, Output(as_json)
     made.check_model(model)
     name, level = made.agent or NEW_SITE, made.level(alpha)
+    if predictor is not None and agent not in (None, name):
+        raise InputError(f"is {agent}, the predictor is of {name}", field="--agent")
     promised = "" if new_site else commands.wrapped(*promise(made, made.agent, level))
     if isinstance(made.score_object, Mask):
         out = out or Path(f"masks-{name}-{made.round}")
@@ -450,22 +452,8 @@ def _resolve(
     resolved = predictor_of(release, agent, cal, **stated)
     findings = [] if agent else [promised_to_new_site(release, alpha or terms.alphas[0])]
     if agent is not None and cal is not None:
-        _check_other_data(release, agent, cal)
+        check_answered(release, agent, cal)
     return _Site(resolved, release, rows, cal, tuple(findings))
-
-
-def _check_other_data(release: Release, agent: str, cal: Calibration) -> None:
-    """Refuse data that would not have given the answer that an agent sent: no promise is theirs."""
-    plan, local = Plan.of(release.round), Plan.of(release.round).traits.predicts_from_own_data
-    if not local or release.rounds != 1 or release.round.signed or release.census:
-        return
-    sent, size = release.record(agent), len(Agent(agent, plan, cal, limit=None).answer())
-    if sent.status == "used" and size != sent.bytes_up:
-        raise InputError(
-            f"is not what {agent} answered the round with, so nothing is promised with it: name "
-            "the file that answered, or open a new round for other data",
-            field="--calibration",
-        )
 
 
 def _of_release(

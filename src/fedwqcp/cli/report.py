@@ -32,7 +32,7 @@ def report(
     ] = None,
     labels: LabelsFile = None,
     calibration: Annotated[
-        Path | None, typer.Option(help="The agent's calibration outputs, for what they prove.")
+        Path | None, typer.Option(help="The agent's calibration outputs, which auto needs.")
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
     as_json: AsJson = False,

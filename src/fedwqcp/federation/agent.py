@@ -24,6 +24,7 @@ from fedwqcp.federation.signing import SigningKey
 from fedwqcp.methods import Calibration
 from fedwqcp.wire.codec import Kinds, decode, encode
 from fedwqcp.wire.messages import Ask, Begin, Question, Round, Summary, unknown_agent
+from fedwqcp.wire.release import ReleaseRecord
 
 
 class Agent:
@@ -242,6 +243,21 @@ class Agent:
         if not isinstance(summary, Summary):
             raise InputError(f"only a Summary can leave an agent, got {type(summary).__name__}")
         return summary
+
+
+def check_answered(release: ReleaseRecord, agent: str, cal: Calibration) -> None:
+    """Refuse data that would not have given the answer that an agent sent: no promise is theirs."""
+    plan = Plan.of(release.round)
+    local = plan.traits.predicts_from_own_data
+    if not local or release.rounds != 1 or release.round.signed or release.census:
+        return
+    sent, size = release.record(agent), len(Agent(agent, plan, cal, limit=None).answer())
+    if sent.status == "used" and size != sent.bytes_up:
+        raise InputError(
+            f"is not what {agent} answered the round with, so nothing is promised with it: name "
+            "the file that answered, or open a new round for other data",
+            field="--calibration",
+        )
 
 
 @lru_cache(maxsize=1)

@@ -7,15 +7,16 @@ from math import ceil
 from fedwqcp.metrics import Rate
 
 
-def judged(rate: Rate, nominal: float, explained: float) -> str:
+def judged(rate: Rate, nominal: float, explained: float, asked: float | None = None) -> str:
     """Judge a coverage by its interval, and by what chance of the calibration points explains.
 
     On target means that the interval excludes a miss of alpha/2 beyond alpha, which is also what
-    `fedwqcp.theory.diagnose` calls safe.
+    `fedwqcp.theory.diagnose` calls safe. Above nominal lies above what was ``asked`` for, where
+    less than that is promised.
     """
     if rate.high < nominal:
         return "too low" if rate.coverage < explained else "watch"
-    if rate.low > nominal:
+    if rate.low > (asked or nominal):
         return "above nominal"
     if rate.low < least_shown(nominal) - 1e-9:
         return "not yet shown"

@@ -17,7 +17,7 @@ _RULES = {
     "not yet shown": "Not yet shown: the interval reaches below {1}; more test cases decide.",
 }
 _NEXT = {
-    "on target": "Use the sets until the monitor raises an alarm: coverage is as promised.",
+    "on target": "These cases agree with the promise. Use the sets until the monitor alarms.",
     "too low": "Do not rely on these sets yet. Check that test points come from the same patients, "
     "devices and labels as the calibration cases, then calibrate again with more of them.",
     "watch": "Measure again on more test cases, or calibrate on more, before you rely on it.",

@@ -10,7 +10,7 @@ from typing import Any
 from fedwqcp._validation import named
 from fedwqcp.words import counted, sentence
 
-ALARMS = "No alarm is no proof: a small drop is found late, and rows without labels are not seen."
+ALARMS = "No alarm is no proof: a small drop is found late, and only labels show coverage."
 AGENTS = (
     "The limit is the promised coverage less a tolerance for chance in the calibration. Alarm: the "
     "rows prove that coverage has fallen below it. Watch: a whole 95 % interval (all rows, the "

@@ -23,6 +23,12 @@ def test_coverages_are_judged(hits, n, nominal, word):
     assert word in rule(word, nominal, least_shown(nominal)).lower()
 
 
+def test_coverage_between_what_is_promised_and_what_was_asked_for_is_on_target():
+    rate = Rate(n=400, hits=360)  # 0.866 to 0.928
+    assert judged(rate, 0.857, 0.8, asked=0.9) == "on target"
+    assert judged(rate, 0.857, 0.8) == "above nominal"
+
+
 @pytest.mark.parametrize(("n", "hits"), [(60, 56), (500, 437), (100, 84)])
 def test_so_many_cases_of_the_same_coverage_decide(n, hits):
     more = enough_cases(Rate(n=n, hits=hits), 0.9)

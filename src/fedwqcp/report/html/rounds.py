@@ -17,6 +17,7 @@ from fedwqcp import metrics
 from fedwqcp._validation import Floats, named
 from fedwqcp.errors import InputError
 from fedwqcp.federation.advice import advise_on, promised_to_new_site
+from fedwqcp.federation.agent import check_answered
 from fedwqcp.federation.inspection import (
     counts_of,
     of_agent,
@@ -110,7 +111,7 @@ class Coverage:
     @property
     def judged(self) -> tuple[Tone, str]:
         """The tone and the word of the coverage."""
-        word = judged(self.rate, self.nominal, self.explained)
+        word = judged(self.rate, self.nominal, self.explained, self.asked)
         return _TONES[word], word
 
 
@@ -369,6 +370,7 @@ def _case(release: Release, agent: str, test: Outputs, again: Outputs | None = N
     known = known_rows(release, agent, test, again)
     findings = (*([replace(known, agents=(agent,))] if known else ()), *of_agent(release, agent))
     if cal is not None:
+        check_answered(release, agent, cal)
         findings += (*of_data(agent, again, cal), *of_points(Plan.of(round), agent, cal))
     predictor = predictor_of(release, agent, cal)
     counts = counts_of(again, cal)
